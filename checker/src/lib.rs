@@ -1,0 +1,1 @@
+//! The instruction checker: finds what user code must not contain.

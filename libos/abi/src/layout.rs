@@ -1,0 +1,96 @@
+//! The fixed addresses of a workflow domain.
+//!
+//! They are the same in every domain, so that a continuation captured in one fits in any other, and so that a range
+//! check is two compares with constants.
+//!
+//! ```text
+//! 0x0fff_0000_0000  carrier blocks   system partition: one block per carrier thread (context + alternate stack)
+//! 0x1000_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
+//! 0x2000_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
+//! 0x2100_0000_0000  info page        user partition: read by functions, written by the gate
+//!
+//! one cell:
+//! +0                                                      +32 GiB                                        +64 GiB
+//! | guard | main stack ↓ | image (r-x, r--, rw-) | heap →    | guard | thread stack ↓ | guard | ...             |
+//! |←──── stack size ────→|
+//! ```
+//!
+//! Every stack is a power of two in size and aligned to it, so that thread-locals are found from the stack pointer.
+//! The main stack lies at the bottom, next to image and heap, so that a small instance needs one page-table page.
+
+/// Bytes in a page.
+pub const PAGE: u64 = 4096;
+
+/// First address of the carrier blocks (system partition).
+pub const CARRIER_BASE: u64 = 0x0fff_0000_0000;
+/// Bytes of one carrier block, and its alignment.
+pub const CARRIER_SIZE: u64 = 64 * 1024;
+/// The most carrier threads one domain may have.
+pub const CARRIER_MAX: usize = 32;
+
+/// First address of the user partition and of its cells.
+pub const USER_BASE: u64 = 0x1000_0000_0000;
+/// Bytes of one cell, and its alignment.
+pub const CELL_SIZE: u64 = 1 << 36;
+/// Number of cells.
+pub const CELL_COUNT: usize = 256;
+/// End of the cells.
+pub const CELLS_END: u64 = USER_BASE + CELL_SIZE * CELL_COUNT as u64;
+
+/// Offset in a cell where image and heap end and thread stacks begin.
+pub const THREAD_STACKS_OFFSET: u64 = CELL_SIZE / 2;
+/// Size of every stack of an instance unless the workflow says otherwise. Virtual; only touched pages cost memory.
+pub const DEFAULT_STACK_SIZE: u64 = 1 << 20;
+/// The smallest stack, guard page included.
+pub const MIN_STACK_SIZE: u64 = 16 * 1024;
+/// The largest stack.
+pub const MAX_STACK_SIZE: u64 = 1 << 30;
+/// Bytes at the very top of each stack that belong to the shim (thread header); see `monohull-std`.
+pub const THREAD_HEADER_SIZE: u64 = 64;
+
+/// First address of the slot buffers.
+pub const ARENA_BASE: u64 = 0x2000_0000_0000;
+/// Bytes of the slot buffers.
+pub const ARENA_SIZE: u64 = 1 << 40;
+/// End of the slot buffers.
+pub const ARENA_END: u64 = ARENA_BASE + ARENA_SIZE;
+
+/// Address of the page that functions may read and never write.
+pub const INFO_BASE: u64 = 0x2100_0000_0000;
+/// Bytes of the info page.
+pub const INFO_SIZE: u64 = PAGE;
+/// End of the user partition.
+pub const USER_END: u64 = INFO_BASE + INFO_SIZE;
+
+/// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so the shim
+/// leaves with `call gs:[0]`.
+#[repr(C, align(64))]
+pub struct CarrierLine {
+    /// Address of this carrier's exit gate.
+    pub gate: u64,
+    /// The syscall-dispatch selector: [`SELECTOR_ALLOW`] in trusted code, [`SELECTOR_BLOCK`] in user code.
+    pub selector: u8,
+    _reserved: [u8; 55],
+}
+
+const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_MAX * 64 <= INFO_SIZE as usize);
+
+/// System calls go through (`SYSCALL_DISPATCH_FILTER_ALLOW` of `linux/prctl.h`).
+pub const SELECTOR_ALLOW: u8 = 0;
+/// System calls raise SIGSYS (`SYSCALL_DISPATCH_FILTER_BLOCK`).
+pub const SELECTOR_BLOCK: u8 = 1;
+
+/// Rounds up to whole pages; saturates instead of wrapping.
+pub const fn page_up(bytes: u64) -> u64 {
+    bytes.saturating_add(PAGE - 1) & !(PAGE - 1)
+}
+
+/// Rounds down to whole pages.
+pub const fn page_down(bytes: u64) -> u64 {
+    bytes & !(PAGE - 1)
+}
+
+/// First address of cell `index`.
+pub const fn cell_base(index: usize) -> u64 {
+    USER_BASE + CELL_SIZE * index as u64
+}

@@ -1,0 +1,29 @@
+//! The contract of Monohull: the only thing that functions, libos modules and the visor share.
+//!
+//! A function knows a hostcall by its *number*, never by an address; a libos module exports one symbol, its
+//! [`module::ModuleTable`]; the visor offers modules its services as a [`module::Host`]. Everything here is plain
+//! data with a C layout, so that either side can be replaced without the other, and numbers are never reused.
+//!
+//! ```text
+//!   function (user partition)            visor (system partition)            libos module (shared object)
+//!   ────────────────────────             ────────────────────────            ────────────────────────────
+//!   number, args[6]  ── gate ──▶  Call ──▶ table[number] ─────────────────▶ Handler(state, &mut Call) -> Outcome
+//!                                            ▲                                     │
+//!                                            └────────── Host services ◀───────────┘
+//! ```
+//!
+//! `docs/abi.md` is the same table in prose.
+#![no_std]
+
+pub mod errno;
+pub mod layout;
+pub mod module;
+pub mod number;
+pub mod types;
+pub mod user;
+
+pub use errno::Errno;
+pub use module::{Call, Outcome};
+
+/// Version of everything in this crate. A module or an image built for another version is refused.
+pub const ABI_VERSION: u32 = 1;

@@ -1,0 +1,236 @@
+//! What a libos module exports and what the visor lends it.
+//!
+//! A module is a shared object with one exported symbol, [`SYMBOL`], of type [`ModuleTable`]. It is loaded on the
+//! first call of one of its numbers. It keeps one state per domain, made by `start` and dropped by `stop`.
+//!
+//! A handler never blocks its thread. If it must wait, it registers what it waits for ([`Host::wait`]) *while it
+//! still holds its own lock*, releases the lock and returns [`Outcome::PARK`]; on wake-up it is called again with the
+//! same arguments and scratch area, and [`Call::wake`] says why. What happens between is the visor's business: the
+//! function holds no system stack meanwhile.
+//!
+//! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which leaves the handler without unwinding;
+//! the domain then refuses further calls to that module.
+
+use core::ffi::c_void;
+
+/// Name of the exported [`ModuleTable`].
+pub const SYMBOL: &str = "MONOHULL_MODULE";
+/// First word of a [`ModuleTable`].
+pub const MAGIC: u64 = u64::from_le_bytes(*b"MONOHULL");
+/// The caller is trusted: the visor or another module. Its addresses are not checked.
+pub const SYSTEM_INSTANCE: u32 = u32::MAX;
+/// "No deadline".
+pub const NEVER: u64 = u64::MAX;
+/// A [`Host::wait`] key that nobody wakes: only the deadline ends the wait.
+pub const NO_KEY: u64 = 0;
+
+/// Why a handler runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Wake {
+    /// It is the first time.
+    First = 0,
+    /// Somebody woke the key it waited for.
+    Woken = 1,
+    /// The deadline passed.
+    TimedOut = 2,
+    /// Everybody in the domain waits and nothing can change that: fail now.
+    Nobody = 3,
+}
+
+/// One hostcall of one user thread: the gate writes it, handlers read it, a parked thread *is* it.
+///
+/// The first fields are written by assembly in `monohull-trampoline`, which asserts their offsets.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Call {
+    /// The user stack pointer; the top word is where the thread goes on.
+    pub user_rsp: u64,
+    /// What the call returns (in `rax`) when the thread goes on.
+    pub value: i64,
+    /// The hostcall's number, as the function gave it: not yet checked.
+    pub number: u64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// The handler's memory across parks; zero on the first call.
+    pub scratch: [u64; 4],
+    /// The caller's instance, or [`SYSTEM_INSTANCE`].
+    pub instance: u32,
+    /// The calling thread, unique in the domain while it lives.
+    pub thread: u32,
+    /// Why the handler runs.
+    pub wake: Wake,
+    /// Which carrier it runs on.
+    pub carrier: u32,
+}
+
+impl Call {
+    /// A call by trusted code.
+    pub const fn system(number: u32, args: [u64; 6]) -> Call {
+        Call {
+            user_rsp: 0,
+            value: 0,
+            number: number as u64,
+            args,
+            scratch: [0; 4],
+            instance: SYSTEM_INSTANCE,
+            thread: u32::MAX,
+            wake: Wake::First,
+            carrier: 0,
+        }
+    }
+}
+
+/// What a handler decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Outcome {
+    /// One of the constants below.
+    pub tag: u64,
+    /// With [`Outcome::READY`]: what the call returns.
+    pub value: i64,
+}
+
+impl Outcome {
+    /// The call is done.
+    pub const READY: u64 = 0;
+    /// The thread waits; [`Host::wait`] has been called.
+    pub const PARK: u64 = 1;
+    /// The calling thread is gone (it, or its instance, ended).
+    pub const ENDED: u64 = 2;
+    /// The calling thread stays ready but lets others run first; `value` is what the call will return.
+    pub const YIELD: u64 = 3;
+
+    /// Done, with a value.
+    pub const fn ready(value: i64) -> Outcome {
+        Outcome { tag: Self::READY, value }
+    }
+
+    /// Done, refused.
+    pub const fn error(errno: crate::Errno) -> Outcome {
+        Outcome { tag: Self::READY, value: errno.to_value() }
+    }
+
+    /// Waiting.
+    pub const fn park() -> Outcome {
+        Outcome { tag: Self::PARK, value: 0 }
+    }
+}
+
+impl From<Result<u64, crate::Errno>> for Outcome {
+    fn from(result: Result<u64, crate::Errno>) -> Outcome {
+        match result {
+            Ok(value) => Outcome::ready(value as i64),
+            Err(errno) => Outcome::error(errno),
+        }
+    }
+}
+
+/// Serves one hostcall number. `state` is what the module's `start` returned for this domain.
+pub type Handler = unsafe extern "C" fn(state: *mut c_void, call: *mut Call) -> Outcome;
+
+/// One served number.
+#[repr(C)]
+pub struct ModuleEntry {
+    /// The hostcall's number.
+    pub number: u32,
+    /// Who serves it.
+    pub handler: Handler,
+}
+
+/// How an instance ended, for [`ModuleTable::ended`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Ending {
+    /// It finished its work: what it still owns is freed.
+    Done = 0,
+    /// It failed: what it published and nobody took is withdrawn, what it took and did not touch goes back.
+    Failed = 1,
+}
+
+/// Everything a module exports.
+#[repr(C)]
+pub struct ModuleTable {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`crate::ABI_VERSION`] at the time the module was built.
+    pub abi_version: u32,
+    /// Number of entries.
+    pub entry_count: u32,
+    /// The module's name, as in [`crate::number::module_of`], padded with zeros.
+    pub name: [u8; 16],
+    /// The served numbers.
+    pub entries: *const ModuleEntry,
+    /// Makes the state for a domain. `host` outlives it. Null means failure.
+    pub start: unsafe extern "C" fn(host: *const Host) -> *mut c_void,
+    /// Drops the state; no handler of this domain runs any more.
+    pub stop: unsafe extern "C" fn(state: *mut c_void),
+    /// An instance has ended and none of its threads runs any more. Returns 1 if its inputs are whole (a retry of
+    /// it alone is possible), else 0; modules that hold no inputs return 1.
+    pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> u32,
+}
+
+// SAFETY: the table is immutable data; its pointers lead to immutable data and functions of the same object.
+unsafe impl Sync for ModuleTable {}
+
+/// The caller's own memory, for range checks: two compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct UserBounds {
+    /// First address of the caller's cell.
+    pub start: u64,
+    /// End of the caller's cell.
+    pub end: u64,
+}
+
+/// What the visor lends a module. Every function takes `domain` first and may be called from any carrier.
+#[repr(C)]
+pub struct Host {
+    /// The visor's [`crate::ABI_VERSION`].
+    pub abi_version: u32,
+    /// The domain, opaque to modules.
+    pub domain: *mut c_void,
+    /// Trusted heap: `bytes`, `align` → memory or null.
+    pub alloc: unsafe extern "C" fn(bytes: usize, align: usize) -> *mut u8,
+    /// Gives trusted heap back, with the size and alignment it was allocated with.
+    pub dealloc: unsafe extern "C" fn(memory: *mut u8, bytes: usize, align: usize),
+    /// Copies from user memory, surviving a fault: 0, or `Fault` negated.
+    pub read_user: unsafe extern "C" fn(to: *mut u8, from: u64, len: usize) -> i64,
+    /// Copies to user memory, surviving a fault: 0, or `Fault` negated.
+    pub write_user: unsafe extern "C" fn(to: u64, from: *const u8, len: usize) -> i64,
+    /// The memory of an instance; the whole address space for [`SYSTEM_INSTANCE`].
+    pub bounds: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> UserBounds,
+    /// 1 if the range lies in one arena buffer that the instance owns.
+    pub owns: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32,
+    /// Registers the call's thread on `key` until `deadline` (monotonic ns, or [`NEVER`]).
+    pub wait: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
+    /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.
+    pub wake: unsafe extern "C" fn(domain: *mut c_void, key: u64, most: u64) -> u64,
+    /// Monotonic time in ns.
+    pub now: unsafe extern "C" fn() -> u64,
+    /// Wall-clock time in ns since 1970.
+    pub realtime: unsafe extern "C" fn() -> u64,
+    /// Adds `bytes` (whole pages) to the heap of an instance: first address, or an error negated. Accounts for them.
+    pub heap_grow: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: u64) -> i64,
+    /// Bytes of heap of an instance.
+    pub heap_size: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> u64,
+    /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
+    pub arena_commit: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64) -> i64,
+    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
+    pub arena_discard: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64),
+    /// Charges (or, negative, refunds) bytes to an instance's memory limit: 0, or `OutOfMemory` negated.
+    pub charge: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: i64) -> i64,
+    /// The memory limit of an instance in bytes.
+    pub memory_limit: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> u64,
+    /// Counts bytes that an instance handed on (`taken` = 0) or took over (`taken` = 1) by reference.
+    pub passed: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: u64, taken: u32),
+    /// A whole line (without its newline) of an instance's output stream 1 or 2.
+    pub line: unsafe extern "C" fn(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize),
+    /// Leaves words for `EXPLAIN`: why this call is about to be refused.
+    pub explain: unsafe extern "C" fn(domain: *mut c_void, call: *const Call, text: *const u8, len: usize),
+    /// The module panicked: leaves the handler for good.
+    pub panicked: unsafe extern "C" fn(text: *const u8, len: usize) -> !,
+}
+
+// SAFETY: the services may be called from any carrier; that is part of the contract above.
+unsafe impl Sync for Host {}

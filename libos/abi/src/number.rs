@@ -1,0 +1,103 @@
+//! The numbered table of hostcalls.
+//!
+//! Numbers come in blocks of sixteen or thirty-two per module and are never reused. Arguments are given in order;
+//! `→` is the value returned when the call succeeds. Failure is a negated [`crate::Errno`].
+
+/// Entries in a domain's dispatch table.
+pub const TABLE_SIZE: usize = 256;
+/// Functions may call numbers below this; the rest are for trusted callers (the visor, other modules).
+pub const SYSTEM_ONLY: u32 = 192;
+
+macro_rules! hostcalls {
+    ($( $module:literal { $( $(#[$doc:meta])* $name:ident = $number:literal, )* } )*) => {
+        $( $( $(#[$doc])* pub const $name: u32 = $number; )* )*
+
+        /// The module that serves `number`: `"core"` for the visor itself, `None` for a number nobody has.
+        pub const fn module_of(number: u32) -> Option<&'static str> {
+            match number {
+                $( $( $name => Some($module), )* )*
+                _ => None,
+            }
+        }
+
+        /// The name of `number`, as in this table.
+        pub const fn name_of(number: u32) -> Option<&'static str> {
+            match number {
+                $( $( $name => Some(stringify!($name)), )* )*
+                _ => None,
+            }
+        }
+    };
+}
+
+hostcalls! {
+    "core" {
+        /// `()` → 0. Does nothing; measures the way there and back.
+        NULL = 0,
+        /// `(status: i32)`. Ends the instance: 0 is success, anything else fails it as `exit`.
+        EXIT = 1,
+        /// `(kind: FailKind, text, len)`. Ends the instance as failed, with a text for the report.
+        FAIL = 2,
+        /// `(entry, argument)` → thread number. `entry` gets `argument` in `rax` on a fresh stack.
+        THREAD_SPAWN = 3,
+        /// `()`. Ends the calling thread only; on the main thread the same as `EXIT(0)`.
+        THREAD_EXIT = 4,
+        /// `(thread)` → 0. Parks until that thread of the caller's instance has ended.
+        THREAD_JOIN = 5,
+        /// `()` → 0. Lets another ready thread run.
+        YIELD = 6,
+        /// `(address of u32, expected, timeout in ns or u64::MAX)` → 0. Parks while `*address == expected`;
+        /// `Again` if it already differs, `TimedOut` after the timeout.
+        FUTEX_WAIT = 7,
+        /// `(address of u32, most)` → number of threads woken.
+        FUTEX_WAKE = 8,
+        /// `(what: Text)` → bytes. Length of one of the instance's texts.
+        TEXT_LEN = 9,
+        /// `(what: Text, buffer, len)` → bytes copied.
+        TEXT_READ = 10,
+        /// `(what: Fact)` → value. One of the instance's numbers.
+        FACT = 11,
+        /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
+        RANDOM = 12,
+        /// `(buffer, len)` → bytes. Why this thread's last hostcall failed, in words; 0 if there is nothing to add.
+        EXPLAIN = 13,
+    }
+    "mm" {
+        /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.
+        HEAP_GROW = 32,
+        /// `(MemoryStats out)` → 0.
+        MEMORY_STATS = 33,
+        /// `(bytes, align)` → address of a zeroed buffer in the arena, owned by the caller.
+        SLOT_ALLOC = 34,
+        /// `(address, bytes)` → address. Resizes an owned buffer, moving it if it must; added bytes are zero.
+        SLOT_RESIZE = 35,
+        /// `(address)` → 0. Frees an owned buffer.
+        SLOT_FREE = 36,
+        /// `(name, name len, address, count, TypeDesc)` → 0. Hands an owned buffer on under a name; wakes who waits.
+        SLOT_PUBLISH = 37,
+        /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes a buffer over; parks until it is there,
+        /// unless `flags` has [`crate::types::TAKE_NOW`].
+        SLOT_TAKE = 38,
+        /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not whole
+        /// any more, so a retry of this instance alone is off.
+        SLOT_TOUCH = 39,
+    }
+    "stdio" {
+        /// `(stream: 1 or 2, bytes, len)` → bytes taken. Leaves as whole lines tagged with function and instance.
+        WRITE = 64,
+        /// `(stream)` → 0. Sends an unfinished line on its way.
+        FLUSH = 65,
+    }
+    "time" {
+        /// `(clock: Clock)` → nanoseconds.
+        CLOCK = 80,
+        /// `(ns)` → 0. Parks for at least that long.
+        SLEEP = 81,
+    }
+    "mm" {
+        /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance.
+        SLOT_OWNS = 192,
+        /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
+        SLOT_LOOK = 193,
+    }
+}

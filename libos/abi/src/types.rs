@@ -1,0 +1,184 @@
+//! Structures and enumerations that travel through hostcalls. All are plain data with a C layout.
+
+/// Why a function ends itself as failed (`FAIL`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum FailKind {
+    /// `panic!`.
+    Panic = 0,
+    /// `main` returned an `Err`.
+    Error = 1,
+    /// An allocation was refused.
+    OutOfMemory = 2,
+}
+
+impl FailKind {
+    /// The kind with this number.
+    pub const fn from_raw(raw: u64) -> Option<FailKind> {
+        match raw {
+            0 => Some(FailKind::Panic),
+            1 => Some(FailKind::Error),
+            2 => Some(FailKind::OutOfMemory),
+            _ => None,
+        }
+    }
+}
+
+/// Texts an instance can ask for (`TEXT_LEN`, `TEXT_READ`). All are UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Text {
+    /// The step's `args`, a JSON object.
+    Args = 0,
+    /// The step's `env`, a JSON object of strings.
+    Env = 1,
+    /// Name of the function.
+    Function = 2,
+    /// Name of the step.
+    Step = 3,
+    /// Name of the workflow.
+    Workflow = 4,
+}
+
+impl Text {
+    /// The text with this number.
+    pub const fn from_raw(raw: u64) -> Option<Text> {
+        match raw {
+            0 => Some(Text::Args),
+            1 => Some(Text::Env),
+            2 => Some(Text::Function),
+            3 => Some(Text::Step),
+            4 => Some(Text::Workflow),
+            _ => None,
+        }
+    }
+}
+
+/// Numbers an instance can ask for (`FACT`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Fact {
+    /// Which of the step's instances this is, from 0.
+    InstanceIndex = 0,
+    /// How many instances the step has.
+    InstanceCount = 1,
+    /// Bytes of each stack, guard page included.
+    StackSize = 2,
+    /// Number of the calling thread within its instance; the main thread is 0.
+    Thread = 3,
+    /// The memory limit in bytes.
+    MemoryLimit = 4,
+    /// Carrier threads the domain may use: how much really runs in parallel.
+    Parallelism = 5,
+    /// 1 for the first attempt at this instance, 2 for its first retry, …
+    Attempt = 6,
+}
+
+impl Fact {
+    /// The fact with this number.
+    pub const fn from_raw(raw: u64) -> Option<Fact> {
+        match raw {
+            0 => Some(Fact::InstanceIndex),
+            1 => Some(Fact::InstanceCount),
+            2 => Some(Fact::StackSize),
+            3 => Some(Fact::Thread),
+            4 => Some(Fact::MemoryLimit),
+            5 => Some(Fact::Parallelism),
+            6 => Some(Fact::Attempt),
+            _ => None,
+        }
+    }
+}
+
+/// Which clock `CLOCK` reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Clock {
+    /// Never goes back; the epoch is the host's.
+    Monotonic = 0,
+    /// Since 1970-01-01 00:00 UTC.
+    Realtime = 1,
+}
+
+/// What a slot buffer holds (user memory; `name` is UTF-8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct TypeDesc {
+    /// Hash of the type's name and layout.
+    pub fingerprint: u64,
+    /// Address of the type's name, for messages.
+    pub name: u64,
+    /// Bytes of the name; at most [`TYPE_NAME_MAX`].
+    pub name_len: u64,
+    /// Bytes of one element.
+    pub element_size: u64,
+}
+
+/// A buffer taken over (`SLOT_TAKE`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct SlotView {
+    /// First byte.
+    pub address: u64,
+    /// Elements in use.
+    pub count: u64,
+    /// Bytes available.
+    pub capacity: u64,
+}
+
+/// A published buffer as trusted code sees it (`SLOT_LOOK`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct SlotInfo {
+    /// First byte.
+    pub address: u64,
+    /// Elements in use.
+    pub count: u64,
+    /// Bytes of one element.
+    pub element_size: u64,
+    /// Hash of the type's name and layout.
+    pub fingerprint: u64,
+}
+
+/// What an instance and its domain use (`MEMORY_STATS`), in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct MemoryStats {
+    /// Heap of the instance.
+    pub heap: u64,
+    /// Slot buffers the instance owns.
+    pub owned: u64,
+    /// Limit for both together.
+    pub limit: u64,
+    /// Buffers in the arena, whoever owns them.
+    pub arena_buffers: u64,
+    /// Bytes in those buffers.
+    pub arena_bytes: u64,
+}
+
+/// `SLOT_TAKE` flag: do not park; `NotFound` if the slot is not there now.
+pub const TAKE_NOW: u64 = 1;
+/// Longest slot name in bytes.
+pub const SLOT_NAME_MAX: usize = 255;
+/// Longest type name in bytes; longer ones are cut by the shim.
+pub const TYPE_NAME_MAX: usize = 255;
+
+/// Fingerprint of plain bytes: what workflow inputs are, and what an output is written from.
+pub const BYTES_FINGERPRINT: u64 = fingerprint(b"[u8]");
+/// Fingerprint of UTF-8 text.
+pub const TEXT_FINGERPRINT: u64 = fingerprint(b"str");
+
+/// FNV-1a, 64 bits: the hash behind type fingerprints. `text` is a type's name and layout in canonical form.
+pub const fn fingerprint(text: &[u8]) -> u64 {
+    fingerprint_extend(0xcbf2_9ce4_8422_2325, text)
+}
+
+/// Continues a fingerprint over more text.
+pub const fn fingerprint_extend(mut hash: u64, text: &[u8]) -> u64 {
+    let mut i = 0;
+    while i < text.len() {
+        hash = (hash ^ text[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}

@@ -1,0 +1,187 @@
+//! Memory that a function names is an *allegation*: a [`UserSlice`] can do nothing until it has been checked.
+//!
+//! [`UserSlice::check`] compares it with what the caller may name — its own cell, or one arena buffer that it owns —
+//! and gives a [`CheckedSlice`], which copies through the visor's fault-surviving copy routine. Each byte is read once:
+//! what has been copied out cannot change under the reader, and a hole in the caller's memory is an error, not a fault.
+
+use crate::Errno;
+use crate::layout::{ARENA_BASE, ARENA_END, USER_BASE, USER_END};
+use crate::module::{Call, Host, SYSTEM_INSTANCE};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+/// Why an address was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The address is 0.
+    Null,
+    /// The address is not a multiple of the alignment.
+    Misaligned {
+        /// The alignment needed.
+        align: u64,
+    },
+    /// Address plus length does not fit in 64 bits.
+    Wraps,
+    /// The range touches the system partition.
+    Trusted,
+    /// The range lies in the user partition, but outside the caller's cell.
+    NotYours,
+    /// The range lies in the arena, but not inside one buffer that the caller owns.
+    NotYourBuffer,
+    /// The range is allowed, but nothing is mapped there (or it is read-only).
+    Unmapped,
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Refusal::Null => f.write_str("the address is null"),
+            Refusal::Misaligned { align } => write!(f, "the address is not a multiple of {align}"),
+            Refusal::Wraps => f.write_str("the range wraps around the end of memory"),
+            Refusal::Trusted => f.write_str("the range touches the system partition"),
+            Refusal::NotYours => f.write_str("the range lies outside the caller's cell"),
+            Refusal::NotYourBuffer => f.write_str("the range is not inside a slot buffer that the caller owns"),
+            Refusal::Unmapped => f.write_str("nothing the caller may use is mapped there"),
+        }
+    }
+}
+
+impl From<Refusal> for Errno {
+    fn from(_: Refusal) -> Errno {
+        Errno::Fault
+    }
+}
+
+/// Plain data that may be copied between partitions byte by byte.
+///
+/// # Safety
+/// Every bit pattern of the type's size is a valid value, and it has no padding.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: integers have no padding and no invalid values.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: four u64.
+unsafe impl Plain for crate::types::TypeDesc {}
+// SAFETY: three u64.
+unsafe impl Plain for crate::types::SlotView {}
+// SAFETY: four u64.
+unsafe impl Plain for crate::types::SlotInfo {}
+// SAFETY: five u64.
+unsafe impl Plain for crate::types::MemoryStats {}
+
+/// `count` elements of `T` somewhere in memory, as a function claims. Unusable until checked.
+#[derive(Clone, Copy, Debug)]
+pub struct UserSlice<T> {
+    address: u64,
+    count: u64,
+    _element: PhantomData<T>,
+}
+
+impl<T: Plain> UserSlice<T> {
+    /// Writes the claim down; nothing is looked at.
+    pub const fn new(address: u64, count: u64) -> UserSlice<T> {
+        UserSlice { address, count, _element: PhantomData }
+    }
+
+    /// Compares the claim with what `call`'s instance may name. An empty slice is always fine.
+    pub fn check<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, Refusal> {
+        let checked = CheckedSlice { address: self.address, count: self.count as usize, host, _element: PhantomData };
+        if self.count == 0 {
+            return Ok(checked);
+        }
+        if self.address == 0 {
+            return Err(Refusal::Null);
+        }
+        let align = align_of::<T>() as u64;
+        if self.address % align != 0 {
+            return Err(Refusal::Misaligned { align });
+        }
+        let bytes = self.count.checked_mul(size_of::<T>() as u64).ok_or(Refusal::Wraps)?;
+        let end = self.address.checked_add(bytes).ok_or(Refusal::Wraps)?;
+        if call.instance == SYSTEM_INSTANCE {
+            return Ok(checked);
+        }
+        // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
+        let own = unsafe { (host.bounds)(host.domain, call.instance) };
+        if self.address >= own.start && end <= own.end {
+            return Ok(checked);
+        }
+        if self.address < USER_BASE || end > USER_END {
+            return Err(Refusal::Trusted);
+        }
+        if self.address < ARENA_BASE || end > ARENA_END {
+            return Err(Refusal::NotYours);
+        }
+        // SAFETY: as above.
+        if unsafe { (host.owns)(host.domain, call.instance, self.address, bytes) } == 1 {
+            return Ok(checked);
+        }
+        Err(Refusal::NotYourBuffer)
+    }
+}
+
+/// A slice whose range has been checked; it may still have holes, which the copies report.
+#[derive(Clone, Copy)]
+pub struct CheckedSlice<'h, T> {
+    address: u64,
+    count: usize,
+    host: &'h Host,
+    _element: PhantomData<T>,
+}
+
+impl<T: Plain> CheckedSlice<'_, T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Copies elements out, from element `start` on, until `to` is full. Read once: the copy is the reader's own.
+    pub fn read_at<'t>(&self, start: usize, to: &'t mut [MaybeUninit<T>]) -> Result<&'t mut [T], Refusal> {
+        let from = self.range(start, to.len())?;
+        // SAFETY: `to` is writable for its whole size, and `from` has been checked to be the caller's; holes are
+        // survived by the copy routine.
+        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        if status != 0 {
+            return Err(Refusal::Unmapped);
+        }
+        // SAFETY: every byte has just been written, and all bit patterns of a `Plain` type are valid.
+        Ok(unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) })
+    }
+
+    /// Copies `from` to the start of the slice, which must be at least as long.
+    pub fn write(&self, from: &[T]) -> Result<(), Refusal> {
+        let to = self.range(0, from.len())?;
+        // SAFETY: `from` is readable, `to` has been checked to be the caller's; holes are survived.
+        let status = unsafe { (self.host.write_user)(to, from.as_ptr().cast(), size_of_val(from)) };
+        if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
+    }
+
+    fn range(&self, start: usize, count: usize) -> Result<u64, Refusal> {
+        let end = start.checked_add(count).ok_or(Refusal::Wraps)?;
+        if end > self.count {
+            return Err(Refusal::NotYours);
+        }
+        Ok(self.address + (start * size_of::<T>()) as u64)
+    }
+}
+
+/// One `T` that a function names; the same as a slice of one.
+pub fn read_one<T: Plain>(host: &Host, call: &Call, address: u64) -> Result<T, Refusal> {
+    let mut value = [MaybeUninit::uninit()];
+    let slice = UserSlice::<T>::new(address, 1).check(host, call)?;
+    Ok(slice.read_at(0, &mut value)?[0])
+}
+
+/// Writes one `T` where a function asked for it.
+pub fn write_one<T: Plain>(host: &Host, call: &Call, address: u64, value: T) -> Result<(), Refusal> {
+    UserSlice::<T>::new(address, 1).check(host, call)?.write(&[value])
+}

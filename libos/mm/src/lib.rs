@@ -1,0 +1,1 @@
+//! Libos module: Memory: heap growth, slot buffers, statistics.

@@ -1,0 +1,1 @@
+//! What every libos module links: allocator, lock, panic handler, the table macro.

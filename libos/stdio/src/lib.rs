@@ -1,0 +1,1 @@
+//! Libos module: Standard output and error as whole tagged lines.

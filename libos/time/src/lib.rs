@@ -1,0 +1,1 @@
+//! Libos module: Clocks and sleep.

@@ -1,0 +1,1 @@
+//! The visor: command line, orchestrator, domain, loader.

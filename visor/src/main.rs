@@ -1,0 +1,2 @@
+//! The `monohull` program.
+fn main() {}

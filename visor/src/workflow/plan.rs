@@ -1,0 +1,149 @@
+//! A checked workflow, ready to run: names are indices, defaults are filled in, units are explicit.
+//!
+//! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One workflow, checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The workflow's name.
+    pub name: String,
+    /// The functions that steps name, each with its image.
+    pub functions: Vec<Function>,
+    /// The steps in an order in which every step comes after those it waits for.
+    pub steps: Vec<Step>,
+    /// Slots filled before the first step starts.
+    pub inputs: Vec<Input>,
+    /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
+    pub outputs: Vec<Output>,
+    /// Limits for the whole.
+    pub limits: Limits,
+    /// Who is kept apart from whom inside the domain.
+    pub separation: Separation,
+}
+
+/// A function: a name for an image.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name in the workflow.
+    pub name: String,
+    /// The image file, resolved against the workflow file's folder.
+    pub image: PathBuf,
+}
+
+/// One step: some instances of one function.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// Index into [`Plan::functions`].
+    pub function: usize,
+    /// Indices of the steps that must have ended first; all are smaller than this step's own.
+    pub after: Vec<usize>,
+    /// How many instances run, at least 1.
+    pub instances: u32,
+    /// Arguments: a JSON object, any depth.
+    pub args: serde_json::Map<String, serde_json::Value>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// The longest one instance may take, from its start.
+    pub timeout: Option<Duration>,
+    /// What to do when an instance fails.
+    pub retry: Retry,
+    /// Most bytes of heap and owned slot buffers, per instance.
+    pub memory: u64,
+    /// Bytes of each stack, a power of two.
+    pub stack: u64,
+}
+
+/// When and how often a failed instance is tried again.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    /// Attempts in all, at least 1.
+    pub max_attempts: u32,
+    /// Pause before the second attempt.
+    pub interval: Duration,
+    /// Each further pause is this many times longer, at least 1.
+    pub backoff_rate: f64,
+    /// Only these failures are tried again; empty means all but `timeout` of the whole workflow.
+    pub on: Vec<FailureKind>,
+}
+
+/// What a failure is called in workflow files, reports and JSON.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// `main` returned an error.
+    Error,
+    /// The function panicked.
+    Panic,
+    /// `process::exit` with a status other than 0.
+    Exit,
+    /// Memory the function may not use: null, wild, read-only, another's.
+    MemoryFault,
+    /// The stack ran into its guard page.
+    StackOverflow,
+    /// An instruction the processor refuses.
+    IllegalInstruction,
+    /// Integer division by zero, or an unmasked floating-point exception.
+    Arithmetic,
+    /// A breakpoint or single-step trap.
+    Trap,
+    /// A system call outside the gate.
+    SystemCall,
+    /// The step's or the workflow's time was up.
+    Timeout,
+    /// The memory limit was reached.
+    MemoryLimit,
+    /// All threads wait and nobody is left to wake them.
+    Deadlock,
+    /// A libos module failed.
+    Libos,
+}
+
+/// A slot filled from outside.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The slot's name.
+    pub slot: String,
+    /// The file it is filled from unless the command line says otherwise, resolved against the workflow's folder.
+    pub path: Option<PathBuf>,
+}
+
+/// A slot that leaves the workflow.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The slot's name.
+    pub slot: String,
+}
+
+/// Limits for the whole workflow.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The longest the workflow may take.
+    pub timeout: Option<Duration>,
+    /// Most bytes in slot buffers, all owners together.
+    pub slots: u64,
+    /// Most bytes of standard output and error kept, per instance.
+    pub output: u64,
+    /// Most carrier threads; the host's cores if the file does not say.
+    pub carriers: Option<usize>,
+    /// Most user threads of one instance.
+    pub threads: u32,
+}
+
+/// Who is kept apart inside a domain (`"isolation"` in the file), given protection keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Separation {
+    /// Functions from the system partition.
+    #[default]
+    Workflow,
+    /// Also every instance from every other.
+    Function,
+}
