@@ -72,6 +72,10 @@ pub enum Fact {
     Parallelism = 5,
     /// 1 for the first attempt at this instance, 2 for its first retry, …
     Attempt = 6,
+    /// Address of the image's `.init_array` (function pointers, already relocated), or 0.
+    InitArray = 7,
+    /// Number of entries in the image's `.init_array`.
+    InitCount = 8,
 }
 
 impl Fact {
@@ -85,6 +89,8 @@ impl Fact {
             4 => Some(Fact::MemoryLimit),
             5 => Some(Fact::Parallelism),
             6 => Some(Fact::Attempt),
+            7 => Some(Fact::InitArray),
+            8 => Some(Fact::InitCount),
             _ => None,
         }
     }
@@ -155,6 +161,21 @@ pub struct MemoryStats {
     /// Bytes in those buffers.
     pub arena_bytes: u64,
 }
+
+/// What every function image exports as [`IMAGE_SYMBOL`], so that the loader knows what it was built for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct ImageHeader {
+    /// [`crate::module::MAGIC`].
+    pub magic: u64,
+    /// [`crate::ABI_VERSION`] at the time the image was built.
+    pub abi_version: u64,
+}
+
+/// Name of the exported [`ImageHeader`].
+pub const IMAGE_SYMBOL: &str = "MONOHULL_IMAGE";
+/// Name of the exported function the main thread starts in (through the gate, with `rax` = 0).
+pub const START_SYMBOL: &str = "monohull_start";
 
 /// `SLOT_TAKE` flag: do not park; `NotFound` if the slot is not there now.
 pub const TAKE_NOW: u64 = 1;
