@@ -1,2 +1,79 @@
-//! Front door.
-fn main() {}
+//! `cargo xtask …`: the one front door for chores. People and the CI script go through the same door.
+//!
+//! Every chore is a file. They build with cargo and start programs, and know nothing of Monohull's insides.
+#![deny(unsafe_code)]
+
+mod bench;
+mod build;
+mod ci;
+mod demo;
+mod lint;
+mod shell;
+mod test;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a chore ends with: an error is a sentence for the person at the terminal.
+type Result<T = ()> = std::result::Result<T, String>;
+
+/// Monohull's chores.
+#[derive(Parser)]
+#[command(
+    bin_name = "cargo xtask",
+    after_help = "Example: cargo xtask demo ~/books/*.txt\nOutput goes to target/ (or $CARGO_TARGET_DIR)."
+)]
+struct Options {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Builds the visor, the libos modules and all example functions.
+    Build,
+    /// Counts the words of real texts with workflows/word-count.json, and shows where the time went.
+    Demo {
+        /// Texts to count; by default those that every Debian or Ubuntu machine has, and this repository's sources.
+        files: Vec<PathBuf>,
+        /// Texts are repeated until there are at least this many bytes.
+        #[arg(long, default_value_t = demo::DEFAULT_BYTES)]
+        bytes: u64,
+    },
+    /// Builds everything, then runs all tests. The last line says how many passed and failed.
+    Test {
+        /// Arguments for the test programs, after `--`.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Measures Monohull and what it is compared with, in the same run.
+    Bench {
+        /// Scenarios to run; all if none is named. `--list` shows them.
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        arguments: Vec<String>,
+    },
+    /// Formatting, clippy and rustdoc, with warnings as errors.
+    Lint,
+    /// What a change must pass: lint, test, a short fuzz of the loader, demo and every bench scenario at tiny size.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let done = match Options::parse().chore {
+        Chore::Build => build::everything(),
+        Chore::Demo { files, bytes } => demo::run(&files, bytes),
+        Chore::Test { arguments } => test::run(&arguments),
+        Chore::Bench { arguments } => bench::run(&arguments),
+        Chore::Lint => lint::run(),
+        Chore::Ci => ci::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

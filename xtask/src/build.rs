@@ -1,0 +1,78 @@
+//! Builds what a workflow needs to run.
+//!
+//! ```text
+//! target/release/monohull     the visor
+//! target/modules/NAME.so      libos modules: shared objects for dlopen, everything bound at load
+//! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
+//! ```
+//!
+//! Modules and images are ordinary library crates in the workspace, so that editors and clippy see them; only here
+//! are they linked as shared objects, without C's start files.
+
+use crate::workspace::{Package, Workspace};
+use crate::{Result, shell};
+use std::path::Path;
+
+/// How libos modules are linked.
+const MODULE_FLAGS: &[&str] = &["link-arg=-nostartfiles", "link-arg=-Wl,-z,now,-z,relro,-Bsymbolic"];
+/// How function images are linked; `monohull build` links those of users the same way.
+const IMAGE_FLAGS: &[&str] = &[
+    "link-arg=-nostartfiles",
+    "link-arg=-Wl,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
+    "force-frame-pointers=yes",
+];
+
+/// Visor, modules, images.
+pub(crate) fn everything() -> Result {
+    let workspace = Workspace::load()?;
+    visor()?;
+    for module in workspace.modules() {
+        let name = module.name.trim_start_matches("monohull-libos-");
+        link(&workspace, module, MODULE_FLAGS, &workspace.target().join(format!("modules/{name}.so")))?;
+    }
+    for image in workspace.images() {
+        link(&workspace, image, IMAGE_FLAGS, &workspace.target().join(format!("images/{}.so", image.name)))?;
+    }
+    Ok(())
+}
+
+/// The visor alone.
+pub(crate) fn visor() -> Result {
+    shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull"]))
+}
+
+/// Links one library crate as the shared object `to`.
+fn link(workspace: &Workspace, package: &Package, flags: &[&str], to: &Path) -> Result {
+    let library = package.library().ok_or_else(|| format!("{} has no library", package.name))?;
+    let mut command = shell::cargo([
+        "rustc",
+        "--quiet",
+        "-p",
+        &package.name,
+        "--lib",
+        "--crate-type=cdylib",
+        "--profile=image",
+        "--",
+    ]);
+    for flag in flags {
+        command.args(["-C", flag]);
+    }
+    shell::run(&mut command)?;
+    let built = workspace.target().join("image").join(format!("lib{library}.so"));
+    install(&built, to)
+}
+
+/// Copies a file if it has changed: by renaming, so that a running workflow keeps the one it has mapped.
+fn install(from: &Path, to: &Path) -> Result {
+    let fail = |error: std::io::Error| format!("cannot install {} as {}: {error}", from.display(), to.display());
+    let new = std::fs::read(from).map_err(fail)?;
+    if std::fs::read(to).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(to.parent().expect("has a folder")).map_err(fail)?;
+    let aside = to.with_extension("new");
+    std::fs::write(&aside, new).map_err(fail)?;
+    std::fs::rename(&aside, to).map_err(fail)?;
+    eprintln!("{:>12} {}", "Linked", to.display());
+    Ok(())
+}

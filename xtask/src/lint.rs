@@ -1,0 +1,29 @@
+//! Formatting, clippy, rustdoc; warnings are errors.
+
+use crate::workspace::Workspace;
+use crate::{Result, shell};
+
+/// All three.
+pub(crate) fn run() -> Result {
+    shell::heading("rustfmt");
+    shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
+    let workspace = Workspace::load()?;
+    for packages in groups(&workspace) {
+        shell::heading(&format!("clippy {}", packages.join(" ")));
+        let clippy = ["clippy", "--quiet", "--all-targets"];
+        shell::run(shell::cargo(clippy).args(&packages).args(["--", "-D", "warnings"]))?;
+        shell::heading(&format!("rustdoc {}", packages.join(" ")));
+        let doc = ["doc", "--quiet", "--no-deps", "--document-private-items"];
+        shell::run(shell::cargo(doc).args(&packages).env("RUSTDOCFLAGS", "-D warnings"))?;
+    }
+    Ok(())
+}
+
+/// The workspace in two builds: crates that must live without std, and the others.
+pub(crate) fn groups(workspace: &Workspace) -> [Vec<String>; 2] {
+    let alone = workspace.without_std();
+    let flags = |flag: &str| alone.iter().flat_map(|name| [flag.to_owned(), (*name).to_owned()]).collect::<Vec<_>>();
+    let mut others = vec!["--workspace".to_owned()];
+    others.extend(flags("--exclude"));
+    [others, flags("--package")]
+}

@@ -1,0 +1,42 @@
+//! Starting programs.
+
+use crate::{Result, workspace};
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+/// The cargo that started us, in the workspace's root.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace::root());
+    command
+}
+
+/// Runs a program to its end; failing is an error that shows the command line.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let status = command.status().map_err(|error| format!("cannot start {}: {error}", show(command)))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{} ended with {status}", show(command))),
+    }
+}
+
+/// Runs a program to its end and gives its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
+    command.stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| format!("cannot start {}: {error}", show(command)))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("{} ended with {}", show(command), output.status)),
+    }
+}
+
+/// The command line, for messages.
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// A heading between chores.
+pub(crate) fn heading(text: &str) {
+    eprintln!("\n== {text}");
+}

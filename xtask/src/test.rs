@@ -1,0 +1,77 @@
+//! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
+
+use crate::workspace::Workspace;
+use crate::{Result, build, lint, shell};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+/// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
+pub(crate) fn run(arguments: &[String]) -> Result {
+    build::everything()?;
+    let workspace = Workspace::load()?;
+    let mut total = Count::default();
+    // This machine: release and debug make the same promises, so the everyday build is tested.
+    for packages in lint::groups(&workspace) {
+        let mut command = shell::cargo(["test", "--no-fail-fast"]);
+        command.args(packages).arg("--").args(arguments);
+        total.add(count(&mut command)?);
+    }
+    // A lane on a machine with protection keys would follow here: the same suite in a virtual machine, which proves
+    // first that it has keys, and adds to the same count.
+    println!("{} passed, {} failed", total.passed, total.failed);
+    match total.failed {
+        0 => Ok(()),
+        failed => Err(format!("{failed} failed")),
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Runs a test command, shows its output as it comes, and adds up its `test result:` lines. A command that fails
+/// without a failed test (it did not build, say) counts as one failure.
+fn count(command: &mut Command) -> Result<Count> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
+    let mut count = Count::default();
+    let mut shown = std::io::stdout().lock();
+    for line in BufReader::new(child.stdout.take().expect("piped")).split(b'\n') {
+        let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
+        // Somebody who reads only the head of our output must not stop the tests.
+        let _ = shown.write_all(&line).and_then(|()| shown.write_all(b"\n"));
+        if let Some(result) = String::from_utf8_lossy(&line).strip_prefix("test result: ") {
+            count.add(Count { passed: number_before(result, " passed"), failed: number_before(result, " failed") });
+        }
+    }
+    let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
+    if !status.success() && count.failed == 0 {
+        count.failed = 1;
+    }
+    Ok(count)
+}
+
+/// The number in front of `word`.
+fn number_before(text: &str, word: &str) -> u64 {
+    let digits = text.split(word).next().and_then(|before| before.rsplit(' ').next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_before;
+
+    #[test]
+    fn reads_result_lines() {
+        let line = "FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s";
+        assert_eq!((number_before(line, " passed"), number_before(line, " failed")), (12, 3));
+    }
+}
