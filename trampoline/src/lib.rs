@@ -8,3 +8,6 @@
 
 #[cfg(feature = "user")]
 pub mod user;
+
+#[cfg(feature = "system")]
+pub mod system;

@@ -8,6 +8,7 @@
 //! 0x1000_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
 //! 0x2000_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //! 0x2100_0000_0000  info page        user partition: read by functions, written by the gate
+//! 0x2100_0010_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
 //!
 //! one cell:
 //! +0                                                      +32 GiB                                        +64 GiB
@@ -59,8 +60,14 @@ pub const ARENA_END: u64 = ARENA_BASE + ARENA_SIZE;
 pub const INFO_BASE: u64 = 0x2100_0000_0000;
 /// Bytes of the info page.
 pub const INFO_SIZE: u64 = PAGE;
+/// Address of the entry frames: with protection keys, one page for each carrier and key, of that key.
+pub const FRAMES_BASE: u64 = INFO_BASE + 0x10_0000;
+/// Bytes of the entry frames.
+pub const FRAMES_SIZE: u64 = (CARRIER_MAX * KEY_COUNT) as u64 * PAGE;
+/// Protection keys of the processor, key 0 included.
+pub const KEY_COUNT: usize = 16;
 /// End of the user partition.
-pub const USER_END: u64 = INFO_BASE + INFO_SIZE;
+pub const USER_END: u64 = FRAMES_BASE + FRAMES_SIZE;
 
 /// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so the shim
 /// leaves with `call gs:[0]`.
