@@ -1,0 +1,198 @@
+//! What is looked for: byte sequences that the processor would run as one of a few instructions.
+//!
+//! Nothing is decoded. A sequence is recognised by the bytes that decide what it is (escape, opcode, ModRM), whatever
+//! comes before it, because a jump can land right there. Only WRFSBASE and WRGSBASE need a prefix to be what they are,
+//! so for these the prefixes in front are read backwards.
+//!
+//! The two-byte opcodes have a second spelling on processors with APX: a REX2 prefix (`d5`, then a byte with the top
+//! bit set) stands for the `0f`. Both are looked for.
+
+use serde::Serialize;
+
+/// What the processor would take a sequence for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `0f 01 ef`: writes the key rights.
+    Wrpkru,
+    /// `0f ae /5` with a memory operand: loads processor state, the key rights included.
+    Xrstor,
+    /// `0f c7 /3` with a memory operand: XRSTOR for the kernel.
+    Xrstors,
+    /// `f3 0f ae /2` with a register operand: sets the base of `fs`.
+    Wrfsbase,
+    /// `f3 0f ae /3` with a register operand: sets the base of `gs`.
+    Wrgsbase,
+    /// `0f 05`: a system call.
+    Syscall,
+    /// `0f 34`: a system call, the 32-bit way.
+    Sysenter,
+    /// `cd n`: a software interrupt; `cd 80` is a system call.
+    Int,
+    /// `ff /3`, `ff /5` with a memory operand, `ca`, `cb`, `cf`: far call, jump and return, IRET.
+    FarTransfer,
+    /// `8e`, `0f a1`, `0f a9`, `0f b2`, `0f b4`, `0f b5`: loads a segment register.
+    SegmentLoad,
+}
+
+/// What follows from a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file must not be loaded.
+    Refuse,
+    /// Something else stands behind the check; the finding is reported.
+    Warn,
+}
+
+impl Kind {
+    /// Every kind, the refused ones first.
+    pub const ALL: [Kind; 10] = [
+        Kind::Wrpkru,
+        Kind::Xrstor,
+        Kind::Xrstors,
+        Kind::Wrfsbase,
+        Kind::Wrgsbase,
+        Kind::Syscall,
+        Kind::Sysenter,
+        Kind::Int,
+        Kind::FarTransfer,
+        Kind::SegmentLoad,
+    ];
+
+    /// Whether a file with it is refused.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Kind::Wrpkru | Kind::Xrstor | Kind::Xrstors | Kind::Wrfsbase | Kind::Wrgsbase => Severity::Refuse,
+            Kind::Syscall | Kind::Sysenter | Kind::Int | Kind::FarTransfer | Kind::SegmentLoad => Severity::Warn,
+        }
+    }
+
+    /// The instruction's name as people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Wrpkru => "WRPKRU",
+            Kind::Xrstor => "XRSTOR",
+            Kind::Xrstors => "XRSTORS",
+            Kind::Wrfsbase => "WRFSBASE",
+            Kind::Wrgsbase => "WRGSBASE",
+            Kind::Syscall => "SYSCALL",
+            Kind::Sysenter => "SYSENTER",
+            Kind::Int => "INT n",
+            Kind::FarTransfer => "a far call, jump or return",
+            Kind::SegmentLoad => "a segment register load",
+        }
+    }
+
+    /// Why it matters.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Kind::Wrpkru => "it sets the protection-key rights, and with them opens all memory of the domain",
+            Kind::Xrstor | Kind::Xrstors => {
+                "it loads processor state from memory, the protection-key rights included, and with them opens all \
+                 memory of the domain"
+            }
+            Kind::Wrfsbase | Kind::Wrgsbase => {
+                "it moves a segment base that trusted code relies on to find its own data"
+            }
+            Kind::Syscall | Kind::Sysenter | Kind::Int => {
+                "it enters the kernel past the libos; syscall user dispatch stops it when it runs"
+            }
+            Kind::FarTransfer => "it can change the code segment; these bytes are common by accident",
+            Kind::SegmentLoad => "it can change a segment register; these bytes are common by accident",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Kind::Wrpkru | Kind::Wrfsbase | Kind::Wrgsbase | Kind::Xrstor | Kind::Xrstors => {
+                "remove the instruction (inline assembly, intrinsics or a linked library); if the bytes lie inside \
+                 other instructions or in a jump table, change the code around them or the optimisation level so \
+                 that other bytes come out"
+            }
+            Kind::Syscall | Kind::Sysenter | Kind::Int => {
+                "call the operating system through monohull-std; bytes inside other instructions need nothing"
+            }
+            Kind::FarTransfer | Kind::SegmentLoad => "nothing, unless it was written on purpose",
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A sequence in a piece of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Index of its first byte.
+    pub start: usize,
+    /// Number of its bytes.
+    pub length: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// Every sequence in `memory`, in the order of the opcodes.
+pub fn scan(memory: &[u8]) -> impl Iterator<Item = Found> {
+    (0..memory.len()).filter_map(|index| opcode_at(memory, index))
+}
+
+/// The sequence whose escape or opcode byte is at `index`. One place is never two kinds: the opcode decides.
+fn opcode_at(memory: &[u8], index: usize) -> Option<Found> {
+    let found = |length, kind| Some(Found { start: index, length, kind });
+    match memory[index..] {
+        [0x0f, ref rest @ ..] => two_byte_opcode(memory, index, 1, rest),
+        [0xd5, payload, ref rest @ ..] if payload & 0x80 != 0 => two_byte_opcode(memory, index, 2, rest),
+        [0xcd, _, ..] => found(2, Kind::Int),
+        [0xff, modrm, ..] if is_memory(modrm) && matches!(extension(modrm), 3 | 5) => found(2, Kind::FarTransfer),
+        [0xca | 0xcb | 0xcf, ..] => found(1, Kind::FarTransfer),
+        [0x8e, modrm, ..] if matches!(extension(modrm), 0 | 2..=5) => found(2, Kind::SegmentLoad),
+        _ => None,
+    }
+}
+
+/// The sequence whose opcode begins `rest`, after an escape of `escape` bytes at `index`.
+fn two_byte_opcode(memory: &[u8], index: usize, escape: usize, rest: &[u8]) -> Option<Found> {
+    let found = |length, kind| Some(Found { start: index, length: escape + length, kind });
+    match *rest {
+        [0x01, 0xef, ..] => found(2, Kind::Wrpkru),
+        [0x05, ..] => found(1, Kind::Syscall),
+        [0x34, ..] => found(1, Kind::Sysenter),
+        [0xae, modrm, ..] if is_memory(modrm) && extension(modrm) == 5 => found(2, Kind::Xrstor),
+        [0xae, modrm, ..] if !is_memory(modrm) && matches!(extension(modrm), 2 | 3) => {
+            let start = repeat_prefix(memory, index)?;
+            let kind = if extension(modrm) == 2 { Kind::Wrfsbase } else { Kind::Wrgsbase };
+            Some(Found { start, length: index - start + escape + 2, kind })
+        }
+        [0xc7, modrm, ..] if is_memory(modrm) && extension(modrm) == 3 => found(2, Kind::Xrstors),
+        [0xa1 | 0xa9, ..] => found(1, Kind::SegmentLoad),
+        [0xb2 | 0xb4 | 0xb5, modrm, ..] if is_memory(modrm) => found(2, Kind::SegmentLoad),
+        _ => None,
+    }
+}
+
+/// Whether a ModRM byte names memory, not a register.
+const fn is_memory(modrm: u8) -> bool {
+    modrm >> 6 != 3
+}
+
+/// The middle field of a ModRM byte, which belongs to the opcode.
+const fn extension(modrm: u8) -> u8 {
+    (modrm >> 3) & 7
+}
+
+/// The nearest `f3` among the prefixes that end at `index`. No instruction has more than 15 bytes, so at most 12
+/// prefixes can stand before an escape, an opcode and a ModRM byte.
+fn repeat_prefix(memory: &[u8], index: usize) -> Option<usize> {
+    let nearest = index.saturating_sub(12);
+    (nearest..index).rev().take_while(|&at| is_prefix(memory[at])).find(|&at| memory[at] == 0xf3)
+}
+
+/// Legacy prefixes and REX.
+const fn is_prefix(byte: u8) -> bool {
+    matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
+}

@@ -1,0 +1,133 @@
+//! Names for addresses, for reports.
+//!
+//! Symbols decide nothing, so a file whose symbol tables or section headers are damaged just has fewer names.
+
+use crate::elf::{header, record};
+use goblin::elf64::{
+    section_header::{SHT_DYNSYM, SHT_SYMTAB, SIZEOF_SHDR, SectionHeader},
+    sym::{SIZEOF_SYM, STT_FUNC, STT_NOTYPE, STT_OBJECT, Sym, st_type},
+};
+
+/// The most symbols that are kept of one file.
+const MAX_SYMBOLS: usize = 1 << 20;
+/// Longer names are left out.
+const MAX_NAME: usize = 1024;
+/// The most bytes of names that are kept of one file (many symbols can share one name in the file, but not here).
+const MAX_NAMES: usize = 64 << 20;
+
+/// The named places of one image, sorted by address.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SymbolTable {
+    places: Vec<Place>,
+    /// All names, one after the other.
+    names: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    address: u64,
+    size: u64,
+    name: (u32, u32),
+}
+
+/// The symbol an address lies in. It is printed as `name + 0x12`, demangled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Symbol<'a> {
+    /// The name as the linker knows it.
+    pub mangled: &'a str,
+    /// How far behind the symbol's start the address lies.
+    pub offset: u64,
+}
+
+impl Symbol<'_> {
+    /// The name as people write it, without the hash of its crate.
+    pub fn name(&self) -> String {
+        format!("{:#}", rustc_demangle::demangle(self.mangled))
+    }
+}
+
+impl std::fmt::Display for Symbol<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#} + {:#x}", rustc_demangle::demangle(self.mangled), self.offset)
+    }
+}
+
+impl SymbolTable {
+    /// All functions and data that the section headers lead to, as far as they are sound.
+    pub fn read(bytes: &[u8]) -> SymbolTable {
+        let mut table = SymbolTable::default();
+        if let Some(header) = header(bytes).filter(|header| usize::from(header.e_shentsize) == SIZEOF_SHDR) {
+            let section = |index: usize| -> Option<SectionHeader> {
+                record(bytes, header.e_shoff.checked_add((index * SIZEOF_SHDR) as u64)?)
+            };
+            let sections = || (0..usize::from(header.e_shnum)).map_while(section);
+            // A file has at most one of each.
+            for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+                if let Some(symbols) = sections().find(|section| section.sh_type == kind)
+                    && let Some(names) = section(symbols.sh_link as usize)
+                {
+                    table.add_section(contents(bytes, &symbols), contents(bytes, &names));
+                }
+            }
+        }
+        // The same place often has a name in both tables; of several names one with a size is best.
+        table.places.sort_by_key(|place| (place.address, std::cmp::Reverse(place.size)));
+        table.places.dedup_by_key(|place| place.address);
+        table
+    }
+
+    fn add_section(&mut self, symbols: &[u8], names: &[u8]) {
+        for symbol in symbols.chunks_exact(SIZEOF_SYM).filter_map(|chunk| record::<Sym>(chunk, 0)) {
+            let named = matches!(st_type(symbol.st_info), STT_FUNC | STT_OBJECT | STT_NOTYPE);
+            // Special section numbers (0xff00 and above) are no places; 0 is "defined elsewhere".
+            if named && (1..0xff00).contains(&symbol.st_shndx) && self.places.len() < MAX_SYMBOLS {
+                let name = name(names, symbol.st_name);
+                self.add(symbol.st_value, symbol.st_size, name);
+            }
+        }
+    }
+
+    fn add(&mut self, address: u64, size: u64, name: Option<&str>) -> Option<()> {
+        let name = name.filter(|name| !name.is_empty() && self.names.len() + name.len() <= MAX_NAMES)?;
+        let start = u32::try_from(self.names.len()).ok()?;
+        let end = u32::try_from(self.names.len() + name.len()).ok()?;
+        self.names.push_str(name);
+        self.places.push(Place { address, size, name: (start, end) });
+        Some(())
+    }
+
+    /// The symbol that `address` (relative to the load base) lies in. A symbol without a size reaches to the next one.
+    pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
+        let after = self.places.partition_point(|place| place.address <= address);
+        let place = self.places[..after].last()?;
+        let offset = address - place.address;
+        let mangled = &self.names[place.name.0 as usize..place.name.1 as usize];
+        (place.size == 0 || offset < place.size).then_some(Symbol { mangled, offset })
+    }
+
+    /// Number of named places.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether nothing has a name.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+/// A section's bytes; nothing if they lie outside the file.
+fn contents<'a>(bytes: &'a [u8], section: &SectionHeader) -> &'a [u8] {
+    let range = || {
+        let start = usize::try_from(section.sh_offset).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(section.sh_size).ok()?)?)
+    };
+    range().unwrap_or_default()
+}
+
+/// The text at `offset` up to the next zero byte.
+fn name(names: &[u8], offset: u32) -> Option<&str> {
+    let from = names.get(offset as usize..)?;
+    let end = from.iter().take(MAX_NAME).position(|&byte| byte == 0)?;
+    std::str::from_utf8(&from[..end]).ok()
+}

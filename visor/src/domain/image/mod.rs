@@ -1,0 +1,118 @@
+//! Function images: what the loader accepts, and what it knows about it.
+//!
+//! A function image never goes through `dlopen`, which would run its constructors with full rights and give all
+//! instances one copy of its data. This is our own loader's front half: it reads a file that anybody may have made,
+//! believes nothing in it, and either returns an [`Image`] that can be mapped without further questions or says by
+//! name what it does not accept. It maps nothing and holds no unsafe code. The other half maps the file's pages and
+//! writes the relocated words:
+//!
+//! ```text
+//!   file     | headers, tables  r-- | code  r-x | relro, data  rw- |
+//!               ↓ p_offset ≡ p_vaddr (mod page)       ↓                ↓ zeros
+//!   cell     base + | r-- |  gap  | r-x |  gap  | rw- (relro: r--) | rw- bss |
+//!                                                 ↑ words: base + value
+//! ```
+//!
+//! What is accepted is what `rustc` and a C linker make of a `no_std` shared object without start files: one ET_DYN
+//! file for x86-64 that imports nothing, has no thread-local segment, and whose relocations are RELATIVE, GLOB_DAT,
+//! JUMP_SLOT or 64 against its own symbols. Weak symbols that nobody defines read as zero. `.init_array` is for
+//! the function to run; there is nothing that would run `.fini_array`, because an ended instance's memory goes as
+//! a whole, so an image that has one is refused rather than served half.
+#![deny(unsafe_code)]
+
+mod dynamic;
+mod error;
+mod file;
+mod relocation;
+mod segment;
+mod symbol;
+
+pub use error::ImageError;
+pub use monohull_checker::symbols::{Symbol, SymbolTable};
+pub use relocation::{Relocation, Word};
+pub use segment::{Access, Segment};
+
+use monohull_abi::{
+    ABI_VERSION,
+    module::MAGIC,
+    types::{IMAGE_SYMBOL, START_SYMBOL},
+};
+use sha2::{Digest, Sha256};
+use std::ops::Range;
+
+/// The largest image: bytes from address 0 to the end of the last page.
+pub const MAX_SPAN: u64 = 1 << 30;
+
+/// A function image whose file has been checked. All addresses are relative to the load base.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Image {
+    /// The name it was registered under.
+    pub name: String,
+    /// SHA-256 of the file.
+    pub hash: [u8; 32],
+    /// What to map, in ascending order; no two touch the same page.
+    pub segments: Vec<Segment>,
+    /// Whole pages inside one writable segment that become read-only once the relocations are written.
+    pub relro: Option<Range<u64>>,
+    /// Words to write after mapping, in ascending order, each in a writable segment and none twice.
+    pub relocations: Vec<Relocation>,
+    /// Where the main thread starts; inside an executable segment.
+    pub start: u64,
+    /// The function pointers to call before anything else: address and number.
+    pub init_array: Option<(u64, u64)>,
+    /// End of the last page.
+    pub span: u64,
+    /// Names for reports.
+    pub symbols: SymbolTable,
+}
+
+impl Image {
+    /// Reads an image file. What it returns has been checked against everything the loader relies on, except for the
+    /// instructions: see [`verify`].
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Image, ImageError> {
+        let headers = file::program_headers(bytes)?;
+        let segments = segment::Segments::read(bytes, &headers)?;
+        let dynamic = dynamic::Dynamic::read(&segments, &headers)?;
+        let exports = symbol::DynamicSymbols::read(&segments, &dynamic)?;
+        let relocations = relocation::read(&segments, &dynamic, &exports)?;
+        let start = exports.find(START_SYMBOL)?;
+        if segments.access_of(start, 1) != Some(Access::ReadExecute) {
+            return Err(ImageError::StartNotCode { address: start });
+        }
+        check_header(&segments, exports.find(IMAGE_SYMBOL)?)?;
+        Ok(Image {
+            name: name.to_owned(),
+            hash: Sha256::digest(bytes).into(),
+            relro: segments.relro(&headers)?,
+            relocations,
+            start,
+            init_array: dynamic.init_array,
+            span: segments.span(),
+            symbols: SymbolTable::read(bytes),
+            segments: segments.list,
+        })
+    }
+}
+
+/// Reads an image file and has the instruction checker look at it: what a file must pass to be registered.
+pub fn verify(name: &str, bytes: &[u8]) -> Result<Image, ImageError> {
+    let image = Image::parse(name, bytes)?;
+    match monohull_checker::check(bytes)?.refusal() {
+        Some(finding) => Err(ImageError::Forbidden { finding: Box::new(finding.clone()) }),
+        None => Ok(image),
+    }
+}
+
+/// Compares the image's own header (`monohull_abi::types::ImageHeader`) with what this visor speaks.
+fn check_header(segments: &segment::Segments, address: u64) -> Result<(), ImageError> {
+    let header = segments.file_part("image header", address, 16)?;
+    let word = |range: Range<usize>| header[range].try_into().map(u64::from_le_bytes).unwrap_or_default();
+    let (magic, version) = (word(0..8), word(8..16));
+    if magic != MAGIC {
+        return Err(ImageError::WrongMagic { magic });
+    }
+    if version != u64::from(ABI_VERSION) {
+        return Err(ImageError::WrongVersion { version });
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Relocations: the words of an image that depend on where it is loaded.
+
+use super::ImageError;
+use super::dynamic::Dynamic;
+use super::file::{MAX_RELOCATIONS, records};
+use super::segment::{Access, Segments};
+use super::symbol::DynamicSymbols;
+use goblin::elf64::{
+    header::EM_X86_64,
+    reloc::{
+        R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT, R_X86_64_NONE, R_X86_64_RELATIVE, Rela,
+        SIZEOF_RELA, r_sym, r_to_str, r_type,
+    },
+};
+
+/// A word to write once the segments are mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// Where: relative to the load base, a multiple of 8, inside one writable segment.
+    pub offset: u64,
+    /// What.
+    pub word: Word,
+}
+
+/// What a relocated word becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// An address of the image: the load base plus this, which is at most the image's span.
+    Base(u64),
+    /// This value wherever the image is: a weak symbol that nobody defines, plus its addend.
+    Absolute(u64),
+}
+
+impl Word {
+    /// The value for an image that is loaded at `base`.
+    pub fn at(self, base: u64) -> u64 {
+        match self {
+            Word::Base(value) => base.wrapping_add(value),
+            Word::Absolute(value) => value,
+        }
+    }
+}
+
+/// Reads both tables, checks every entry and puts them in the order of their addresses.
+pub(super) fn read(
+    segments: &Segments,
+    dynamic: &Dynamic,
+    symbols: &DynamicSymbols,
+) -> Result<Vec<Relocation>, ImageError> {
+    let count = dynamic.relocations.iter().fold(0, |sum: u64, table| sum.saturating_add(table.1 / SIZEOF_RELA as u64));
+    if count > MAX_RELOCATIONS {
+        return Err(ImageError::TooManyRelocations { count });
+    }
+    let mut relocations = Vec::new();
+    for (address, size) in dynamic.relocations.into_iter().filter(|table| table.1 != 0) {
+        let what = "relocation table";
+        if size % SIZEOF_RELA as u64 != 0 {
+            return Err(ImageError::RaggedTable { what, size });
+        }
+        for entry in records::<Rela>(segments.file_part(what, address, size)?) {
+            if r_type(entry.r_info) != R_X86_64_NONE {
+                relocations.push(relocation(segments, symbols, &entry)?);
+            }
+        }
+    }
+    // No word is written twice, so the order in the file does not matter.
+    relocations.sort_unstable_by_key(|relocation| relocation.offset);
+    match relocations.windows(2).find(|pair| pair[0].offset == pair[1].offset) {
+        Some(pair) => Err(ImageError::DuplicateRelocation { offset: pair[0].offset }),
+        None => Ok(relocations),
+    }
+}
+
+fn relocation(segments: &Segments, symbols: &DynamicSymbols, entry: &Rela) -> Result<Relocation, ImageError> {
+    let (offset, index, addend) = (entry.r_offset, r_sym(entry.r_info), entry.r_addend);
+    let symbol = || {
+        let count = symbols.count();
+        if index >= count {
+            return Err(ImageError::BadSymbolIndex { offset, index, count });
+        }
+        symbols.address(index)
+    };
+    let word = match r_type(entry.r_info) {
+        R_X86_64_RELATIVE => Word::Base(addend as u64),
+        R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => symbol()?.map_or(Word::Absolute(0), Word::Base),
+        R_X86_64_64 => match symbol()? {
+            Some(address) => Word::Base(address.wrapping_add_signed(addend)),
+            None => Word::Absolute(addend as u64),
+        },
+        R_X86_64_IRELATIVE => return Err(ImageError::IndirectRelocation { offset }),
+        kind => return Err(ImageError::RelocationType { offset, kind, name: r_to_str(kind, EM_X86_64) }),
+    };
+    if let Word::Base(value) = word
+        && value > segments.span()
+    {
+        return Err(ImageError::ValueOutside { offset, value });
+    }
+    if offset % 8 != 0 {
+        return Err(ImageError::MisalignedRelocation { offset });
+    }
+    if segments.access_of(offset, 8) != Some(Access::ReadWrite) {
+        return Err(ImageError::RelocationOutside { offset });
+    }
+    Ok(Relocation { offset, word })
+}
