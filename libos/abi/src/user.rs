@@ -97,7 +97,7 @@ impl<T: Plain> UserSlice<T> {
             return Err(Refusal::Null);
         }
         let align = align_of::<T>() as u64;
-        if self.address % align != 0 {
+        if !self.address.is_multiple_of(align) {
             return Err(Refusal::Misaligned { align });
         }
         let bytes = self.count.checked_mul(size_of::<T>() as u64).ok_or(Refusal::Wraps)?;

@@ -1,1 +1,94 @@
-//! What every libos module links: allocator, lock, panic handler, the table macro.
+//! What every libos module links, so that the modules themselves need no `unsafe` and read like ordinary services.
+//!
+//! A module is a plain `no_std` library crate: a type that implements [`Module`], methods that serve hostcalls, and
+//! one [`module!`] that ties numbers to methods. Linked as a shared object it exports one symbol and needs no library:
+//!
+//! ```text
+//! cargo rustc -p monohull-libos-time --lib --crate-type cdylib --profile image -- \
+//!     -C link-arg=-nostartfiles -C link-arg=-Wl,-z,now,-z,relro,-Bsymbolic
+//!
+//!  visor                                  module
+//!  dlopen, dlsym("MONOHULL_MODULE") ────▶ ModuleTable { start, stop, ended, entries }
+//!  start(host) ─────────────────────────▶ Module::start(HostRef)          one state per domain, on the visor's heap
+//!  entries[n].handler(state, call) ─────▶ fn(&State, &mut Call)           from any carrier, several at once
+//!  stop(state) ─────────────────────────▶ drop
+//! ```
+//!
+//! Memory comes from the visor ([`heap`]), and so do the few C routines the compiler asks for (`memcpy` and its kin),
+//! which the dynamic linker finds in the libc of the process.
+//!
+//! # Locks and panics
+//!
+//! Handlers get `&State`, so what changes lies under a [`Mutex`] that is held for a few instructions and never across
+//! a call that may come back into the module (checking an address in the arena does). A panic leaves its handler for
+//! good and may leave a lock held. There is no poisoning: the domain calls a module that panicked never again.
+#![no_std]
+
+extern crate alloc;
+
+#[doc(hidden)]
+pub mod glue;
+pub mod heap;
+mod host;
+mod text;
+
+pub use host::HostRef;
+pub use monohull_abi as abi;
+pub use spin::Mutex;
+pub use text::Text;
+
+use abi::module::Ending;
+
+/// One service of the libos. The value is its state in one domain.
+pub trait Module: Send + Sync + Sized + 'static {
+    /// The module's name, as in [`abi::number::module_of`]; at most 15 bytes.
+    const NAME: &'static str;
+
+    /// Makes the state for a domain; `None` if that is impossible.
+    fn start(host: HostRef) -> Option<Self>;
+
+    /// An instance has ended and none of its threads runs any more. Returns whether its inputs are whole, so that it
+    /// could be run again alone.
+    fn ended(&self, instance: u32, ending: Ending) -> bool {
+        let _ = (instance, ending);
+        true
+    }
+}
+
+/// Defines what a module exports: its table, and the things that exist once per shared object (the global allocator
+/// and the panic handler, both left out of unit tests, which have those of std).
+///
+/// Each handler is a function `(&State, &mut Call) -> impl Into<Outcome>`.
+#[macro_export]
+macro_rules! module {
+    ($state:ty { $($number:path => $handler:path,)* }) => {
+        /// Everything the visor needs to know of this module.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub static MONOHULL_MODULE: $crate::abi::module::ModuleTable = {
+            use $crate::abi::module::{Call, ModuleEntry, Outcome};
+            static ENTRIES: &[ModuleEntry] = &[$(ModuleEntry {
+                number: $number,
+                handler: {
+                    unsafe extern "C" fn handler(state: *mut ::core::ffi::c_void, call: *mut Call) -> Outcome {
+                        // SAFETY: the visor passes what `start` of this table returned, and a call that is this
+                        // handler's alone while it runs.
+                        let (state, call) = unsafe { $crate::glue::enter::<$state>(state, call) };
+                        ::core::convert::Into::into($handler(state, call))
+                    }
+                    handler
+                },
+            },)*];
+            $crate::glue::table::<$state>(ENTRIES)
+        };
+
+        #[cfg(not(test))]
+        #[global_allocator]
+        static MONOHULL_HEAP: $crate::heap::VisorHeap = $crate::heap::VisorHeap;
+
+        #[cfg(not(test))]
+        #[panic_handler]
+        fn monohull_panic(info: &::core::panic::PanicInfo<'_>) -> ! {
+            $crate::heap::panicked(info)
+        }
+    };
+}

@@ -1,1 +1,239 @@
-//! Libos module: Standard output and error as whole tagged lines.
+//! Libos module: standard output and error, as whole lines that carry the name of their writer.
+//!
+//! Bytes collect per instance and stream until a newline completes them, so that lines of different instances never
+//! mix. A call takes at most [`LINE_MAX`] bytes, as POSIX's `write` may: whatever length a caller claims, nothing
+//! here grows with it.
+//!
+//! ```text
+//!  WRITE "ab\ncd" ─▶ line "ab"      [cd          ]
+//!  WRITE "ef\n"   ─▶ line "cdef"    [            ]
+//!  FLUSH, end     ─▶ what is there, as a line
+//! ```
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use monohull_abi::module::{Call, Ending};
+use monohull_abi::user::UserSlice;
+use monohull_abi::{Errno, number};
+use monohull_module::{HostRef, Module, Mutex, module};
+
+/// Longest line in bytes; longer ones leave in pieces of this size. Also the most that one call takes.
+pub const LINE_MAX: usize = 8 * 1024;
+
+/// Standard output and standard error.
+const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
+
+/// The unfinished lines of one domain.
+pub struct Stdio {
+    host: HostRef,
+    unfinished: Mutex<BTreeMap<Stream, Vec<u8>>>,
+}
+
+/// One output stream of one instance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Stream {
+    instance: u32,
+    number: u32,
+}
+
+module! {
+    Stdio {
+        number::WRITE => Stdio::write,
+        number::FLUSH => Stdio::flush,
+    }
+}
+
+impl Module for Stdio {
+    const NAME: &'static str = "stdio";
+
+    fn start(host: HostRef) -> Option<Stdio> {
+        Some(Stdio { host, unfinished: Mutex::new(BTreeMap::new()) })
+    }
+
+    fn ended(&self, instance: u32, _: Ending) -> bool {
+        for number in STREAMS {
+            self.finish(Stream { instance, number: number as u32 });
+        }
+        true
+    }
+}
+
+impl Stdio {
+    fn write(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [_, address, len, ..] = call.args;
+        let stream = self.stream(call)?;
+        let bytes = UserSlice::<u8>::new(address, len)
+            .check(self.host.raw(), call)
+            .map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("the text to write: {refusal}")))?;
+        let mut copy = [MaybeUninit::uninit(); LINE_MAX];
+        let copy = bytes
+            .read_at(0, &mut copy[..bytes.len().min(LINE_MAX)])
+            .map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("the text to write: {refusal}")))?;
+        self.append(stream, copy);
+        Ok(copy.len() as u64)
+    }
+
+    fn flush(&self, call: &mut Call) -> Result<u64, Errno> {
+        let stream = self.stream(call)?;
+        self.finish(stream);
+        Ok(0)
+    }
+
+    fn stream(&self, call: &Call) -> Result<Stream, Errno> {
+        let number = call.args[0];
+        if STREAMS.contains(&number) {
+            return Ok(Stream { instance: call.instance, number: number as u32 });
+        }
+        let why = format_args!("{number} is no output stream; 1 is standard output, 2 standard error");
+        Err(self.host.explain(call, Errno::Invalid, why))
+    }
+
+    /// Sends the lines that `bytes` completes and keeps the rest.
+    fn append(&self, stream: Stream, bytes: &[u8]) {
+        // The lock is held while lines leave, so that they leave in the order in which they were written.
+        let mut unfinished = self.unfinished.lock();
+        let start = unfinished.entry(stream).or_default();
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let rest = lines.next_back().unwrap_or_default();
+        for line in lines {
+            self.extend(stream, start, line);
+            self.host.line(stream.instance, stream.number, start);
+            start.clear();
+        }
+        self.extend(stream, start, rest);
+    }
+
+    /// Adds to a line, which leaves in pieces if it gets too long.
+    fn extend(&self, stream: Stream, line: &mut Vec<u8>, more: &[u8]) {
+        let fits = more.len().min(LINE_MAX - line.len());
+        line.extend_from_slice(&more[..fits]);
+        if fits < more.len() {
+            self.host.line(stream.instance, stream.number, line);
+            line.clear();
+            // What is left is shorter than a line, because a call takes no more than one.
+            line.extend_from_slice(&more[fits..]);
+        }
+    }
+
+    /// Sends an unfinished line and forgets the stream.
+    fn finish(&self, stream: Stream) {
+        let line = self.unfinished.lock().remove(&stream);
+        if let Some(line) = line.filter(|line| !line.is_empty()) {
+            self.host.line(stream.instance, stream.number, &line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, cell_base};
+    use monohull_module_testing::Domain;
+    use std::string::{String, ToString};
+    use std::vec;
+
+    const OUT: u64 = 1;
+
+    fn write(domain: &Domain, instance: u32, stream: u64, text: &str) -> i64 {
+        let address = domain.place(instance, text.as_bytes());
+        domain.call(instance, number::WRITE, [stream, address, text.len() as u64, 0, 0, 0])
+    }
+
+    fn texts(domain: &Domain) -> Vec<String> {
+        domain.take_lines().into_iter().map(|(_, _, text)| text).collect()
+    }
+
+    #[test]
+    fn lines_leave_when_they_are_complete() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        assert_eq!(write(&domain, 1, OUT, "ab\n\ncd"), 6);
+        assert_eq!(texts(&domain), ["ab", ""]);
+        assert_eq!(write(&domain, 1, OUT, "ef\n"), 3);
+        assert_eq!(texts(&domain), ["cdef"]);
+    }
+
+    #[test]
+    fn instances_and_streams_do_not_mix() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        write(&domain, 1, OUT, "one ");
+        write(&domain, 2, OUT, "two ");
+        write(&domain, 1, 2, "error ");
+        write(&domain, 1, OUT, "more\n");
+        write(&domain, 2, OUT, "more\n");
+        write(&domain, 1, 2, "more\n");
+        let lines = domain.take_lines();
+        let expected = [(1, 1, "one more"), (2, 1, "two more"), (1, 2, "error more")];
+        assert_eq!(lines, expected.map(|(instance, stream, text)| (instance, stream, text.to_string())));
+    }
+
+    #[test]
+    fn an_unfinished_line_leaves_by_flush_and_at_the_end() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        write(&domain, 1, OUT, "who? ");
+        assert_eq!(domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]), 0);
+        assert_eq!(texts(&domain), ["who? "]);
+        domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]);
+        write(&domain, 1, 2, "bye");
+        assert!(domain.end(1, Ending::Failed));
+        assert_eq!(domain.take_lines(), [(1, 2, "bye".to_string())]);
+        assert!(domain.end(1, Ending::Done));
+        assert_eq!(texts(&domain), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_line_leaves_in_pieces() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        let text = "x".repeat(20_000) + "\n";
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let taken = write(&domain, 1, OUT, rest);
+            assert!(taken > 0 && taken <= LINE_MAX as i64);
+            rest = &rest[taken as usize..];
+        }
+        let lengths: Vec<usize> = texts(&domain).iter().map(String::len).collect();
+        assert_eq!(lengths, vec![LINE_MAX, LINE_MAX, 20_000 - 2 * LINE_MAX]);
+    }
+
+    #[test]
+    fn hostile_arguments_are_refused() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        let text = domain.place(1, b"text\n");
+        let foreign = domain.place(2, b"text\n");
+        let cases = [
+            ("null", [OUT, 0, 5], Errno::Fault),
+            ("wraps", [OUT, text, u64::MAX], Errno::Fault),
+            ("past the cell's end", [OUT, text, CELL_SIZE], Errno::Fault),
+            ("hole", [OUT, text + 4096, 5], Errno::Fault),
+            ("other cell", [OUT, foreign, 5], Errno::Fault),
+            ("empty cell", [OUT, cell_base(9), 5], Errno::Fault),
+            ("trusted", [OUT, (&raw const MONOHULL_MODULE) as u64, 5], Errno::Fault),
+            ("arena", [OUT, ARENA_BASE, 5], Errno::Fault),
+            ("stream 0", [0, text, 5], Errno::Invalid),
+            ("stream 3", [3, text, 5], Errno::Invalid),
+            ("stream beyond u32", [(1 << 32) | 1, text, 5], Errno::Invalid),
+        ];
+        for (what, [stream, address, len], errno) in cases {
+            let value = domain.call(1, number::WRITE, [stream, address, len, 0, 0, 0]);
+            assert_eq!(value, errno.to_value(), "{what}");
+            assert_ne!(domain.explained(), "", "{what}");
+        }
+        assert_eq!(domain.call(1, number::FLUSH, [7, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
+        assert_eq!(domain.take_lines(), []);
+        assert_eq!(domain.call(1, number::WRITE, [OUT, 0, 0, 0, 0, 0]), 0, "nothing at all is fine");
+    }
+
+    #[test]
+    fn a_huge_claim_takes_one_piece() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        let text = domain.place(1, &vec![b'x'; 3 * LINE_MAX]);
+        let len = CELL_SIZE / 2;
+        assert_eq!(domain.call(1, number::WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
+    }
+}

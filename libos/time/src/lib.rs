@@ -1,1 +1,101 @@
-//! Libos module: Clocks and sleep.
+//! Libos module: clocks and sleep.
+//!
+//! A sleeping function is parked on no key at all: nobody can wake it, only its deadline can.
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+use monohull_abi::module::{Call, NEVER, NO_KEY, Wake};
+use monohull_abi::types::Clock;
+use monohull_abi::{Errno, Outcome, number};
+use monohull_module::{HostRef, Module, module};
+
+/// The clocks of one domain.
+pub struct Time {
+    host: HostRef,
+}
+
+module! {
+    Time {
+        number::CLOCK => Time::clock,
+        number::SLEEP => Time::sleep,
+    }
+}
+
+impl Module for Time {
+    const NAME: &'static str = "time";
+
+    fn start(host: HostRef) -> Option<Time> {
+        Some(Time { host })
+    }
+}
+
+impl Time {
+    fn clock(&self, call: &mut Call) -> Result<u64, Errno> {
+        const MONOTONIC: u64 = Clock::Monotonic as u64;
+        const REALTIME: u64 = Clock::Realtime as u64;
+        match call.args[0] {
+            MONOTONIC => Ok(self.host.now()),
+            REALTIME => Ok(self.host.realtime()),
+            other => Err(self.host.explain(call, Errno::Invalid, format_args!("there is no clock {other}"))),
+        }
+    }
+
+    fn sleep(&self, call: &mut Call) -> Outcome {
+        match call.wake {
+            Wake::First if call.args[0] == 0 => Outcome::ready(0),
+            Wake::First => {
+                let deadline = self.host.now().saturating_add(call.args[0]);
+                self.host.wait(call, NO_KEY, deadline);
+                Outcome::park()
+            }
+            Wake::Woken | Wake::TimedOut => Outcome::ready(0),
+            Wake::Nobody => {
+                let why = format_args!("the sleep would never end, and nothing else runs");
+                Outcome::error(self.host.explain(call, Errno::Deadlock, why))
+            }
+        }
+    }
+}
+
+// A sum that saturates is the deadline that never comes.
+const _: () = assert!(NEVER == u64::MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_module_testing::{Domain, Step};
+
+    #[test]
+    fn clocks_are_the_hosts() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        domain.set_time(70, 90);
+        assert_eq!(domain.call(1, number::CLOCK, [0; 6]), 70);
+        assert_eq!(domain.call(1, number::CLOCK, [1, 0, 0, 0, 0, 0]), 90);
+        assert_eq!(domain.call(1, number::CLOCK, [2, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
+        assert_eq!(domain.explained(), "there is no clock 2");
+    }
+
+    #[test]
+    fn a_sleep_parks_until_its_deadline() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        domain.set_time(1000, 0);
+        let mut call = domain.prepare(1, number::SLEEP, [500, 0, 0, 0, 0, 0]);
+        assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: 1500 });
+        call.wake = Wake::TimedOut;
+        assert_eq!(domain.step(&mut call), Step::Ready(0));
+    }
+
+    #[test]
+    fn no_time_at_all_does_not_park_and_too_much_never_ends() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        domain.set_time(1000, 0);
+        assert_eq!(domain.call(1, number::SLEEP, [0; 6]), 0);
+        let mut call = domain.prepare(1, number::SLEEP, [u64::MAX - 1, 0, 0, 0, 0, 0]);
+        assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: NEVER });
+        call.wake = Wake::Nobody;
+        assert_eq!(domain.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
+    }
+}

@@ -1,0 +1,160 @@
+//! The visor's services as safe methods.
+
+use crate::Text;
+use core::fmt::{self, Write};
+use monohull_abi::Errno;
+use monohull_abi::layout::{ARENA_BASE, ARENA_END};
+use monohull_abi::module::{Call, Host};
+
+/// One page of zeros to copy from.
+static ZEROS: [u8; 4096] = [0; 4096];
+
+/// The visor, as the module of one domain sees it. Every method may be called from any carrier.
+#[derive(Clone, Copy)]
+pub struct HostRef(&'static Host);
+
+impl HostRef {
+    /// # Safety
+    /// `host` is valid, and stays so for as long as this reference and its copies are used.
+    pub const unsafe fn new(host: *const Host) -> HostRef {
+        // SAFETY: the caller's promise.
+        HostRef(unsafe { &*host })
+    }
+
+    /// The table itself, which [`monohull_abi::user`] asks for.
+    pub fn raw(&self) -> &'static Host {
+        self.0
+    }
+
+    /// Monotonic time in ns.
+    pub fn now(&self) -> u64 {
+        // SAFETY: no conditions; as for all services called below, the table comes from the visor.
+        unsafe { (self.0.now)() }
+    }
+
+    /// Wall-clock time in ns since 1970.
+    pub fn realtime(&self) -> u64 {
+        // SAFETY: no conditions.
+        unsafe { (self.0.realtime)() }
+    }
+
+    /// Registers the call's thread on `key` until `deadline` (monotonic ns, or
+    /// [`NEVER`](monohull_abi::module::NEVER)). Call it under the lock that wakers take; then return
+    /// [`Outcome::park`](monohull_abi::Outcome::park).
+    pub fn wait(&self, call: &mut Call, key: u64, deadline: u64) {
+        // SAFETY: the domain is this table's own, and the call is the handler's.
+        unsafe { (self.0.wait)(self.0.domain, call, key, deadline) }
+    }
+
+    /// Wakes up to `most` threads that wait on `key`; returns how many.
+    pub fn wake(&self, key: u64, most: u64) -> u64 {
+        // SAFETY: the domain is this table's own.
+        unsafe { (self.0.wake)(self.0.domain, key, most) }
+    }
+
+    /// Sends a whole line (without its newline) of an instance's output stream 1 or 2 on its way.
+    pub fn line(&self, instance: u32, stream: u32, text: &[u8]) {
+        // SAFETY: the domain is this table's own; the text is readable for its length.
+        unsafe { (self.0.line)(self.0.domain, instance, stream, text.as_ptr(), text.len()) }
+    }
+
+    /// Leaves words for `EXPLAIN`: why this call is about to be refused. Gives `errno` back, to be returned.
+    #[cold]
+    pub fn explain(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Errno {
+        let mut text = Text::<768>::new();
+        // A `Text` takes what fits and never fails.
+        let _ = text.write_fmt(why);
+        let text = text.as_bytes();
+        // SAFETY: the domain is this table's own; the text is readable for its length.
+        unsafe { (self.0.explain)(self.0.domain, call, text.as_ptr(), text.len()) };
+        errno
+    }
+
+    /// Adds whole pages to the heap of an instance; returns the first address.
+    pub fn heap_grow(&self, instance: u32, bytes: u64) -> Result<u64, Errno> {
+        // SAFETY: the domain is this table's own.
+        Errno::from_value(unsafe { (self.0.heap_grow)(self.0.domain, instance, bytes) })
+    }
+
+    /// Bytes of heap of an instance.
+    pub fn heap_size(&self, instance: u32) -> u64 {
+        // SAFETY: the domain is this table's own.
+        unsafe { (self.0.heap_size)(self.0.domain, instance) }
+    }
+
+    /// The memory limit of an instance in bytes.
+    pub fn memory_limit(&self, instance: u32) -> u64 {
+        // SAFETY: the domain is this table's own.
+        unsafe { (self.0.memory_limit)(self.0.domain, instance) }
+    }
+
+    /// Charges bytes to an instance's memory limit.
+    pub fn charge(&self, instance: u32, bytes: u64) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        Errno::from_value(unsafe { (self.0.charge)(self.0.domain, instance, bytes as i64) }).map(drop)
+    }
+
+    /// Takes a charge back.
+    pub fn refund(&self, instance: u32, bytes: u64) {
+        // SAFETY: the domain is this table's own. A refund is never refused.
+        unsafe { (self.0.charge)(self.0.domain, instance, -(bytes as i64)) };
+    }
+
+    /// Counts bytes that an instance handed on by reference.
+    pub fn handed_on(&self, instance: u32, bytes: u64) {
+        // SAFETY: the domain is this table's own.
+        unsafe { (self.0.passed)(self.0.domain, instance, bytes, 0) }
+    }
+
+    /// Counts bytes that an instance took over by reference.
+    pub fn taken_over(&self, instance: u32, bytes: u64) {
+        // SAFETY: the domain is this table's own.
+        unsafe { (self.0.passed)(self.0.domain, instance, bytes, 1) }
+    }
+
+    /// Makes whole pages of the arena readable and writable for functions; new ones read as zero.
+    pub fn arena_commit(&self, address: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(address, bytes);
+        // SAFETY: the domain is this table's own; the range is the arena's, which holds no trusted data.
+        Errno::from_value(unsafe { (self.0.arena_commit)(self.0.domain, address, bytes) }).map(drop)
+    }
+
+    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
+    pub fn arena_discard(&self, address: u64, bytes: u64) {
+        assert_in_arena(address, bytes);
+        // SAFETY: as for `arena_commit`.
+        unsafe { (self.0.arena_discard)(self.0.domain, address, bytes) }
+    }
+
+    /// Zeroes committed memory of the arena.
+    ///
+    /// Trusted code picks the range, functions may write there at the same moment. That is why this and
+    /// [`HostRef::arena_copy`] go through the visor's copy routine: to the compiler the arena is no memory of this
+    /// program, so there is no object to break and no race to speak of.
+    pub fn arena_zero(&self, address: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(address, bytes);
+        let mut done = 0;
+        while done < bytes {
+            let step = (bytes - done).min(ZEROS.len() as u64);
+            // SAFETY: the source is readable for `step` bytes; the target is the arena's, and holes are survived.
+            let status = unsafe { (self.0.write_user)(address + done, ZEROS.as_ptr(), step as usize) };
+            Errno::from_value(status)?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// Copies committed memory of the arena to other committed memory of the arena; the ranges do not overlap.
+    pub fn arena_copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(from, bytes);
+        assert_in_arena(to, bytes);
+        // SAFETY: both ranges are the arena's; see `arena_zero`. The caller has committed the source, so it is readable.
+        Errno::from_value(unsafe { (self.0.write_user)(to, from as *const u8, bytes as usize) }).map(drop)
+    }
+}
+
+/// What trusted code is about to change must be the arena's: anything else would be a bug of the module.
+fn assert_in_arena(address: u64, bytes: u64) {
+    let fits = (ARENA_BASE..=ARENA_END).contains(&address) && bytes <= ARENA_END - address;
+    assert!(fits, "{bytes} bytes at {address:#x} do not lie in the arena");
+}

@@ -1,0 +1,243 @@
+//! A visor in miniature, to test libos modules on the host.
+//!
+//! [`Domain`] starts a module through its real table and calls its handlers as the run loop would. User memory is
+//! make-believe: pages in a map, at the addresses of the real layout, so that tests can name null, foreign, trusted
+//! and unmapped addresses without touching any. Addresses outside the user partition are real ones of the test.
+//!
+//! One domain per test thread at a time: the services that take no domain find it through a thread-local.
+
+mod heap;
+mod memory;
+mod services;
+
+pub use heap::{CountingHeap, live_bytes};
+
+use memory::Memory;
+use monohull_abi::layout::{PAGE, cell_base};
+use monohull_abi::module::{Call, Ending, Host, ModuleTable, Outcome, SYSTEM_INSTANCE};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+thread_local! {
+    /// The domain of this test thread.
+    static CURRENT: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
+}
+
+/// What a handler answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The call returned this.
+    Ready(i64),
+    /// The call waits.
+    Parked {
+        /// For whom.
+        key: u64,
+        /// Until when, in monotonic ns.
+        deadline: u64,
+    },
+}
+
+/// Bytes counted by `passed`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Passed {
+    /// Handed on.
+    pub handed_on: u64,
+    /// Taken over.
+    pub taken_over: u64,
+}
+
+/// What the services see: the `domain` pointer of the mock [`Host`].
+struct Shared {
+    table: &'static ModuleTable,
+    state: Cell<*mut c_void>,
+    memory: RefCell<Memory>,
+    time: Cell<(u64, u64)>,
+    waiting: Cell<Option<(u64, u64)>>,
+    woken: RefCell<Vec<u64>>,
+    explained: RefCell<String>,
+    lines: RefCell<Vec<(u32, u32, String)>>,
+    accounts: RefCell<HashMap<u32, Account>>,
+}
+
+/// Memory of one instance.
+#[derive(Clone, Copy)]
+struct Account {
+    limit: u64,
+    heap: u64,
+    charged: u64,
+    placed: u64,
+    passed: Passed,
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account { limit: 1 << 30, heap: 0, charged: 0, placed: 0, passed: Passed::default() }
+    }
+}
+
+/// A workflow domain with one module in it. Instances need no registration: instance `n` lives in cell `n`.
+pub struct Domain {
+    shared: Box<Shared>,
+    /// Outlives the module's state, which points to it.
+    _host: Box<Host>,
+}
+
+impl Domain {
+    /// Starts the module.
+    pub fn start(table: &'static ModuleTable) -> Domain {
+        let shared = Box::new(Shared {
+            table,
+            state: Cell::new(std::ptr::null_mut()),
+            memory: RefCell::default(),
+            time: Cell::new((0, 0)),
+            waiting: Cell::new(None),
+            woken: RefCell::default(),
+            explained: RefCell::default(),
+            lines: RefCell::default(),
+            accounts: RefCell::default(),
+        });
+        assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
+        CURRENT.set(&raw const *shared);
+        let host = Box::new(services::host((&raw const *shared).cast_mut().cast()));
+        // SAFETY: the host lives in the domain, longer than the state.
+        let state = unsafe { (table.start)(&raw const *host) };
+        assert!(!state.is_null(), "the module refused to start");
+        shared.state.set(state);
+        Domain { shared, _host: host }
+    }
+
+    /// Sets both clocks, in ns.
+    pub fn set_time(&self, monotonic: u64, realtime: u64) {
+        self.shared.time.set((monotonic, realtime));
+    }
+
+    /// Sets the memory limit of an instance (1 GiB otherwise).
+    pub fn set_limit(&self, instance: u32, bytes: u64) {
+        self.shared.accounts.borrow_mut().entry(instance).or_default().limit = bytes;
+    }
+
+    /// A call that has not been made yet.
+    pub fn prepare(&self, instance: u32, number: u32, args: [u64; 6]) -> Call {
+        Call { instance, thread: instance, ..Call::system(number, args) }
+    }
+
+    /// Runs the handler of a call, once.
+    pub fn step(&self, call: &mut Call) -> Step {
+        self.shared.waiting.set(None);
+        self.shared.explained.borrow_mut().clear();
+        let outcome = self.shared.dispatch(call);
+        match outcome.tag {
+            Outcome::READY => Step::Ready(outcome.value),
+            Outcome::PARK => {
+                let (key, deadline) = self.shared.waiting.get().expect("a handler parked without registering");
+                Step::Parked { key, deadline }
+            }
+            tag => panic!("unexpected outcome {tag}"),
+        }
+    }
+
+    /// Makes a call that must not park.
+    pub fn call(&self, instance: u32, number: u32, args: [u64; 6]) -> i64 {
+        match self.step(&mut self.prepare(instance, number, args)) {
+            Step::Ready(value) => value,
+            parked => panic!("the call parked: {parked:?}"),
+        }
+    }
+
+    /// Makes a call as trusted code.
+    pub fn system(&self, number: u32, args: [u64; 6]) -> i64 {
+        self.call(SYSTEM_INSTANCE, number, args)
+    }
+
+    /// Tells the module that an instance has ended; returns whether its inputs are whole.
+    pub fn end(&self, instance: u32, ending: Ending) -> bool {
+        // SAFETY: the state is live, and no handler runs.
+        unsafe { (self.shared.table.ended)(self.shared.state.get(), instance, ending) == 1 }
+    }
+
+    /// Puts bytes in the instance's cell; returns their address, which is page-aligned.
+    pub fn place(&self, instance: u32, bytes: &[u8]) -> u64 {
+        let mut accounts = self.shared.accounts.borrow_mut();
+        let account = accounts.entry(instance).or_default();
+        let address = cell_base(instance as usize) + PAGE + account.placed;
+        let len = (bytes.len() as u64).max(1).next_multiple_of(PAGE);
+        // One page stays unmapped behind each.
+        account.placed += len + PAGE;
+        let mut memory = self.shared.memory.borrow_mut();
+        memory.map(address, len);
+        assert!(memory.write(address, bytes), "just mapped");
+        address
+    }
+
+    /// Writes user memory; panics if it is not mapped.
+    pub fn poke(&self, address: u64, bytes: &[u8]) {
+        assert!(self.shared.memory.borrow_mut().write(address, bytes), "{address:#x} is not mapped");
+    }
+
+    /// Reads user memory; panics if it is not mapped.
+    pub fn peek(&self, address: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        assert!(self.shared.memory.borrow_mut().read(address, &mut bytes), "{address:#x} is not mapped");
+        bytes
+    }
+
+    /// Pages of user memory that hold something.
+    pub fn pages_in_use(&self) -> usize {
+        self.shared.memory.borrow().pages_in_use()
+    }
+
+    /// Why the last call was refused.
+    pub fn explained(&self) -> String {
+        self.shared.explained.borrow().clone()
+    }
+
+    /// The lines sent since the last time: instance, stream, text.
+    pub fn take_lines(&self) -> Vec<(u32, u32, String)> {
+        self.shared.lines.take()
+    }
+
+    /// The keys woken since the last time.
+    pub fn take_woken(&self) -> Vec<u64> {
+        self.shared.woken.take()
+    }
+
+    /// Bytes charged to an instance, its heap apart.
+    pub fn charged(&self, instance: u32) -> u64 {
+        self.account(instance).charged
+    }
+
+    /// Bytes an instance handed on and took over.
+    pub fn passed(&self, instance: u32) -> Passed {
+        self.account(instance).passed
+    }
+
+    fn account(&self, instance: u32) -> Account {
+        self.shared.accounts.borrow().get(&instance).copied().unwrap_or_default()
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: the state is live until here, and no handler runs.
+        unsafe { (self.shared.table.stop)(self.shared.state.get()) };
+        CURRENT.set(std::ptr::null());
+    }
+}
+
+impl Shared {
+    fn dispatch(&self, call: &mut Call) -> Outcome {
+        // SAFETY: `entries` and `entry_count` describe one static slice.
+        let entries = unsafe { std::slice::from_raw_parts(self.table.entries, self.table.entry_count as usize) };
+        let entry = entries.iter().find(|entry| u64::from(entry.number) == call.number);
+        let handler = entry.unwrap_or_else(|| panic!("the module does not serve number {}", call.number)).handler;
+        // SAFETY: the state is the one that `start` made.
+        unsafe { handler(self.state.get(), call) }
+    }
+
+    fn serves(&self, number: u32) -> bool {
+        // SAFETY: as in `dispatch`.
+        let entries = unsafe { std::slice::from_raw_parts(self.table.entries, self.table.entry_count as usize) };
+        entries.iter().any(|entry| entry.number == number)
+    }
+}

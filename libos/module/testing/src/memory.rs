@@ -1,0 +1,82 @@
+//! Make-believe user memory: pages in a map.
+
+use monohull_abi::layout::PAGE;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const PAGE_BYTES: usize = PAGE as usize;
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    mapped: Vec<Range<u64>>,
+    pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
+}
+
+impl Memory {
+    /// Makes whole pages readable and writable.
+    pub(crate) fn map(&mut self, address: u64, len: u64) {
+        assert!(address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
+        self.mapped.push(address..address + len);
+    }
+
+    /// Forgets the contents of whole pages, which stay mapped.
+    pub(crate) fn discard(&mut self, address: u64, len: u64) {
+        assert!(address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
+        assert!(self.is_mapped(address, len), "discarding what is not committed");
+        let gone: Vec<u64> = self.pages.range(address..address + len).map(|(page, _)| *page).collect();
+        for page in gone {
+            self.pages.remove(&page);
+        }
+    }
+
+    pub(crate) fn pages_in_use(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// False, and perhaps a part, if something in the range is not mapped.
+    pub(crate) fn read(&mut self, address: u64, to: &mut [u8]) -> bool {
+        self.pieces(address, to.len(), |page, piece, offset| {
+            to[piece.clone()].copy_from_slice(&page[offset..offset + piece.len()]);
+        })
+    }
+
+    /// False, and perhaps a part, if something in the range is not mapped.
+    pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> bool {
+        self.pieces(address, from.len(), |page, piece, offset| {
+            page[offset..offset + piece.len()].copy_from_slice(&from[piece]);
+        })
+    }
+
+    fn pieces(
+        &mut self,
+        address: u64,
+        len: usize,
+        mut each: impl FnMut(&mut [u8; PAGE_BYTES], Range<usize>, usize),
+    ) -> bool {
+        let mut done = 0;
+        while done < len {
+            let at = address + done as u64;
+            let offset = (at % PAGE) as usize;
+            let step = (PAGE_BYTES - offset).min(len - done);
+            if !self.is_mapped(at, step as u64) {
+                return false;
+            }
+            let page = self.pages.entry(at - offset as u64).or_insert_with(|| Box::new([0; PAGE_BYTES]));
+            each(page, done..done + step, offset);
+            done += step;
+        }
+        true
+    }
+
+    /// Ranges that were mapped one after the other count as one only if they follow each other page by page.
+    fn is_mapped(&self, address: u64, len: u64) -> bool {
+        let mut at = address;
+        while at < address + len {
+            match self.mapped.iter().find(|range| range.contains(&at)) {
+                Some(range) => at = range.end,
+                None => return false,
+            }
+        }
+        true
+    }
+}

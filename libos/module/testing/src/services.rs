@@ -1,0 +1,212 @@
+//! The services of the miniature visor: [`Host`] filled with functions over [`Shared`].
+
+use crate::{CURRENT, Shared};
+use monohull_abi::layout::{CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
+use monohull_abi::module::{Call, Host, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::{ABI_VERSION, Errno, number};
+use std::alloc::Layout;
+use std::ffi::c_void;
+
+/// Heaps begin this far into a cell, out of the way of `Domain::place`.
+const HEAP_OFFSET: u64 = 1 << 32;
+
+pub(crate) fn host(domain: *mut c_void) -> Host {
+    Host {
+        abi_version: ABI_VERSION,
+        domain,
+        alloc,
+        dealloc,
+        read_user,
+        write_user,
+        bounds,
+        owns,
+        wait,
+        wake,
+        now,
+        realtime,
+        heap_grow,
+        heap_size,
+        arena_commit,
+        arena_discard,
+        charge,
+        memory_limit,
+        passed,
+        line,
+        explain,
+        panicked,
+    }
+}
+
+/// # Safety
+/// `domain` is the pointer that the mock `Host` carries.
+unsafe fn shared<'a>(domain: *mut c_void) -> &'a Shared {
+    // SAFETY: the caller's promise; the domain outlives the module's state.
+    unsafe { &*domain.cast::<Shared>() }
+}
+
+fn current<'a>() -> &'a Shared {
+    // SAFETY: set by `Domain::start` and cleared by its drop; modules run only in between, on the same thread.
+    unsafe { CURRENT.get().as_ref() }.expect("no domain runs on this thread")
+}
+
+fn is_user(address: u64) -> bool {
+    (USER_BASE..USER_END).contains(&address)
+}
+
+/// # Safety
+/// The text is readable for its length.
+unsafe fn text<'a>(text: *const u8, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(text, len) }
+}
+
+unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
+    // SAFETY: modules allocate through `GlobalAlloc`, never nothing.
+    unsafe { std::alloc::alloc(Layout::from_size_align(bytes, align).unwrap()) }
+}
+
+unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
+    // SAFETY: the memory came from `alloc` with the same layout.
+    unsafe { std::alloc::dealloc(memory, Layout::from_size_align(bytes, align).unwrap()) }
+}
+
+unsafe extern "C" fn read_user(to: *mut u8, from: u64, len: usize) -> i64 {
+    if is_user(from) {
+        let mut copy = vec![0; len];
+        if !current().memory.borrow_mut().read(from, &mut copy) {
+            return Errno::Fault.to_value();
+        }
+        // SAFETY: `to` is writable for `len` bytes, by the contract of `Host`.
+        unsafe { to.copy_from_nonoverlapping(copy.as_ptr(), len) };
+    } else {
+        // SAFETY: a trusted caller's address: real memory of the test.
+        unsafe { to.copy_from_nonoverlapping(from as *const u8, len) };
+    }
+    0
+}
+
+unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
+    let mut copy = vec![0; len];
+    // SAFETY: `from` is readable for `len` bytes, or arena memory, which `read_user` knows.
+    if unsafe { read_user(copy.as_mut_ptr(), from as u64, len) } != 0 {
+        return Errno::Fault.to_value();
+    }
+    if is_user(to) {
+        if !current().memory.borrow_mut().write(to, &copy) {
+            return Errno::Fault.to_value();
+        }
+    } else {
+        // SAFETY: a trusted caller's address: real memory of the test.
+        unsafe { (to as *mut u8).copy_from_nonoverlapping(copy.as_ptr(), len) };
+    }
+    0
+}
+
+unsafe extern "C" fn bounds(_: *mut c_void, instance: u32) -> UserBounds {
+    if instance == SYSTEM_INSTANCE {
+        return UserBounds { start: 0, end: u64::MAX };
+    }
+    let start = cell_base(instance as usize);
+    UserBounds { start, end: start + CELL_SIZE }
+}
+
+unsafe extern "C" fn owns(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
+    // SAFETY: the module passes the domain of its `Host`.
+    let shared = unsafe { shared(domain) };
+    if !shared.serves(number::SLOT_OWNS) {
+        return 0;
+    }
+    let mut call = Call::system(number::SLOT_OWNS, [u64::from(instance), address, len, 0, 0, 0]);
+    (shared.dispatch(&mut call).value == 1).into()
+}
+
+unsafe extern "C" fn wait(domain: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.waiting.set(Some((key, deadline)));
+}
+
+unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.woken.borrow_mut().push(key);
+    0
+}
+
+unsafe extern "C" fn now() -> u64 {
+    current().time.get().0
+}
+
+unsafe extern "C" fn realtime() -> u64 {
+    current().time.get().1
+}
+
+unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
+    // SAFETY: as in `owns`.
+    let shared = unsafe { shared(domain) };
+    let mut accounts = shared.accounts.borrow_mut();
+    let account = accounts.entry(instance).or_default();
+    assert!(bytes.is_multiple_of(PAGE));
+    if bytes > account.limit.saturating_sub(account.heap + account.charged) {
+        return Errno::OutOfMemory.to_value();
+    }
+    let address = cell_base(instance as usize) + HEAP_OFFSET + account.heap;
+    account.heap += bytes;
+    shared.memory.borrow_mut().map(address, bytes);
+    address as i64
+}
+
+unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.accounts.borrow().get(&instance).map_or(0, |account| account.heap)
+}
+
+unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.memory.borrow_mut().map(address, len);
+    0
+}
+
+unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.memory.borrow_mut().discard(address, len);
+}
+
+unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
+    assert_ne!(instance, SYSTEM_INSTANCE, "trusted callers are not charged");
+    // SAFETY: as in `owns`.
+    let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
+    let account = accounts.entry(instance).or_default();
+    if bytes > 0 && bytes as u64 > account.limit.saturating_sub(account.heap + account.charged) {
+        return Errno::OutOfMemory.to_value();
+    }
+    account.charged = account.charged.checked_add_signed(bytes).expect("more refunded than charged");
+    0
+}
+
+unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
+    // SAFETY: as in `owns`.
+    unsafe { shared(domain) }.accounts.borrow().get(&instance).copied().unwrap_or_default().limit
+}
+
+unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
+    // SAFETY: as in `owns`.
+    let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
+    let passed = &mut accounts.entry(instance).or_default().passed;
+    *if taken == 0 { &mut passed.handed_on } else { &mut passed.taken_over } += bytes;
+}
+
+unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {
+    // SAFETY: as in `owns`; the text is readable.
+    let (shared, line) = unsafe { (shared(domain), text(line, len)) };
+    shared.lines.borrow_mut().push((instance, stream, String::from_utf8_lossy(line).into_owned()));
+}
+
+unsafe extern "C" fn explain(domain: *mut c_void, _: *const Call, why: *const u8, len: usize) {
+    // SAFETY: as in `owns`; the text is readable.
+    let (shared, why) = unsafe { (shared(domain), text(why, len)) };
+    *shared.explained.borrow_mut() = String::from_utf8(why.to_vec()).expect("an explanation is UTF-8");
+}
+
+unsafe extern "C" fn panicked(why: *const u8, len: usize) -> ! {
+    // SAFETY: the text is readable.
+    panic!("the module panicked: {}", String::from_utf8_lossy(unsafe { text(why, len) }))
+}
