@@ -6,10 +6,12 @@
 //! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
 //! ```
 //!
+//! The last two lie there even if cargo builds elsewhere, because workflow files and tests name them there.
+//!
 //! Modules and images are ordinary library crates in the workspace, so that editors and clippy see them; only here
 //! are they linked as shared objects, without C's start files.
 
-use crate::workspace::{Package, Workspace};
+use crate::workspace::{Package, Workspace, root};
 use crate::{Result, shell};
 use std::path::Path;
 
@@ -28,10 +30,10 @@ pub(crate) fn everything() -> Result {
     visor()?;
     for module in workspace.modules() {
         let name = module.name.trim_start_matches("monohull-libos-");
-        link(&workspace, module, MODULE_FLAGS, &workspace.target().join(format!("modules/{name}.so")))?;
+        link(&workspace, module, MODULE_FLAGS, &root().join(format!("target/modules/{name}.so")))?;
     }
     for image in workspace.images() {
-        link(&workspace, image, IMAGE_FLAGS, &workspace.target().join(format!("images/{}.so", image.name)))?;
+        link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
     }
     Ok(())
 }

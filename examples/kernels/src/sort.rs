@@ -39,6 +39,20 @@ pub fn newlines(text: &[u8]) -> u64 {
     text.chunks(192).map(|chunk| u64::from(chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>())).sum()
 }
 
+/// The number of the first line of each part of `text`, from 1.
+pub fn first_lines(text: &[u8], parts: &[Range<usize>]) -> Vec<u64> {
+    let mut line = 1;
+    let mut first_lines = Vec::with_capacity(parts.len());
+    for (index, part) in parts.iter().enumerate() {
+        first_lines.push(line);
+        // Nobody asks where the last part ends.
+        if index + 1 < parts.len() {
+            line += newlines(&text[part.clone()]);
+        }
+    }
+    first_lines
+}
+
 /// Parses one number per line; the last line may lack its newline. `first_line` is the number of the first line.
 pub fn parse(text: &[u8], first_line: u64, mut push: impl FnMut(u64)) -> Result<(), BadLine> {
     if text.is_empty() {
@@ -212,6 +226,12 @@ mod tests {
         let text = vec![b'\n'; 1000];
         assert_eq!(newlines(&text), 1000);
         assert_eq!(newlines(b"a\nb"), 1);
+    }
+
+    #[test]
+    fn knows_where_parts_begin() {
+        let text = b"1\n2\n3\n4\n";
+        assert_eq!(first_lines(text, &crate::parts::cut(text, 2, |byte| byte == b'\n')), [1, 3]);
     }
 
     #[test]

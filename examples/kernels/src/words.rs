@@ -131,8 +131,13 @@ pub fn ranking<'t>(records: impl IntoIterator<Item = &'t [u8]>) -> Result<Vec<(u
             records = rest;
         }
     }
-    words.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    rank(&mut words);
     Ok(words)
+}
+
+/// Sorts words by count, most frequent first, equal counts in the order of their bytes.
+pub fn rank(words: &mut [(u64, &[u8])]) {
+    words.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
 }
 
 /// Appends one line per word: the count, a space, the word.

@@ -1,0 +1,57 @@
+//! The peers: what a user would do without Monohull, each in a process of its own.
+//!
+//! The benchmark starts itself again as `monohull-bench --peer NAME ARGUMENTS`: the price of a fork depends on the
+//! size of the process, and a process that has run workflows has syscall dispatch and signal handlers. A peer prints
+//! one number: nanoseconds per operation.
+
+mod calls;
+mod fork;
+mod pipe;
+mod processes;
+mod sort;
+mod words;
+
+use crate::harness::Result;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+pub(crate) use processes::build_link;
+
+/// Runs peer `name` in this process, and gives its nanoseconds per operation.
+pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
+    let number = |index: usize| -> Result<usize> {
+        let text = arguments.get(index).ok_or_else(|| format!("peer {name} needs argument {index}"))?;
+        text.parse().map_err(|error| format!("peer {name}: {text}: {error}"))
+    };
+    let path = |index: usize| -> Result<&Path> {
+        arguments.get(index).map(Path::new).ok_or_else(|| format!("peer {name} needs argument {index}"))
+    };
+    match name {
+        "getppid" => Ok(calls::getppid(number(0)?)),
+        "swapcontext" => calls::swapcontext_pairs(number(0)?),
+        "fork" => fork::fork_exit_wait(number(0)?),
+        "pipe" => pipe::ping_pong(number(0)?, number(1)?),
+        "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
+        "words" => words::count_file(path(0)?, path(1)?, number(2)?),
+        "sort" => sort::sort_file(path(0)?, path(1)?, number(2)?),
+        _ => Err(format!("no peer is called {name}")),
+    }
+}
+
+/// Runs peer `name` in a new process.
+pub(crate) fn measure(name: &str, arguments: &[&str]) -> Result<f64> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg("--peer").arg(name).args(arguments).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| format!("cannot start peer {name}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match output.status.success() {
+        true => text.trim().parse().map_err(|error| format!("peer {name} said {text:?}: {error}")),
+        false => Err(format!("peer {name} ended with {}", output.status)),
+    }
+}
+
+/// The error of the last system call, in words.
+fn last_error(what: &str) -> String {
+    format!("{what}: {}", std::io::Error::last_os_error())
+}

@@ -1,0 +1,56 @@
+//! A chain of static processes over pipes, as a shell would start them: `link create SIZE | link forward | … | link verify`.
+
+use crate::harness::Result;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Source of the program that is one link. It is compiled here, statically, so that the chain pays for no dynamic
+/// linking.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/link.rs");
+
+/// Compiles the link if it is older than its sources; returns the program.
+pub(crate) fn build_link() -> Result<PathBuf> {
+    let folder = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let program = folder.with_file_name("bench-link");
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/kernels/src/chain.rs");
+    let changed = |path: &str| std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    let built = std::fs::metadata(&program).and_then(|m| m.modified()).ok();
+    if built.is_some() && built >= changed(SOURCE) && built >= changed(kernel) {
+        return Ok(program);
+    }
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition=2024", "-Copt-level=3", "-Cpanic=abort", "-Ctarget-feature=+crt-static", "-o"]);
+    let status = rustc.arg(&program).arg(SOURCE).status().map_err(|error| format!("cannot start rustc: {error}"))?;
+    if status.success() { Ok(program) } else { Err(format!("rustc {SOURCE} ended with {status}")) }
+}
+
+/// Nanoseconds for one whole chain of `links` processes that hand on `size` bytes: from the first start to the last
+/// end. The result goes to a file in memory's stead, `/dev/null`.
+pub(super) fn chain(program: &Path, links: usize, size: usize) -> Result<f64> {
+    let fail = |error: std::io::Error| format!("chain of processes: {error}");
+    let start = Instant::now();
+    let mut children = Vec::with_capacity(links);
+    let mut input = Stdio::null();
+    for link in 0..links {
+        let mut command = Command::new(program);
+        let last = link + 1 == links;
+        match link {
+            0 => command.args(["create", &size.to_string()]),
+            _ if last => command.arg("verify"),
+            _ => command.arg("forward"),
+        };
+        let output = if last { File::create("/dev/null").map_err(fail)?.into() } else { Stdio::piped() };
+        let mut child = command.stdin(input).stdout(output).spawn().map_err(fail)?;
+        input = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        children.push(child);
+    }
+    for mut child in children {
+        let status = child.wait().map_err(fail)?;
+        if !status.success() {
+            return Err(format!("a link of the chain ended with {status}"));
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64)
+}

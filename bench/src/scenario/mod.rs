@@ -1,0 +1,54 @@
+//! The scenarios, one per file. A scenario gives one row per variant.
+
+mod chain;
+mod hostcall;
+mod instance;
+mod modules;
+mod park;
+mod slot_large;
+mod slot_small;
+mod sort;
+mod word_count;
+
+use crate::harness::{Effort, Result, Row};
+
+/// Something that is measured.
+pub(crate) struct Scenario {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What is measured against what.
+    pub about: &'static str,
+    /// Measures it.
+    pub run: fn(Effort) -> Result<Vec<Row>>,
+}
+
+/// All of them, from small to large.
+pub(crate) const ALL: &[Scenario] = &[
+    Scenario { name: "hostcall", about: "a hostcall there and back, against a system call", run: hostcall::run },
+    Scenario { name: "park", about: "park and resume a function, against a pair of swapcontext", run: park::run },
+    Scenario { name: "instance", about: "start and end an instance, against fork + exit + wait", run: instance::run },
+    Scenario { name: "slot-small", about: "4 KiB from function to function, against a pipe", run: slot_small::run },
+    Scenario {
+        name: "slot-large",
+        about: "16 MiB from function to function, against reading it",
+        run: slot_large::run,
+    },
+    Scenario { name: "chain", about: "15 functions hand on 1 MB, against processes and pipes", run: chain::run },
+    Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
+    Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
+    Scenario { name: "modules", about: "modules loaded on demand, against all at once", run: modules::run },
+];
+
+/// The named ones, or all.
+pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>> {
+    if names.is_empty() {
+        return Ok(ALL.iter().collect());
+    }
+    let find = |name: &String| {
+        ALL.iter().find(|scenario| scenario.name == name).ok_or_else(|| {
+            let known: Vec<_> = ALL.iter().map(|scenario| scenario.name).collect();
+            format!("no scenario is called {name}; there are {}", known.join(", "))
+        })
+    };
+    names.iter().map(find).collect()
+}

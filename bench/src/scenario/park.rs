@@ -1,0 +1,26 @@
+//! A function waits, another goes on: two threads of an instance hand a word back and forth on one core. The price
+//! must not depend on how much memory the instance has.
+
+use crate::harness::{Effort, Result, Row, Unit, take_turns};
+use crate::machine::on_one_core;
+use crate::{ours, peer};
+use serde_json::json;
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let count = effort.size(1_000_000, 1000);
+    let peer_count = count.to_string();
+    let cells: [(&str, u64); 2] = [("64 KiB", 64 << 10), effort.size(("1 GiB", 1 << 30), ("1 MiB", 1 << 20))];
+    let mut rows = Vec::new();
+    for (size, bytes) in cells {
+        let probe = json!({"what": "park", "count": count, "cell_bytes": bytes});
+        let sides = on_one_core(|| {
+            take_turns(
+                effort,
+                || ours::probe(probe.clone())?.figure("park"),
+                || peer::measure("swapcontext", &[&peer_count]),
+            )
+        })?;
+        rows.push(Row::new(format!("park, cell of {size}"), sides, "swapcontext pair", Unit::Nanoseconds, Some(0.3)));
+    }
+    Ok(rows)
+}
