@@ -64,11 +64,13 @@ impl Workspace {
         self.packages.iter().filter(|package| package.uses("monohull-module"))
     }
 
-    /// The crates that only live without std, so that they cannot share a build with those that switch on `std` in a
-    /// common dependency: everything that brings its own panic handler, or may.
+    /// The crates that bring a panic handler of their own. They cannot share a build with crates that switch on `std`
+    /// in a dependency they have in common.
     pub(crate) fn without_std(&self) -> Vec<&str> {
-        let shim = self.packages.iter().filter(|package| package.name == "monohull-std");
-        shim.chain(self.images()).map(|package| package.name.as_str()).collect()
+        let alone = |package: &&Package| {
+            ["monohull-std", "monohull-module"].iter().any(|base| package.name == *base || package.uses(base))
+        };
+        self.packages.iter().filter(alone).map(|package| package.name.as_str()).collect()
     }
 }
 

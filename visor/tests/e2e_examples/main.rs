@@ -1,0 +1,9 @@
+//! The example workflows, from end to end: the `monohull` binary runs them on files, and what comes out is compared
+//! with what the machine's own tools make of the same files.
+//!
+//! They need the images that `cargo xtask build` links; `cargo xtask test` does both.
+
+mod chain;
+mod harness;
+mod sort;
+mod word_count;
