@@ -22,6 +22,7 @@ const IMAGE_FLAGS: &[&str] = &[
     "link-arg=-nostartfiles",
     "link-arg=-Wl,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
     "force-frame-pointers=yes",
+    "relocation-model=pic",
 ];
 
 /// Visor, modules, images.
