@@ -73,9 +73,7 @@ pub struct Retry {
 }
 
 /// What a failure is called in workflow files, reports and JSON.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// `main` returned an error.
@@ -104,6 +102,49 @@ pub enum FailureKind {
     Deadlock,
     /// A libos module failed.
     Libos,
+}
+
+impl FailureKind {
+    /// Every kind.
+    pub const ALL: [FailureKind; 13] = [
+        FailureKind::Error,
+        FailureKind::Panic,
+        FailureKind::Exit,
+        FailureKind::MemoryFault,
+        FailureKind::StackOverflow,
+        FailureKind::IllegalInstruction,
+        FailureKind::Arithmetic,
+        FailureKind::Trap,
+        FailureKind::SystemCall,
+        FailureKind::Timeout,
+        FailureKind::MemoryLimit,
+        FailureKind::Deadlock,
+        FailureKind::Libos,
+    ];
+
+    /// Its name in workflow files, reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FailureKind::Error => "error",
+            FailureKind::Panic => "panic",
+            FailureKind::Exit => "exit",
+            FailureKind::MemoryFault => "memory-fault",
+            FailureKind::StackOverflow => "stack-overflow",
+            FailureKind::IllegalInstruction => "illegal-instruction",
+            FailureKind::Arithmetic => "arithmetic",
+            FailureKind::Trap => "trap",
+            FailureKind::SystemCall => "system-call",
+            FailureKind::Timeout => "timeout",
+            FailureKind::MemoryLimit => "memory-limit",
+            FailureKind::Deadlock => "deadlock",
+            FailureKind::Libos => "libos",
+        }
+    }
+
+    /// The names of all kinds.
+    pub fn names() -> [&'static str; 13] {
+        FailureKind::ALL.map(FailureKind::name)
+    }
 }
 
 /// A slot filled from outside.

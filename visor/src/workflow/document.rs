@@ -1,0 +1,283 @@
+//! The workflow file, as it is written: one type per JSON object.
+//!
+//! These types are what the published JSON Schema is generated from, what `monohull new` writes, and what the
+//! documentation of every field is read from: a field's doc comment says what it means, what happens without it, and
+//! why that is so. They hold what the author wrote (`"30s"`, `"64MiB"`, names); [`plan`](super::plan) holds what it
+//! means. [`shape`](super::shape) reads a file field by field rather than through serde, which stops at the first
+//! mistake; a test keeps the two in step.
+
+use std::collections::BTreeMap;
+
+use monohull_abi::layout;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{FailureKind, Separation};
+
+/// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
+/// slip of the keyboard.
+pub const INSTANCES_MAX: u64 = 100_000;
+/// The most attempts a retry policy may ask for.
+pub const ATTEMPTS_MAX: u64 = 1_000;
+/// The largest factor by which pauses between attempts may grow.
+pub const BACKOFF_MAX: f64 = 100.0;
+/// The longest name of a workflow, function or step, in bytes.
+pub const NAME_MAX: usize = 63;
+/// The most user threads an instance may be allowed.
+pub const THREADS_MAX: u64 = 1_000_000;
+/// The least memory an instance can be given: it must hold at least its own heap's first pages.
+pub const MEMORY_MIN: u64 = 64 * 1024;
+/// Memory of an instance unless the file says otherwise.
+pub const MEMORY_DEFAULT: u64 = 1 << 30;
+/// Bytes of slot buffers unless the file says otherwise.
+pub const SLOTS_DEFAULT: u64 = 4 << 30;
+/// Bytes of output kept per instance unless the file says otherwise.
+pub const OUTPUT_DEFAULT: u64 = 1 << 20;
+/// The most bytes of output that can be kept per instance.
+pub const OUTPUT_MAX: u64 = 1 << 30;
+/// User threads of one instance unless the file says otherwise.
+pub const THREADS_DEFAULT: u32 = 1024;
+/// Milliseconds before the second attempt unless the file says otherwise.
+pub const INTERVAL_DEFAULT_MS: u64 = 100;
+/// Factor between pauses unless the file says otherwise.
+pub const BACKOFF_DEFAULT: f64 = 2.0;
+
+/// What a name looks like, as a regular expression.
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$";
+/// What a duration looks like, as a regular expression.
+pub const DURATION_PATTERN: &str = "^[0-9]+(us|ms|s|m|h)$";
+/// What a size with a unit looks like, as a regular expression.
+pub const SIZE_PATTERN: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
+/// What the name of a slot looks like, as a regular expression: anything without `=` and control characters.
+pub const SLOT_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+$";
+
+/// A Monohull workflow: steps that run functions, in the order their dependencies allow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Monohull workflow")]
+pub struct Document {
+    /// Where the JSON Schema of this file lies, for editors. Monohull itself does not read it.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub schema: Option<String>,
+    /// The workflow's name: letters, digits, `-` and `_`, at most 63, so that it fits in a URL and a file name.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// What the workflow does, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub description: Option<String>,
+    /// The functions that steps run, by name. A function no step runs is allowed and warned about.
+    #[schemars(extend("propertyNames" = { "pattern": NAME_PATTERN }))]
+    pub functions: BTreeMap<String, Function>,
+    /// The steps. Their order in the file does not matter; `after` does.
+    #[schemars(length(min = 1))]
+    pub steps: Vec<Step>,
+    /// Slots filled before the first step starts. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<Output>,
+    /// Limits for the whole workflow.
+    #[serde(default, skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+    /// Who is kept apart from whom inside the workflow's domain. Default: `workflow`, because the functions of one
+    /// workflow usually come from one author, and a key for every instance costs a switch of pages at each hand-over.
+    #[serde(default, skip_serializing_if = "is_default_separation")]
+    pub isolation: Separation,
+}
+
+/// A function: the image that holds its code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// The image file `monohull build` made. A relative path counts from the workflow file's folder, so that a
+    /// workflow can be run from anywhere.
+    #[schemars(length(min = 1))]
+    pub image: String,
+}
+
+/// One step: some instances of one function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set STEP.ARG=VALUE` and
+    /// reports use it.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// The name of a function in `functions`.
+    pub function: String,
+    /// The steps that must have ended before this one starts. Default: none, the step starts at once. Slots alone
+    /// also order steps: taking a slot that is not filled yet waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub after: Vec<String>,
+    /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
+    /// wait their turn.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = INSTANCES_MAX))]
+    pub instances: u32,
+    /// What the function is told: a JSON object, its values of any type. Default: empty.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub args: serde_json::Map<String, serde_json::Value>,
+    /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
+    /// workflow should mean the same everywhere and must not leak what the host keeps there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, since only
+    /// the author knows how long the work takes; `limits.timeout` still holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub timeout: Option<DurationText>,
+    /// When a failed instance is tried again. Default: never, because work must not be repeated unasked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Retry")]
+    pub retry: Option<Retry>,
+    /// Most bytes of heap and owned slot buffers, per instance. Default: `1GiB`: ample for most work, and a leak ends
+    /// one instance before it ends the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub memory: Option<Size>,
+    /// Bytes of each stack, a power of two from 16 KiB to 1 GiB. Default: `1MiB`; only touched pages cost memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub stack: Option<Size>,
+}
+
+/// When and how often a failed instance is tried again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts in all, the first included. Required: whoever asks for retries says how many.
+    #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
+    pub max_attempts: u32,
+    /// Pause before the second attempt. Default: `100ms`: a new instance starts in microseconds, so the pause is for
+    /// what the function waits for outside, not for Monohull.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub interval: Option<DurationText>,
+    /// Each further pause is this many times longer. Default: 2, so that something overloaded gets relief.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", range(min = 1, max = 100))]
+    pub backoff_rate: Option<f64>,
+    /// Only these failures are tried again. Default: all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub on: Vec<FailureKind>,
+}
+
+/// A slot filled from outside: its name, or an object that also names a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Input {
+    /// The slot's name; the command line gives its content.
+    Name(SlotName),
+    /// The slot's name and where its content comes from.
+    Object(InputObject),
+}
+
+/// A slot filled from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputObject {
+    /// The slot's name.
+    pub slot: SlotName,
+    /// The file its content comes from. A relative path counts from the workflow file's folder. Default: none;
+    /// `--input SLOT=PATH` gives it, and overrides it where it is given here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub path: Option<String>,
+}
+
+/// A slot that leaves the workflow: its name, alone or in an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Output {
+    /// The slot's name.
+    Name(SlotName),
+    /// The slot's name in an object.
+    Object(OutputObject),
+}
+
+/// A slot that leaves the workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputObject {
+    /// The slot's name.
+    pub slot: SlotName,
+}
+
+/// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from
+/// its path on the command line) and control characters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
+
+/// A whole number with a unit: `500us`, `250ms`, `30s`, `2m`, `1h`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DurationText(#[schemars(regex(pattern = DURATION_PATTERN))] pub String);
+
+/// Bytes as a number, or a whole number with a unit: `512KiB`, `64MiB`, `2GiB`. Units are powers of 1024.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Size {
+    /// A number of bytes.
+    Bytes(u64),
+    /// A number with a unit.
+    Text(#[schemars(regex(pattern = SIZE_PATTERN))] String),
+}
+
+/// Limits for the whole workflow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The longest the workflow may take. Default: no limit; whoever serves workflows to others sets one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub timeout: Option<DurationText>,
+    /// Most bytes in slot buffers, all owners together. Default: `4GiB`: a workflow that piles up buffers nobody
+    /// takes ends with a message rather than with the machine's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub slots: Option<Size>,
+    /// Most bytes of standard output and error kept per instance. Default: `1MiB`: output is for people and logs;
+    /// data travels in slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub output: Option<Size>,
+    /// Most threads of the host that run functions at the same time. Default: the host's cores; more would only take
+    /// turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = layout::CARRIER_MAX))]
+    pub carriers: Option<u32>,
+    /// Most user threads of one instance. Default: 1024: a thread costs little, a loop that starts threads for ever
+    /// should still end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = THREADS_MAX))]
+    pub threads: Option<u32>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one(instances: &u32) -> bool {
+    *instances == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_separation(separation: &Separation) -> bool {
+    *separation == Separation::default()
+}
+
+/// The JSON Schema of the workflow file, as published in `workflows/workflow.schema.json`.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Document).to_value()
+}

@@ -1,0 +1,91 @@
+//! The workflow file: what it may hold, how it is checked, and the plan it becomes.
+//!
+//! A workflow is written by people, so everything here aims at telling them *all* that is wrong, *where*, and what
+//! would have been right, before anything runs. What passes is a [`Plan`], in which nothing can be wrong any more.
+//!
+//! ```text
+//!   document   the types as written; the JSON Schema and the manual of every field come from here
+//!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
+//!   units      "30s", "64MiB"                              shape    the fields of every object
+//!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//! ```
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+mod check;
+pub mod document;
+pub mod plan;
+mod reader;
+mod set;
+pub(crate) mod shape;
+mod source;
+pub mod units;
+
+pub use check::{Checked, check_bytes};
+pub use document::schema;
+pub use plan::Plan;
+pub use set::SetError;
+pub use source::{Blame, Level, Mistake};
+pub(crate) use source::{quoted, suggestion};
+
+/// Why a workflow file gives no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkflowError {
+    /// The file cannot be read; the invocation is at fault.
+    #[error("cannot read the workflow file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// The file is wrong; it is at fault itself.
+    #[error("{}", Lines(mistakes))]
+    Mistakes {
+        /// Errors and warnings, in the order of the file; at least one error.
+        mistakes: Vec<Mistake>,
+    },
+}
+
+struct Lines<'a>(&'a [Mistake]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{mistake}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads and checks a workflow file. Warnings alone do not keep it from giving a plan; [`check_file`] tells them.
+pub fn load(path: &Path) -> Result<Plan, WorkflowError> {
+    check_file(path)?.into_plan()
+}
+
+/// Checks a workflow given as text. `file` is what it is called in messages; relative paths in it count from the
+/// folder of that file, which need not exist.
+pub fn load_str(file: &Path, text: &str) -> Result<Plan, WorkflowError> {
+    check_bytes(file, text.as_bytes()).into_plan()
+}
+
+/// Reads a workflow file and finds all that is wrong with it.
+pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(check_bytes(path, &bytes)),
+        Err(source) => Err(WorkflowError::Unreadable { path: path.to_path_buf(), source }),
+    }
+}
+
+impl Checked {
+    /// The plan, or all mistakes.
+    pub fn into_plan(self) -> Result<Plan, WorkflowError> {
+        let Checked { plan, mistakes } = self;
+        plan.ok_or(WorkflowError::Mistakes { mistakes })
+    }
+}

@@ -1,0 +1,158 @@
+//! The text of a workflow file, and mistakes with their place in it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::common::Range;
+use serde::Serialize;
+
+/// A workflow file's text, with the means to turn offsets into lines and columns.
+pub(super) struct Source<'a> {
+    /// What the file is called in messages.
+    pub(super) file: &'a Path,
+    /// Its text, without a byte-order mark.
+    pub(super) text: &'a str,
+    line_starts: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(file: &'a Path, text: &'a str) -> Source<'a> {
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Source { file, text, line_starts }
+    }
+
+    /// Line and column of a byte, both from 1; columns count characters.
+    pub(super) fn position(&self, byte: usize) -> (usize, usize) {
+        let byte = (0..=byte.min(self.text.len())).rfind(|&byte| self.text.is_char_boundary(byte)).unwrap_or(0);
+        let line = self.line_starts.partition_point(|&start| start <= byte);
+        let start = self.line_starts[line - 1];
+        (line, self.text[start..byte].chars().count() + 1)
+    }
+
+    /// The byte at a line and a byte column, both from 1, as `serde_json` counts them.
+    pub(super) fn offset(&self, line: usize, byte_column: usize) -> usize {
+        let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or(self.text.len());
+        (start + byte_column.saturating_sub(1)).min(self.text.len())
+    }
+
+    /// A mistake at a place in the text.
+    pub(super) fn mistake(&self, at: Range, level: Level, message: String, expected: Option<String>) -> Mistake {
+        let (line, column) = self.position(at.start);
+        let file = self.file.to_path_buf();
+        Mistake { level, file, line, column, message, expected, blame: Blame::Workflow }
+    }
+}
+
+/// How bad a mistake is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// The workflow is refused.
+    Error,
+    /// The workflow runs; something in it is probably not meant.
+    Warning,
+}
+
+/// Who is at fault for a mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blame {
+    /// The workflow file.
+    Workflow,
+}
+
+/// Something wrong in a workflow file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Mistake {
+    /// How bad it is.
+    pub level: Level,
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What would have been right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// Who is at fault: always the workflow file.
+    pub blame: Blame,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: ", self.file.display(), self.line, self.column)?;
+        if self.level == Level::Warning {
+            f.write_str("warning: ")?;
+        }
+        f.write_str(&self.message)?;
+        match &self.expected {
+            Some(expected) => write!(f, " (expected {expected})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name from the file as messages show it: in backticks, control characters escaped, not longer than a line.
+pub(crate) fn quoted(name: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut text: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        text.push('…');
+    }
+    format!("`{}`", text.replace("\\\"", "\"").replace("\\'", "'"))
+}
+
+/// ", did you mean `x`?" if one of the candidates looks like the name.
+pub(crate) fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> String {
+    // A hostile file may hold very many and very long names; a suggestion is not worth the time then.
+    const LONGEST: usize = 64;
+    const MOST: usize = 200;
+    const ALIKE: f64 = 0.8;
+    if name.len() > LONGEST {
+        return String::new();
+    }
+    candidates
+        .into_iter()
+        .take(MOST)
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .map(|candidate| (strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|&(likeness, _)| likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, candidate)| format!(", did you mean {}?", quoted(candidate)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_characters() {
+        let source = Source::new(Path::new("x"), "aé\nßb\n");
+        assert_eq!(source.position(0), (1, 1));
+        assert_eq!(source.position(3), (1, 3));
+        assert_eq!(source.position(4), (2, 1));
+        assert_eq!(source.position(6), (2, 2));
+        assert_eq!(source.position(8), (3, 1));
+        assert_eq!(source.position(1000), (3, 1));
+        assert_eq!(source.offset(2, 3), 6);
+        assert_eq!(source.offset(9, 9), 8);
+    }
+
+    #[test]
+    fn names_are_shown_safely() {
+        assert_eq!(quoted("split"), "`split`");
+        assert_eq!(quoted("it's"), "`it's`");
+        assert_eq!(quoted("\u{1b}[31m"), "`\\u{1b}[31m`");
+        assert_eq!(quoted(&"x".repeat(100)), format!("`{}…`", "x".repeat(60)));
+    }
+
+    #[test]
+    fn suggestions_are_close() {
+        assert_eq!(suggestion("aftr", ["name", "after"]), ", did you mean `after`?");
+        assert_eq!(suggestion("Timeout", ["name", "timeout"]), ", did you mean `timeout`?");
+        assert_eq!(suggestion("colour", ["name", "after"]), "");
+    }
+}

@@ -1,0 +1,281 @@
+//! Every kind of mistake in a workflow file is found, at its exact place, with what would have been right.
+
+use std::path::Path;
+
+use monohull::workflow::{self, Level, Mistake, WorkflowError, check_bytes};
+
+/// What is wrong with a text, as `line:column: message (expected …)`.
+fn mistakes(text: &str) -> Vec<String> {
+    shown(&check_bytes(Path::new("w.json"), text.as_bytes()).mistakes)
+}
+
+fn shown(mistakes: &[Mistake]) -> Vec<String> {
+    mistakes.iter().map(|mistake| mistake.to_string().trim_start_matches("w.json:").to_owned()).collect()
+}
+
+/// A valid workflow with these fields added to its one step.
+fn with_step(fields: &str) -> String {
+    format!(r#"{{"name":"w","functions":{{"f":{{"image":"f.so"}}}},"steps":[{{"name":"s","function":"f",{fields}}}]}}"#)
+}
+
+/// Where the fields begin in [`with_step`], as a column.
+fn step_column() -> usize {
+    with_step("#").find('#').expect("the fields") + 1
+}
+
+/// A valid workflow with these fields added at the top.
+fn with_top(fields: &str) -> String {
+    format!(r#"{{{fields},"name":"w","functions":{{"f":{{"image":"f.so"}}}},"steps":[{{"name":"s","function":"f"}}]}}"#)
+}
+
+/// Exactly one mistake, `offset` characters after the start of the fields; its message and expectation begin so.
+#[track_caller]
+fn step_mistake(fields: &str, offset: usize, message: &str, expected: &str) {
+    one_mistake(&with_step(fields), step_column() + offset, message, expected);
+}
+
+#[track_caller]
+fn top_mistake(fields: &str, offset: usize, message: &str, expected: &str) {
+    one_mistake(&with_top(fields), 2 + offset, message, expected);
+}
+
+#[track_caller]
+fn one_mistake(text: &str, column: usize, message: &str, expected: &str) {
+    let checked = check_bytes(Path::new("w.json"), text.as_bytes());
+    assert_eq!(checked.mistakes.len(), 1, "{:#?}", checked.mistakes);
+    let found = &checked.mistakes[0];
+    assert_eq!((found.line, found.column), (1, column), "{found}");
+    assert!(found.message.contains(message), "{found}");
+    assert!(found.expected.as_deref().unwrap_or_default().contains(expected), "{found}");
+    assert_eq!(found.level, Level::Error);
+    assert!(checked.plan.is_none());
+}
+
+#[test]
+fn unknown_fields_get_a_suggestion() {
+    step_mistake(r#""aftr":[]"#, 0, "a step has no field `aftr`, did you mean `after`?", "`after`");
+    step_mistake(r#""retry":{"max_attempts":1,"tries":2}"#, 26, "`retry` has no field `tries`", "`max_attempts`");
+    top_mistake(r#""limit":{}"#, 0, "the workflow has no field `limit`, did you mean `limits`?", "`limits`");
+    top_mistake(r#""limits":{"cores":1}"#, 10, "`limits` has no field `cores`", "`carriers`");
+    top_mistake(r#""inputs":[{"slot":"a","file":"x"}]"#, 22, "no field `file`", "`path`");
+    top_mistake(r#""outputs":[{"slot":"a","path":"x"}]"#, 23, "no field `path`", "`slot`");
+}
+
+#[test]
+fn repeated_fields_are_found_at_any_depth() {
+    step_mistake(r#""instances":1,"instances":2"#, 14, "`instances` is given twice", "once");
+    step_mistake(r#""args":{"a":{"b":[{"c":1,"c":2}]}}"#, 25, "`c` is given twice", "once");
+    step_mistake(r#""env":{"A":"1","A":"2"}"#, 15, "`A` is given twice", "once");
+    let text =
+        r#"{"name":"w","functions":{"f":{"image":"a"},"f":{"image":"b"}},"steps":[{"name":"s","function":"f"}]}"#;
+    let found = mistakes(text);
+    assert_eq!(found[0], "1:44: the field `f` is given twice (expected each field once)");
+}
+
+#[test]
+fn wrong_types_are_named() {
+    step_mistake(r#""instances":"4""#, 12, "`instances` is a string", "a whole number from 1 to 100000");
+    step_mistake(r#""args":[]"#, 7, "`args` is an array", "an object");
+    step_mistake(r#""env":{"A":1}"#, 11, "environment variable `A` is a number", "a string");
+    step_mistake(r#""timeout":30"#, 10, "`timeout` is a number", "30s");
+    step_mistake(r#""after":"s""#, 8, "`after` is a string", "an array");
+    step_mistake(r#""after":[1]"#, 9, "an entry of `after` is a number", "name");
+    step_mistake(r#""retry":3"#, 8, "`retry` is a number", "an object");
+    step_mistake(r#""memory":null"#, 9, "`memory` is null", "64MiB");
+    top_mistake(r#""inputs":[1]"#, 10, "an entry of `inputs` is a number", "`slot`");
+    top_mistake(r#""inputs":{}"#, 9, "`inputs` is an object", "an array");
+    top_mistake(r#""isolation":true"#, 12, "`isolation` is a boolean", "`workflow` or `function`");
+    top_mistake(r#""description":1"#, 14, "`description` is a number", "a string");
+    one_mistake("[]", 1, "the workflow is an array", "an object");
+}
+
+#[test]
+fn missing_fields_are_named() {
+    assert_eq!(
+        mistakes("{}"),
+        [
+            "1:1: the workflow lacks the field `name` (expected `name`, which is required)",
+            "1:1: the workflow lacks the field `functions` (expected `functions`, which is required)",
+            "1:1: the workflow lacks the field `steps` (expected `steps`, which is required)",
+        ]
+    );
+    step_mistake(r#""retry":{}"#, 8, "`retry` lacks the field `max_attempts`", "required");
+    top_mistake(r#""inputs":[{}]"#, 10, "lacks the field `slot`", "required");
+}
+
+#[test]
+fn numbers_have_bounds() {
+    step_mistake(r#""instances":0"#, 12, "`instances` is 0", "from 1 to 100000");
+    step_mistake(r#""instances":100001"#, 12, "`instances` is 100001", "from 1 to 100000");
+    step_mistake(r#""instances":-1"#, 12, "`instances` is -1", "from 1");
+    step_mistake(r#""instances":1.5"#, 12, "`instances` is 1.5", "a whole number");
+    step_mistake(r#""instances":99999999999999999999999"#, 12, "`instances` is 9999", "from 1 to 100000");
+    step_mistake(r#""retry":{"max_attempts":0}"#, 24, "`max_attempts` is 0", "from 1 to 1000");
+    step_mistake(r#""retry":{"max_attempts":2,"backoff_rate":0.5}"#, 41, "`backoff_rate` is 0.5", "from 1 to 100");
+    step_mistake(r#""retry":{"max_attempts":2,"interval":"x"}"#, 37, "`interval` is `x`", "units us, ms");
+    top_mistake(r#""limits":{"carriers":33}"#, 21, "`carriers` is 33", "from 1 to 32");
+    top_mistake(r#""limits":{"threads":0}"#, 20, "`threads` is 0", "from 1");
+}
+
+#[test]
+fn durations_and_sizes_have_units() {
+    step_mistake(r#""timeout":"5 minutes""#, 10, "`timeout` is `5 minutes`", "30s");
+    step_mistake(r#""timeout":"0s""#, 10, "`timeout` is `0s`", "more than nothing");
+    step_mistake(r#""memory":"64MB""#, 9, "`memory` is `64MB`", "64MiB");
+    step_mistake(r#""memory":1"#, 9, "`memory` is 1", "from 64KiB to 1TiB");
+    step_mistake(r#""stack":"3MiB""#, 8, "`stack` is 3145728 bytes", "a power of two");
+    step_mistake(r#""stack":"4KiB""#, 8, "`stack` is `4KiB`", "from 16KiB to 1GiB");
+    top_mistake(r#""limits":{"slots":"2TiB"}"#, 18, "`slots` is `2TiB`", "to 1TiB");
+}
+
+#[test]
+fn names_must_exist() {
+    step_mistake(r#""after":["t"]"#, 9, "there is no step `t`", "the name of a step");
+    let text = r#"{"name":"w","functions":{"split":{"image":"f"}},"steps":[{"name":"s","function":"splt"}]}"#;
+    let found = mistakes(text);
+    assert_eq!(found[1], "1:81: there is no function `splt`, did you mean `split`? (expected a name from `functions`)");
+    assert_eq!(found[0], "1:26: warning: no step runs the function `split`");
+    step_mistake(r#""retry":{"max_attempts":2,"on":["panics"]}"#, 32, "`panics`, did you mean `panic`?", "`timeout`");
+    top_mistake(r#""isolation":"functions""#, 12, "did you mean `function`?", "`workflow`");
+}
+
+#[test]
+fn lists_name_each_thing_once() {
+    let text = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"a","function":"f"},
+{"name":"b","function":"f","after":["a","a"]}]}"#;
+    assert_eq!(mistakes(text), ["2:41: `after` names `a` twice, first at 2:37 (expected each name once)"]);
+    step_mistake(r#""retry":{"max_attempts":2,"on":["exit","exit"]}"#, 39, "`on` names `exit` twice", "once");
+    top_mistake(r#""inputs":["a",{"slot":"a"}]"#, 22, "`inputs` names `a` twice", "once");
+    top_mistake(r#""outputs":["a","a"]"#, 15, "`outputs` names `a` twice", "once");
+}
+
+#[test]
+fn step_names_are_unique() {
+    let text = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[
+{"name":"a","function":"f"},
+{"name":"a","function":"f"}]}"#;
+    assert_eq!(
+        mistakes(text),
+        ["3:9: two steps are called `a`, the first at 2:9 (expected a name of its own for every step)"]
+    );
+}
+
+#[test]
+fn cycles_name_their_steps() {
+    let text = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[
+{"name":"alone","function":"f","after":["alone"]},
+{"name":"behind","function":"f","after":["b"]},
+{"name":"a","function":"f","after":["c"]},
+{"name":"b","function":"f","after":["a"]},
+{"name":"c","function":"f","after":["b"]}]}"#;
+    let order = "(expected an order in which the steps can run)";
+    assert_eq!(
+        mistakes(text),
+        [
+            format!("2:41: step `alone` waits for itself {order}"),
+            format!("4:37: steps wait for each other in a cycle: `a` after `c` after `b` after `a` {order}"),
+        ]
+    );
+}
+
+#[test]
+fn names_and_slots_have_a_form() {
+    for name in ["", "a b", "-a", "a/b", "é", &"x".repeat(64)] {
+        let text = format!(
+            r#"{{"name":"{name}","functions":{{"f":{{"image":"f"}}}},"steps":[{{"name":"s","function":"f"}}]}}"#
+        );
+        one_mistake(&text, 9, "`name` is", "1 to 63 letters");
+    }
+    top_mistake(r#""inputs":[""]"#, 10, "the name of a slot is empty", "1 to 255 bytes");
+    top_mistake(&format!(r#""inputs":["{}"]"#, "x".repeat(256)), 10, "has 256 bytes", "1 to 255 bytes");
+    top_mistake(r#""outputs":["a=b"]"#, 11, "`a=b` is no name for a slot", "without `=`");
+    top_mistake(r#""inputs":[{"slot":"a","path":""}]"#, 29, "`path` is ``", "a file");
+    step_mistake(r#""env":{"A=B":"1"}"#, 7, "`A=B` is no name", "without `=`");
+    step_mistake(r#""env":{"A":"\u0000"}"#, 11, "`A` holds a NUL", "without NUL");
+}
+
+#[test]
+fn there_must_be_steps() {
+    assert_eq!(
+        mistakes(r#"{"name":"w","functions":{},"steps":[]}"#),
+        ["1:36: `steps` is empty (expected at least one step)"]
+    );
+}
+
+#[test]
+fn broken_syntax_is_one_error_with_its_place() {
+    assert_eq!(mistakes(""), ["1:1: not valid JSON: EOF while parsing a value"]);
+    assert_eq!(mistakes("{\n  \"name\": \"w\",\n}"), ["3:1: not valid JSON: trailing comma"]);
+    assert_eq!(mistakes("{\n \"é\": x}"), ["2:7: not valid JSON: expected value"]);
+    assert_eq!(mistakes("{} {}"), ["1:4: not valid JSON: trailing characters"]);
+    for text in
+        ["{'name': 1}", "{// comment\n}", "{name: 1}", "{\"name\": 0x1}", "{\"name\": NaN}", "{\"a\" 1}", "{\"a\": 01}"]
+    {
+        let found = mistakes(text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].contains("not valid JSON"), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn hostile_texts_are_errors() {
+    let check = |bytes: &[u8]| shown(&check_bytes(Path::new("w.json"), bytes).mistakes);
+    assert_eq!(check(b"{\n\xff}"), ["2:1: the byte 0xff is not UTF-8 (expected UTF-8 text)"]);
+    for deep in [
+        "[".repeat(1_000_000),
+        "{\"a\":".repeat(200_000),
+        with_step(&format!("\"args\":{{\"a\":{}", "[".repeat(500_000))),
+    ] {
+        let found = check(deep.as_bytes());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("recursion limit exceeded"), "{}", found[0]);
+    }
+    step_mistake(r#""args":{"a":1e999}"#, 16, "number out of range", "");
+    let long = "9".repeat(100_000);
+    let found = mistakes(&with_step(&format!("\"instances\":{long}")));
+    assert!(found.len() == 1 && found[0].len() < 200, "{found:?}");
+    let escape = mistakes(&with_top("\"\\u001b[31m\":1"));
+    assert!(escape[0].contains("`\\u{1b}[31m`"), "{escape:?}");
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let text = format!("\u{feff}{}", with_step("\"instances\":2"));
+    assert_eq!(workflow::load_str(Path::new("w.json"), &text).expect("valid").steps[0].instances, 2);
+    let text = format!("\u{feff}{}", with_step("\"instances\":0"));
+    assert!(mistakes(&text)[0].starts_with(&format!("1:{}: ", step_column() + 12)));
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let text = r#"{
+  "name": "bad name",
+  "functions": {
+    "f": { "image": "f.so", "colour": "red" }
+  },
+  "steps": [
+    { "name": "a", "function": "g", "aftr": [], "instances": 0 },
+    { "name": "b", "function": "f", "after": ["c", "zz"], "timeout": "5 minutes" },
+    { "name": "c", "function": "f", "after": ["b"], "retry": { "max_attempts": 0 } }
+  ],
+  "outputs": [""]
+}"#;
+    let error = workflow::load_str(Path::new("w.json"), text).expect_err("ten mistakes");
+    let WorkflowError::Mistakes { mistakes } = &error else { panic!("{error}") };
+    let places: Vec<_> = mistakes.iter().map(|mistake| (mistake.line, mistake.column)).collect();
+    assert_eq!(
+        places,
+        [(2, 11), (4, 29), (7, 32), (7, 37), (7, 62), (8, 47), (8, 52), (8, 70), (9, 80), (11, 15)],
+        "{error}"
+    );
+    assert_eq!(error.to_string().lines().count(), 10);
+}
+
+#[test]
+fn unused_functions_are_only_warned_about() {
+    let text =
+        r#"{"name":"w","functions":{"f":{"image":"f"},"g":{"image":"g"}},"steps":[{"name":"s","function":"f"}]}"#;
+    let checked = check_bytes(Path::new("w.json"), text.as_bytes());
+    assert_eq!(shown(&checked.mistakes), ["1:44: warning: no step runs the function `g`"]);
+    assert_eq!(checked.plan.expect("a plan").functions.len(), 1);
+}

@@ -1,0 +1,203 @@
+//! What a valid workflow file becomes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use monohull::workflow::plan::{FailureKind, Separation};
+use monohull::workflow::{self, Plan, SetError, document::Document};
+use proptest::prelude::*;
+use serde_json::json;
+
+const FULL: &str = r#"{
+  "$schema": "workflow.schema.json",
+  "name": "full",
+  "description": "Every field there is.",
+  "functions": { "join": { "image": "../images/join.so" }, "split": { "image": "/abs/split.so" } },
+  "steps": [
+    { "name": "last", "function": "join", "after": ["right", "left"] },
+    {
+      "name": "left", "function": "split", "after": ["first"], "instances": 3,
+      "args": { "deep": { "list": [1, 2.5, "x", null, true] }, "big": 18446744073709551615 },
+      "env": { "LANG": "C" }, "timeout": "1500ms",
+      "retry": { "max_attempts": 3, "interval": "0s", "backoff_rate": 1.5, "on": ["panic", "memory-fault"] },
+      "memory": "64MiB", "stack": 65536
+    },
+    { "name": "right", "function": "split", "after": ["first"] },
+    { "name": "first", "function": "split" }
+  ],
+  "inputs": ["text", { "slot": "words", "path": "words.txt" }],
+  "outputs": ["a", { "slot": "b" }],
+  "limits": { "timeout": "1h", "slots": "1GiB", "output": 0, "carriers": 2, "threads": 7 },
+  "isolation": "function"
+}"#;
+
+fn full() -> Plan {
+    workflow::load_str(Path::new("dir/full.json"), FULL).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_field_arrives() {
+    let plan = full();
+    assert_eq!(plan.name, "full");
+    assert_eq!(plan.functions[0].image, Path::new("dir/../images/join.so"));
+    assert_eq!(plan.functions[1].image, Path::new("/abs/split.so"));
+    let left = plan.steps.iter().find(|step| step.name == "left").expect("left");
+    assert_eq!(plan.functions[left.function].name, "split");
+    assert_eq!(left.instances, 3);
+    assert_eq!(left.args["deep"], json!({ "list": [1, 2.5, "x", null, true] }));
+    assert_eq!(left.args["big"], json!(u64::MAX));
+    assert_eq!(left.env["LANG"], "C");
+    assert_eq!(left.timeout, Some(Duration::from_millis(1500)));
+    assert_eq!((left.retry.max_attempts, left.retry.interval), (3, Duration::ZERO));
+    assert_eq!(left.retry.backoff_rate, 1.5);
+    assert_eq!(left.retry.on, [FailureKind::Panic, FailureKind::MemoryFault]);
+    assert_eq!((left.memory, left.stack), (64 << 20, 65536));
+    assert_eq!(plan.inputs[0].path, None);
+    assert_eq!(plan.inputs[1].path.as_deref(), Some(Path::new("dir/words.txt")));
+    assert_eq!(plan.outputs.iter().map(|output| output.slot.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(plan.limits.timeout, Some(Duration::from_secs(3600)));
+    assert_eq!((plan.limits.slots, plan.limits.output), (1 << 30, 0));
+    assert_eq!((plan.limits.carriers, plan.limits.threads), (Some(2), 7));
+    assert_eq!(plan.separation, Separation::Function);
+}
+
+#[test]
+fn steps_come_after_those_they_wait_for() {
+    let plan = full();
+    let names: Vec<_> = plan.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["first", "left", "right", "last"]);
+    assert_eq!(plan.steps[3].after, [1, 2]);
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"steps":[{"name":"s","function":"f"}]}"#;
+    let plan = workflow::load_str(Path::new("w.json"), text).expect("valid");
+    let step = &plan.steps[0];
+    assert_eq!((step.instances, step.timeout, step.memory, step.stack), (1, None, 1 << 30, 1 << 20));
+    assert_eq!((step.retry.max_attempts, step.retry.interval), (1, Duration::from_millis(100)));
+    assert!(step.args.is_empty() && step.env.is_empty() && step.after.is_empty() && step.retry.on.is_empty());
+    assert_eq!((plan.limits.timeout, plan.limits.carriers, plan.limits.threads), (None, None, 1024));
+    assert_eq!((plan.limits.slots, plan.limits.output), (4 << 30, 1 << 20));
+    assert_eq!(plan.separation, Separation::Workflow);
+    assert_eq!(plan.functions[0].image, Path::new("f.so"));
+}
+
+#[test]
+fn what_is_accepted_deserializes_as_a_document() {
+    let document: Document = serde_json::from_str(FULL).expect("a document");
+    let again = serde_json::to_string(&document).expect("text");
+    assert!(workflow::load_str(Path::new("w.json"), &again).is_ok());
+}
+
+#[test]
+fn arguments_are_set_from_outside() {
+    let mut plan = full();
+    for (value, expected) in [
+        ("8", json!(8)),
+        ("[1, 2]", json!([1, 2])),
+        ("\"8\"", json!("8")),
+        ("hello world", json!("hello world")),
+        ("", json!("")),
+        ("null", json!(null)),
+    ] {
+        plan.set_arg("left", "deep", value).expect("a step");
+        assert_eq!(plan.steps[1].args["deep"], expected);
+    }
+    plan.set_arg("first", "new.name", "1").expect("a step");
+    assert_eq!(plan.steps[0].args["new.name"], 1);
+    assert_eq!(plan.set_arg("first", "", "1"), Err(SetError::EmptyName));
+    let error = plan.set_arg("lft", "x", "1").expect_err("no such step").to_string();
+    assert_eq!(error, "the workflow has no step `lft`, did you mean `left`?");
+}
+
+#[test]
+fn a_missing_file_is_told() {
+    let error = workflow::load(Path::new("no/such.json")).expect_err("not there").to_string();
+    assert!(error.starts_with("cannot read the workflow file no/such.json: "), "{error}");
+}
+
+#[test]
+fn long_chains_and_long_cycles_are_no_problem() {
+    const STEPS: usize = 20_000;
+    let steps = |first: &str| {
+        let mut steps = vec![format!(r#"{{"name":"s0","function":"f"{first}}}"#)];
+        let step = |i: usize| format!(r#"{{"name":"s{i}","function":"f","after":["s{}"]}}"#, i - 1);
+        steps.extend((1..STEPS).map(step));
+        steps.reverse();
+        format!(r#"{{"name":"w","functions":{{"f":{{"image":"f"}}}},"steps":[{}]}}"#, steps.join(","))
+    };
+    let plan = workflow::load_str(Path::new("w.json"), &steps("")).expect("valid");
+    assert!(plan.steps.iter().enumerate().all(|(index, step)| step.name == format!("s{index}")));
+    let cycle = steps(&format!(r#","after":["s{}"]"#, STEPS - 1));
+    let error = workflow::load_str(Path::new("w.json"), &cycle).expect_err("a cycle").to_string();
+    assert!(error.contains("20000 steps in all") && error.lines().count() == 1, "{error}");
+}
+
+proptest! {
+    /// No bytes make the loader panic, and it either gives a plan or says what is wrong.
+    #[test]
+    fn any_bytes_are_judged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        judge(&bytes);
+    }
+
+    /// Nor does anything that looks like a workflow.
+    #[test]
+    fn any_damaged_workflow_is_judged(at in 0..FULL.len(), len in 0..40usize, with in "[\\[\\]{}:,\"\\\\0-9eu.a-z-]{0,6}") {
+        let mut bytes = FULL.as_bytes().to_vec();
+        bytes.splice(at..(at + len).min(FULL.len()), with.bytes());
+        judge(&bytes);
+    }
+
+    /// Any value in any place of the file is judged.
+    #[test]
+    fn any_value_is_judged(pick in any::<prop::sample::Index>(), value in json_value()) {
+        let mut document: serde_json::Value = serde_json::from_str(FULL).expect("valid");
+        let mut pointers = Vec::new();
+        places(&document, String::new(), &mut pointers);
+        let pointer = pick.get(&pointers);
+        *document.pointer_mut(pointer).expect("a place") = value;
+        judge(document.to_string().as_bytes());
+    }
+}
+
+fn judge(bytes: &[u8]) {
+    let checked = workflow::check_bytes(Path::new("w.json"), bytes);
+    assert!(checked.plan.is_some() || !checked.mistakes.is_empty());
+    if checked.plan.is_some() {
+        let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        serde_json::from_slice::<Document>(text).expect("what is accepted is a document");
+    }
+}
+
+fn places(value: &serde_json::Value, at: String, pointers: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.iter().for_each(|(key, value)| places(value, format!("{at}/{key}"), pointers));
+        }
+        serde_json::Value::Array(array) => {
+            array.iter().enumerate().for_each(|(index, value)| places(value, format!("{at}/{index}"), pointers));
+        }
+        _ => {}
+    }
+    pointers.push(at);
+}
+
+fn json_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|value| json!(value)),
+        any::<i64>().prop_map(|value| json!(value)),
+        (0..100u64).prop_map(|value| json!(value)),
+        any::<f64>().prop_map(|value| json!(value)),
+        "\\PC{0,12}".prop_map(|value| json!(value)),
+        "[0-9]{1,3}(us|ms|s|m|h|B|KiB|MiB)".prop_map(|value| json!(value)),
+    ];
+    leaf.prop_recursive(3, 20, 5, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(|values| json!(values)),
+            proptest::collection::hash_map("(slot|path|name|image|after|[a-z]{1,4})", inner, 0..4)
+                .prop_map(|values| json!(values)),
+        ]
+    })
+}

@@ -1,0 +1,110 @@
+//! The published JSON Schema is the one the types give, and agrees with the checker about every shipped workflow.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use monohull::workflow;
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows")
+}
+
+fn published() -> Value {
+    let text = fs::read_to_string(folder().join("workflow.schema.json")).expect("the published schema");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every workflow file below the folder.
+fn shipped(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let is_workflow =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "json") && !path.ends_with("workflow.schema.json");
+    let below = folders.iter().flat_map(|folder| shipped(folder)).collect::<Vec<_>>();
+    files.into_iter().filter(is_workflow).chain(below).collect()
+}
+
+#[test]
+fn the_published_schema_is_up_to_date() {
+    assert!(published() == workflow::schema(), "run: monohull schema > workflows/workflow.schema.json");
+}
+
+#[test]
+fn shipped_workflows_pass_schema_and_checker() {
+    let schema = jsonschema::validator_for(&published()).expect("a schema");
+    let files = shipped(&folder());
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("readable");
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        let errors: Vec<_> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", file.display());
+        let checked = workflow::check_file(&file).expect("readable");
+        assert!(checked.plan.is_some() && checked.mistakes.is_empty(), "{:#?}", checked.mistakes);
+    }
+}
+
+#[test]
+fn schema_and_checker_refuse_the_same() {
+    let schema = jsonschema::validator_for(&workflow::schema()).expect("a schema");
+    let good = json!({
+        "name": "w",
+        "functions": { "f": { "image": "f.so" } },
+        "steps": [{ "name": "s", "function": "f" }]
+    });
+    let accepted = |value: &Value| {
+        let by_checker = workflow::load_str(Path::new("w.json"), &value.to_string()).is_ok();
+        assert_eq!(schema.is_valid(value), by_checker, "{value}");
+        by_checker
+    };
+    assert!(accepted(&good));
+    for (field, value, valid) in [
+        ("instances", json!(0), false),
+        ("instances", json!(100_000), true),
+        ("instances", json!(100_001), false),
+        ("instances", json!(null), false),
+        ("args", json!([]), false),
+        ("args", json!({ "a": [{}] }), true),
+        ("env", json!({ "A": 1 }), false),
+        ("timeout", json!("30s"), true),
+        ("timeout", json!("30"), false),
+        ("timeout", json!(30), false),
+        ("memory", json!("64MiB"), true),
+        ("memory", json!(1 << 26), true),
+        ("memory", json!("64MB"), false),
+        ("memory", json!(-1), false),
+        ("stack", json!(true), false),
+        ("after", json!(["s2", "s2"]), false),
+        ("retry", json!({}), false),
+        ("retry", json!({ "max_attempts": 2, "backoff_rate": 0.5 }), false),
+        ("retry", json!({ "max_attempts": 2, "on": ["panic"] }), true),
+        ("retry", json!({ "max_attempts": 2, "on": ["boredom"] }), false),
+        ("colour", json!("red"), false),
+    ] {
+        let mut document = good.clone();
+        document["steps"][0][field] = value;
+        assert_eq!(accepted(&document), valid, "{document}");
+    }
+    for (field, value, valid) in [
+        ("name", json!("a b"), false),
+        ("functions", json!({ "a b": { "image": "x" } }), false),
+        ("steps", json!([]), false),
+        ("inputs", json!(["a", { "slot": "b", "path": "x" }]), true),
+        ("inputs", json!([""]), false),
+        ("inputs", json!(["a=b"]), false),
+        ("inputs", json!([{ "slot": "b", "file": "x" }]), false),
+        ("outputs", json!(["a", { "slot": "b" }]), true),
+        ("outputs", json!([{ "slot": "b", "path": "x" }]), false),
+        ("isolation", json!("function"), true),
+        ("isolation", json!("none"), false),
+        ("limits", json!({ "carriers": 33 }), false),
+        ("limits", json!({ "threads": 5, "timeout": "1m", "slots": "1GiB", "output": 0, "carriers": 1 }), true),
+        ("$schema", json!("workflow.schema.json"), true),
+        ("extra", json!(1), false),
+    ] {
+        let mut document = good.clone();
+        document[field] = value;
+        assert_eq!(accepted(&document), valid, "{document}");
+    }
+}
