@@ -1,0 +1,28 @@
+//! What the caller of a run chooses.
+
+use std::path::PathBuf;
+
+/// How a workflow is to be run, apart from what its file says.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Input slots and the files they are filled from; they override the workflow's own.
+    pub inputs: Vec<(String, PathBuf)>,
+    /// Output slots and the files they are written to.
+    pub outputs: Vec<(String, PathBuf)>,
+    /// The isolation asked for.
+    pub isolation: IsolationWish,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+}
+
+/// The isolation somebody asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IsolationWish {
+    /// The strongest the machine has.
+    #[default]
+    Auto,
+    /// The process wall and the system-call defence; no protection keys.
+    Process,
+    /// Protection keys, or refuse.
+    Mpk,
+}

@@ -1,0 +1,238 @@
+//! What a run tells: while it goes on ([`Progress`]) and when it has ended ([`RunReport`]).
+//!
+//! [`RunReport`] is the one document `monohull run --json` prints. Its field names are stable; fields may be added.
+//! All times are whole microseconds, all sizes bytes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workflow::plan::FailureKind;
+
+/// The result of a workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The workflow's name.
+    pub workflow: String,
+    /// How it ended.
+    pub status: Status,
+    /// The isolation that was in force: `process` or `mpk`.
+    pub isolation: String,
+    /// From the request to the first instruction of the first function.
+    pub cold_start_us: u64,
+    /// From the request to the end of the last step.
+    pub duration_us: u64,
+    /// The steps, in the order in which they could start.
+    pub steps: Vec<StepReport>,
+    /// Names of the libos modules that were loaded, in order.
+    pub modules: Vec<String>,
+    /// The output slots, by name.
+    pub output: BTreeMap<String, OutputReport>,
+    /// Why the workflow failed.
+    pub error: Option<Failure>,
+}
+
+/// How a workflow, step or instance ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It did its work.
+    Done,
+    /// It failed.
+    Failed,
+    /// It was ended, or never started, because something else failed.
+    Cancelled,
+}
+
+impl Status {
+    /// Its name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Done => "done",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The step's name.
+    pub name: String,
+    /// The name of its function.
+    pub function: String,
+    /// How it ended.
+    pub status: Status,
+    /// The most attempts any of its instances took.
+    pub attempts: u32,
+    /// Its instances, by index.
+    pub instances: Vec<InstanceReport>,
+}
+
+/// What became of an instance. Times are those of its last attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceReport {
+    /// Which of the step's instances, from 0.
+    pub index: u32,
+    /// From the start of the workflow to the start of the instance.
+    pub start_us: u64,
+    /// Mapping and relocating its image.
+    pub load_us: u64,
+    /// Running its code.
+    pub run_us: u64,
+    /// Waiting without a thread.
+    pub park_us: u64,
+    /// Bytes it took over by reference.
+    pub bytes_in: u64,
+    /// Bytes it handed on by reference.
+    pub bytes_out: u64,
+    /// Attempts it took.
+    pub attempts: u32,
+    /// How it ended.
+    pub status: Status,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// What it printed, all attempts together, up to the workflow's limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<Line>,
+}
+
+/// A line a function printed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Where to.
+    pub stream: Stream,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// An output stream of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// An output slot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutputReport {
+    /// Bytes in it.
+    pub bytes: u64,
+    /// The file it was written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// What it holds, if it was not written to a file.
+    #[serde(flatten)]
+    pub content: Option<Content>,
+}
+
+/// What an output slot holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Valid UTF-8.
+    Text(String),
+    /// Anything else, byte for byte.
+    Bytes(Vec<u8>),
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Content {
+        match String::from_utf8(bytes) {
+            Ok(text) => Content::Text(text),
+            Err(error) => Content::Bytes(error.into_bytes()),
+        }
+    }
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// The kind of failure.
+    pub kind: FailureKind,
+    /// Who is at fault.
+    pub blame: Blame,
+    /// What happened, in words.
+    pub message: String,
+    /// The step it happened in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The instance it happened in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u32>,
+    /// The function it happened in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The address that was accessed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<u64>,
+    /// Whose memory that address is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_of: Option<String>,
+    /// The instruction it happened at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<CodePlace>,
+    /// The calls that led there, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backtrace: Vec<CodePlace>,
+}
+
+/// Who is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Blame {
+    /// The function's code.
+    Function,
+    /// The workflow file: a limit, a name, a missing slot.
+    Workflow,
+    /// The host.
+    Host,
+    /// Monohull itself.
+    Monohull,
+}
+
+impl Blame {
+    /// Its name in a sentence.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Blame::Function => "the function",
+            Blame::Workflow => "the workflow",
+            Blame::Host => "the host",
+            Blame::Monohull => "Monohull",
+        }
+    }
+}
+
+/// A place in an image's code.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CodePlace {
+    /// Offset from the image's first address; the address itself if it lies outside the image.
+    pub offset: u64,
+    /// The function it lies in, and how far in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+}
+
+/// Told what happens while a workflow runs. Called from any carrier thread; must not block for long.
+pub trait Progress: Sync {
+    /// A step's first instance is about to start.
+    fn step_started(&self, _step: &str, _instances: u32) {}
+    /// An instance has ended for good (its retries are over).
+    fn instance_ended(&self, _step: &str, _index: u32, _ok: bool) {}
+    /// All instances of a step have ended.
+    fn step_ended(&self, _step: &str) {}
+    /// An instance has printed a line.
+    fn line(&self, _step: &str, _index: u32, _stream: Stream, _text: &str) {}
+}
+
+/// Nobody is interested.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}
