@@ -1,1 +1,7 @@
 //! The visor: command line, orchestrator, domain, loader.
+
+pub mod cli;
+pub mod domain;
+pub mod orchestrator;
+pub mod report;
+pub mod workflow;

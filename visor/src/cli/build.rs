@@ -1,0 +1,237 @@
+//! `monohull build`: makes a function image out of a function crate, and checks it.
+//!
+//! A function crate is an ordinary library. Only here is it linked as a shared object, so that its manifest stays
+//! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo is
+//! told the profile and the linker's options on its command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, io};
+
+use clap::Args;
+use monohull_checker::Report;
+use serde::Deserialize;
+
+use super::exit::Exit;
+
+/// The profile `image`: no unwinder, one code unit, symbols kept for reports.
+const PROFILE: &[&str] = &[
+    "profile.image.inherits='release'",
+    "profile.image.panic='abort'",
+    "profile.image.lto='fat'",
+    "profile.image.codegen-units=1",
+    "profile.image.opt-level=3",
+    "profile.image.debug=false",
+    "profile.image.strip='none'",
+];
+/// How an image is linked: without C's start files, everything bound at load, no page both writable and executable.
+const CODEGEN: &[&str] = &[
+    "link-arg=-nostartfiles",
+    "link-arg=-Wl,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
+    "force-frame-pointers=yes",
+    "relocation-model=pic",
+];
+
+/// Build and check a function's image
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --out images"))]
+pub(super) struct Build {
+    /// The function crate's folder
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// The folder for the image [default: `images` in cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Build {
+    pub(super) fn run(&self) -> Exit {
+        match build_image(&self.path, self.out.as_deref()) {
+            Ok(built) => {
+                show_findings(&built.report);
+                super::print(&format!("{}\n", built.path.display()));
+                Exit::Done
+            }
+            Err(error) => {
+                if let BuildError::Refused { report, .. } = &error {
+                    show_findings(report);
+                }
+                super::fail(error.exit(), &error)
+            }
+        }
+    }
+}
+
+fn show_findings(report: &Report) {
+    for finding in &report.findings {
+        eprintln!("{finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+    }
+}
+
+/// An image that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// The image.
+    pub path: PathBuf,
+    /// What the checker found in it; nothing for which it would be refused.
+    pub report: Report,
+}
+
+/// Why an image cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// there is no crate; the invocation is at fault
+    #[error("{} is no crate: it has no Cargo.toml", .0.display())]
+    NoCrate(PathBuf),
+    /// the crate has no library; its manifest is at fault
+    #[error("the crate {0} has no library (src/lib.rs), which is what an image is made of")]
+    NoLibrary(String),
+    /// cargo cannot be started; the host is at fault
+    #[error("cannot start {}: {source}", program.display())]
+    NoCargo {
+        /// What was started.
+        program: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// cargo failed; it has said why, and the crate is at fault
+    #[error("cargo could not build {}; the crate is at fault", .0.display())]
+    Cargo(PathBuf),
+    /// cargo's answer cannot be read; Monohull is at fault
+    #[error("cargo's answer is not understood: {0}")]
+    Answer(#[from] serde_json::Error),
+    /// the image is no ELF file the checker can read; Monohull is at fault
+    #[error("the image {} cannot be checked: {source}", path.display())]
+    Unchecked {
+        /// The image.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: monohull_checker::CheckError,
+    },
+    /// the image holds what user code must not contain; the function is at fault
+    #[error("the image {} holds instructions that user code must not contain; the function is at fault", path.display())]
+    Refused {
+        /// The image.
+        path: PathBuf,
+        /// What the checker found.
+        report: Box<Report>,
+    },
+    /// a file cannot be read or written; the host is at fault
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+}
+
+impl BuildError {
+    fn exit(&self) -> Exit {
+        match self {
+            BuildError::NoCargo { .. } | BuildError::File { .. } => Exit::Host,
+            _ => Exit::Usage,
+        }
+    }
+}
+
+/// What `cargo metadata` says about a workspace.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    target_directory: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+}
+
+/// A line of cargo's output.
+#[derive(Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Message {
+    CompilerArtifact {
+        manifest_path: PathBuf,
+        filenames: Vec<PathBuf>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Builds the image of the function crate in the folder `path`, checks it and puts it into `out`, or into `images` in
+/// cargo's target folder. The image is called after the package. One that the checker refuses is not put anywhere.
+pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
+    let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
+    let mut ask = Command::new(cargo_program());
+    ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
+    let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
+    let package = metadata.packages.into_iter().find(|package| package.manifest_path == manifest);
+    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name;
+
+    let linked = link(&manifest)?.ok_or_else(|| BuildError::NoLibrary(name.clone()))?;
+    let image = fs::read(&linked).map_err(|source| BuildError::File { path: linked.clone(), source })?;
+    let report = check(&linked, &image)?;
+    let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
+    let path = folder.join(format!("{name}.so"));
+    install(&folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
+    Ok(Built { path, report })
+}
+
+/// Has cargo compile and link the crate; gives the shared object.
+fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
+    let mut command = Command::new(cargo_program());
+    command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
+    command.arg("--message-format=json-render-diagnostics");
+    for setting in PROFILE {
+        command.args(["--config", setting]);
+    }
+    command.arg("--manifest-path").arg(manifest).arg("--");
+    for option in CODEGEN {
+        command.args(["-C", option]);
+    }
+    let output = run(manifest, &mut command)?;
+    for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        if let Message::CompilerArtifact { manifest_path, filenames } = serde_json::from_slice(line)?
+            && manifest_path == manifest
+            && let Some(object) = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"))
+        {
+            return Ok(Some(object));
+        }
+    }
+    Ok(None)
+}
+
+/// The checker's verdict on an image.
+fn check(path: &Path, image: &[u8]) -> Result<Report, BuildError> {
+    let report =
+        monohull_checker::check(image).map_err(|source| BuildError::Unchecked { path: path.to_path_buf(), source })?;
+    if report.is_refused() {
+        return Err(BuildError::Refused { path: path.to_path_buf(), report: Box::new(report) });
+    }
+    Ok(report)
+}
+
+/// Writes the image beside its place and renames it, so that a running workflow keeps the one it has mapped.
+fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let aside = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&aside, image)?;
+    fs::rename(&aside, path)
+}
+
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Runs cargo; its messages for people go where ours go.
+fn run(manifest: &Path, command: &mut Command) -> Result<Vec<u8>, BuildError> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|source| BuildError::NoCargo { program: command.get_program().into(), source })?;
+    if output.status.success() { Ok(output.stdout) } else { Err(BuildError::Cargo(manifest.to_path_buf())) }
+}

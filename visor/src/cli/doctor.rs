@@ -1,0 +1,234 @@
+//! `monohull doctor`: what the host has, what is done without it, and how to mend it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::probe;
+use crate::domain::keys::{self, Support};
+
+/// Report what this host has and lacks
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull doctor", "monohull doctor --json"))]
+pub(super) struct Doctor {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Something about the host.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: &'static str,
+    state: State,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consequence: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// There.
+    Ok,
+    /// Not there; something else takes its place.
+    Fallback,
+    /// Not there, and required.
+    Missing,
+}
+
+impl State {
+    const fn name(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Fallback => "fallback",
+            State::Missing => "MISSING",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Diagnosis<'a> {
+    status: &'static str,
+    isolation: &'static str,
+    findings: &'a [Finding],
+}
+
+impl Doctor {
+    pub(super) fn run(&self) -> Exit {
+        let findings = examine();
+        let ready = findings.iter().all(|finding| finding.state != State::Missing);
+        let isolation = if keys::support().is_available() { "mpk" } else { "process" };
+        if self.json {
+            let status = if ready { "ready" } else { "not-ready" };
+            super::print_json(&Diagnosis { status, isolation, findings: &findings });
+        } else {
+            show(&findings, isolation, ready);
+        }
+        if ready { Exit::Done } else { Exit::Host }
+    }
+}
+
+fn show(findings: &[Finding], isolation: &str, ready: bool) {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
+    table.set_header(["", "state", "found", "what follows, and how to mend it"]);
+    for finding in findings {
+        let advice: Vec<&str> = finding.consequence.into_iter().chain(finding.remedy).collect();
+        table.add_row([finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);
+    }
+    let verdict = if ready { "This host can run workflows." } else { "This host lacks something required." };
+    super::print(&format!("{table}\n{verdict} Isolation `auto` means `{isolation}` here.\n"));
+}
+
+/// A finding about something that was tried.
+fn tried(
+    name: &'static str,
+    outcome: std::io::Result<()>,
+    otherwise: State,
+    consequence: &'static str,
+    remedy: &'static str,
+) -> Finding {
+    match outcome {
+        Ok(()) => Finding { name, state: State::Ok, found: "works".to_owned(), consequence: None, remedy: None },
+        Err(error) => Finding {
+            name,
+            state: otherwise,
+            found: error.to_string(),
+            consequence: Some(consequence),
+            remedy: Some(remedy),
+        },
+    }
+}
+
+/// A finding about a quantity, which should be at least so much.
+fn measured(name: &'static str, found: String, enough: bool, otherwise: State, advice: [&'static str; 2]) -> Finding {
+    let [consequence, remedy] = advice.map(|text| (!enough).then_some(text));
+    Finding { name, state: if enough { State::Ok } else { otherwise }, found, consequence, remedy }
+}
+
+fn examine() -> Vec<Finding> {
+    let mut findings = vec![
+        kernel(),
+        protection_keys(),
+        tried(
+            "syscall user dispatch",
+            probe::syscall_dispatch(),
+            State::Missing,
+            "system calls of functions cannot be caught",
+            "Linux 5.11 or newer with CONFIG_GENERIC_ENTRY, and no sandbox around it that forbids prctl",
+        ),
+        tried(
+            "seccomp",
+            probe::seccomp(),
+            State::Missing,
+            "the process cannot be confined to the system calls it needs",
+            "a kernel with CONFIG_SECCOMP_FILTER",
+        ),
+        tried(
+            "guard pages (MADV_GUARD_INSTALL)",
+            probe::guard_pages(),
+            State::Fallback,
+            "every guard page is a mapping of its own, so vm.max_map_count bounds the number of threads",
+            "Linux 6.13 or newer",
+        ),
+        tried(
+            "userfaultfd",
+            probe::userfaultfd(),
+            State::Fallback,
+            "memory is filled at once instead of when it is touched",
+            "CONFIG_USERFAULTFD; inside a sandbox, allow the system call",
+        ),
+        address_space(),
+        max_map_count(),
+        memory(),
+        cores(),
+    ];
+    findings.extend(modules());
+    findings
+}
+
+fn kernel() -> Finding {
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let advice = ["the isolation of functions cannot be set up", "install a newer kernel: Linux 5.11 or later"];
+    measured("kernel", release, version >= (5, 11), State::Missing, advice)
+}
+
+fn protection_keys() -> Finding {
+    let (found, enough) = match keys::support() {
+        Support::Available => ("works".to_owned(), true),
+        Support::Missing(why) => (why.to_string(), false),
+    };
+    let advice = [
+        "isolation is `process`: the process wall and the system-call defence, but functions share one domain's memory",
+        "a processor with PKU (Intel servers since 2017, AMD since Zen 3); a virtual machine needs the flag passed on",
+    ];
+    measured("protection keys", found, enough, State::Fallback, advice)
+}
+
+fn address_space() -> Finding {
+    let limits = read("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let limit = line.and_then(|line| line.split_whitespace().next()).unwrap_or("unlimited").to_owned();
+    let unlimited = limit == "unlimited";
+    let advice = ["the fixed address ranges of a domain cannot be reserved", "ulimit -v unlimited"];
+    measured("address space limit", limit, unlimited, State::Missing, advice)
+}
+
+fn max_map_count() -> Finding {
+    const USUAL: u64 = 65_530;
+    let count = read("/proc/sys/vm/max_map_count").and_then(|text| text.parse().ok()).unwrap_or(0u64);
+    let advice = ["many instances or threads at once may run out of mappings", "sysctl vm.max_map_count=1048576"];
+    measured("vm.max_map_count", count.to_string(), count >= USUAL, State::Fallback, advice)
+}
+
+fn memory() -> Finding {
+    const ENOUGH: u64 = 256 << 20;
+    let text = read("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let bytes = kib.saturating_mul(1024);
+    let found = format!("{} available", indicatif::BinaryBytes(bytes));
+    let advice = ["larger workflows may be ended by the host", "free some memory or add some"];
+    measured("memory", found, bytes >= ENOUGH, State::Fallback, advice)
+}
+
+fn cores() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let advice = ["instances take turns", "allow this process more cores"];
+    measured("cores", cores.to_string(), cores > 1, State::Fallback, advice)
+}
+
+/// The libos modules, which lie where `cargo xtask build` puts them: beside the folder of the program.
+fn modules() -> Vec<Finding> {
+    const REMEDY: &str = "cargo xtask build";
+    let folder = modules_folder();
+    let missing = "no workflow can use its services";
+    let found = folder.as_ref().map_or_else(|| "not found".to_owned(), |folder| folder.display().to_string());
+    let advice = ["no workflow can run", REMEDY];
+    let mut findings = vec![measured("modules", found, folder.is_some(), State::Missing, advice)];
+    for (name, file) in [("module mm", "mm.so"), ("module stdio", "stdio.so"), ("module time", "time.so")] {
+        let path = folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file());
+        let found = path.as_ref().map_or_else(|| "not found".to_owned(), |path| path.display().to_string());
+        findings.push(measured(name, found, path.is_some(), State::Missing, [missing, REMEDY]));
+    }
+    findings
+}
+
+fn modules_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent()?;
+    [folder.join("modules"), folder.parent()?.join("modules")].into_iter().find(|path| path.is_dir())
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}

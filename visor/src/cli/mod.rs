@@ -1,0 +1,85 @@
+//! The command line: one file per verb.
+//!
+//! Verbs read arguments, call the library and show what came of it; they decide nothing else. Results go to standard
+//! output, everything about them to standard error, so that `--json` output can be piped as it is.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+pub mod build;
+mod doctor;
+pub mod exit;
+mod new;
+mod probe;
+mod progress;
+mod run;
+mod schema;
+mod show;
+mod validate;
+
+use exit::Exit;
+
+/// Help that ends with an example and the exit codes.
+macro_rules! concat_help {
+    ($($example:literal),+) => {
+        format!(concat!("Example:\n", $("  ", $example, "\n",)+ "\n{}"), crate::cli::exit::HELP)
+    };
+}
+use concat_help;
+
+/// Serverless workflows in one address space.
+#[derive(Debug, Parser)]
+#[command(name = "monohull", version, after_help = concat_help!("monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt"))]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::Run),
+    Validate(validate::Validate),
+    New(new::New),
+    Build(build::Build),
+    Doctor(doctor::Doctor),
+    Schema(schema::Schema),
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    // Messages of the library; RUST_LOG chooses which.
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let exit = match Cli::parse().verb {
+        Verb::Run(verb) => verb.run(),
+        Verb::Validate(verb) => verb.run(),
+        Verb::New(verb) => verb.run(),
+        Verb::Build(verb) => verb.run(),
+        Verb::Doctor(verb) => verb.run(),
+        Verb::Schema(verb) => verb.run(),
+    };
+    exit.into()
+}
+
+/// Tells an error and who is at fault, and gives the exit code.
+fn fail(exit: Exit, error: &dyn Display) -> Exit {
+    eprintln!("monohull: {error}");
+    exit
+}
+
+/// Prints one JSON document. A reader that has gone away is not our failure.
+fn print_json(document: &impl Serialize) {
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
+    text.push('\n');
+    print(&text);
+}
+
+/// Prints to standard output; unlike `print!` it does not panic when nobody reads any more.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,55 @@
+//! Asks the kernel what it can do by trying, because a version number says little: distributions port features back,
+//! and sandboxes take them away. Trying needs system calls that no safe wrapper has, hence the `unsafe` here.
+
+use std::io;
+
+/// Whether system calls of user code can be caught (syscall user dispatch).
+pub(super) fn syscall_dispatch() -> io::Result<()> {
+    const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
+    const OFF: libc::c_ulong = 0;
+    const NONE: libc::c_ulong = 0;
+    // SAFETY: "off" takes no addresses and leaves this thread as it is: nobody has switched dispatch on here.
+    let answer = unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, OFF, NONE, NONE, NONE) };
+    result(answer.into())
+}
+
+/// Whether guard pages can be set up without a mapping of their own (`MADV_GUARD_INSTALL`).
+pub(super) fn guard_pages() -> io::Result<()> {
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    const PAGE: usize = monohull_abi::layout::PAGE as usize;
+    let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new anonymous mapping at an address the kernel chooses replaces nothing.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, rights, kind, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the page was mapped just above and nobody else knows its address, so nobody can touch the guard.
+    let answer = result(unsafe { libc::madvise(page, PAGE, MADV_GUARD_INSTALL) }.into());
+    // SAFETY: as above: the mapping is ours alone.
+    unsafe { libc::munmap(page, PAGE) };
+    answer
+}
+
+/// Whether page faults can be handled in this process (userfaultfd for user-mode faults).
+pub(super) fn userfaultfd() -> io::Result<()> {
+    const UFFD_USER_MODE_ONLY: libc::c_int = 1;
+    // SAFETY: the call takes flags only and makes a descriptor.
+    let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) };
+    result(descriptor)?;
+    // SAFETY: the descriptor was made just above and is nobody else's.
+    unsafe { libc::close(descriptor as libc::c_int) };
+    Ok(())
+}
+
+/// Whether system calls can be filtered with the action "kill the process" (seccomp).
+pub(super) fn seccomp() -> io::Result<()> {
+    let action: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+    let flags: libc::c_uint = 0;
+    // SAFETY: the kernel reads one u32 at the address given, which is that of a live local.
+    let answer = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, flags, &raw const action) };
+    result(answer)
+}
+
+fn result(answer: libc::c_long) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

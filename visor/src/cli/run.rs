@@ -1,0 +1,196 @@
+//! `monohull run`: runs a workflow file and ends with the workflow's outcome.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::exit::Exit;
+use super::progress::Terminal;
+use super::show;
+use crate::domain::keys::{self, Support};
+use crate::orchestrator::{self, IsolationWish, RunOptions};
+use crate::report::{Progress, Silent, Status};
+use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
+
+/// Run a workflow
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt",
+    "monohull run hello/workflow.json --set hello.name=World --json"
+))]
+pub(super) struct Run {
+    /// The workflow file
+    file: PathBuf,
+    /// Fill an input slot from a file
+    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_path)]
+    inputs: Vec<(String, PathBuf)>,
+    /// Write an output slot to a file
+    #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slot_path)]
+    outputs: Vec<(String, PathBuf)>,
+    /// Set an argument of a step; a value that is not JSON is taken as a string
+    #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
+    settings: Vec<Setting>,
+    /// What keeps functions from the system: the strongest the host has, the process wall and system-call defence
+    /// alone, or protection keys (and refuse without them)
+    #[arg(long, value_enum, default_value_t)]
+    isolation: Isolation,
+    /// When libos modules are loaded: each on its first call, or all at the start (to measure the difference)
+    #[arg(long, value_enum, default_value_t)]
+    load: Load,
+    /// Print one JSON document; what functions print is in it
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Isolation {
+    #[default]
+    Auto,
+    Process,
+    Mpk,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Load {
+    #[default]
+    OnDemand,
+    All,
+}
+
+#[derive(Clone, Debug)]
+struct Setting {
+    step: String,
+    arg: String,
+    value: String,
+}
+
+impl Setting {
+    fn parse(text: &str) -> Result<Setting, String> {
+        let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        match parts {
+            Some(((step, arg), value)) if !step.is_empty() && !arg.is_empty() => {
+                Ok(Setting { step: step.to_owned(), arg: arg.to_owned(), value: value.to_owned() })
+            }
+            _ => Err("expected STEP.ARG=VALUE".to_owned()),
+        }
+    }
+}
+
+fn slot_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((slot, path)) if !slot.is_empty() && !path.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
+        _ => Err("expected SLOT=PATH".to_owned()),
+    }
+}
+
+/// Why an invocation is wrong although the workflow file is right.
+#[derive(Debug, thiserror::Error)]
+enum InvocationError {
+    /// the workflow file is wrong or cannot be read
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
+    /// an argument cannot be set
+    #[error("--set: {0}")]
+    Set(#[from] workflow::SetError),
+    /// a slot is not one of the workflow's
+    #[error("--{option}: the workflow has no {option} slot {slot}{hint}")]
+    UnknownSlot { option: &'static str, slot: String, hint: String },
+    /// a slot is given twice
+    #[error("--{option}: slot {slot} is given twice")]
+    SlotTwice { option: &'static str, slot: String },
+    /// an input slot has no file
+    #[error("the input slot {slot} needs a file: --input {name}=PATH")]
+    InputMissing { slot: String, name: String },
+}
+
+impl Run {
+    pub(super) fn run(&self) -> Exit {
+        let plan = match self.plan() {
+            Ok(plan) => plan,
+            Err(error) => return super::fail(Exit::Usage, &error),
+        };
+        let isolation = match self.isolation {
+            Isolation::Auto => IsolationWish::Auto,
+            Isolation::Process => IsolationWish::Process,
+            Isolation::Mpk => IsolationWish::Mpk,
+        };
+        if let (IsolationWish::Mpk, Support::Missing(why)) = (isolation, keys::support()) {
+            let message = format!("{why}; --isolation auto or process runs without");
+            return self.host_lacks(&plan, &message);
+        }
+        let options = RunOptions {
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            isolation,
+            load_all: self.load == Load::All,
+        };
+        let terminal = Terminal::new();
+        let progress: &dyn Progress = if self.json { &Silent } else { &terminal };
+        let report = match orchestrator::run(&plan, &options, progress) {
+            Ok(report) => report,
+            Err(error) => return self.host_lacks(&plan, &error.to_string()),
+        };
+        if self.json {
+            super::print_json(&report);
+        } else {
+            super::print(&show::report(&report));
+            if let Some(error) = &report.error {
+                eprintln!("{}", show::failure(error));
+            }
+        }
+        if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
+    }
+
+    /// The plan with what the command line adds to it, every name checked.
+    fn plan(&self) -> Result<Plan, InvocationError> {
+        let checked = workflow::check_file(&self.file)?;
+        if checked.plan.is_some() {
+            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+        }
+        let mut plan = checked.into_plan()?;
+        for setting in &self.settings {
+            plan.set_arg(&setting.step, &setting.arg, &setting.value)?;
+        }
+        check_slots("input", &self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))?;
+        check_slots("output", &self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))?;
+        for input in &plan.inputs {
+            if input.path.is_none() && !self.inputs.iter().any(|(slot, _)| *slot == input.slot) {
+                return Err(InvocationError::InputMissing { slot: quoted(&input.slot), name: input.slot.clone() });
+            }
+        }
+        Ok(plan)
+    }
+
+    fn host_lacks(&self, plan: &Plan, message: &str) -> Exit {
+        if self.json {
+            super::print_json(&json!({
+                "workflow": plan.name,
+                "status": "failed",
+                "steps": [],
+                "modules": [],
+                "output": {},
+                "error": { "kind": "host", "blame": "host", "message": message },
+            }));
+        }
+        super::fail(Exit::Host, &message)
+    }
+}
+
+/// Checks that every slot given is one of the workflow's, and is given once.
+fn check_slots<'p>(
+    option: &'static str,
+    given: &[(String, PathBuf)],
+    known: impl Iterator<Item = &'p str> + Clone,
+) -> Result<(), InvocationError> {
+    for (index, (slot, _)) in given.iter().enumerate() {
+        if !known.clone().any(|name| name == slot) {
+            let hint = suggestion(slot, known);
+            return Err(InvocationError::UnknownSlot { option, slot: quoted(slot), hint });
+        }
+        if given[..index].iter().any(|(other, _)| other == slot) {
+            return Err(InvocationError::SlotTwice { option, slot: quoted(slot) });
+        }
+    }
+    Ok(())
+}
