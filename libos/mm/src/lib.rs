@@ -1,1 +1,99 @@
-//! Libos module: Memory: heap growth, slot buffers, statistics.
+//! Libos module: memory. Heap growth, slot buffers and memory statistics.
+//!
+//! A slot buffer is a run of pages of the arena. What passes from function to function is its address; who may use it,
+//! and under which name it waits, is known here and nowhere else.
+//!
+//! ```text
+//!   slots    hostcalls: arguments in, answers and explanations out
+//!   table    who owns which buffer, what lies in which slot
+//!   arena    committed, zeroed memory
+//!   pages    which pages are free
+//! ```
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod arena;
+mod pages;
+mod slots;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use monohull_abi::layout::page_up;
+use monohull_abi::module::{Call, Ending};
+use monohull_abi::types::MemoryStats;
+use monohull_abi::{Errno, number};
+use monohull_module::{HostRef, Module, Mutex, module};
+use table::Table;
+
+/// The memory of one domain.
+pub struct Memory {
+    host: HostRef,
+    table: Mutex<Table>,
+}
+
+module! {
+    Memory {
+        number::HEAP_GROW => Memory::heap_grow,
+        number::MEMORY_STATS => Memory::stats,
+        number::SLOT_ALLOC => Memory::alloc,
+        number::SLOT_RESIZE => Memory::resize,
+        number::SLOT_FREE => Memory::free,
+        number::SLOT_PUBLISH => Memory::publish,
+        number::SLOT_TAKE => Memory::take,
+        number::SLOT_TOUCH => Memory::touch,
+        number::SLOT_OWNS => Memory::owns,
+        number::SLOT_LOOK => Memory::look,
+    }
+}
+
+impl Module for Memory {
+    const NAME: &'static str = "mm";
+
+    fn start(host: HostRef) -> Option<Memory> {
+        Some(Memory { host, table: Mutex::new(Table::new(host)) })
+    }
+
+    fn ended(&self, instance: u32, ending: Ending) -> bool {
+        let (whole, refilled) = self.table.lock().ended(instance, ending);
+        for name in refilled {
+            self.host.wake(slots::key_of(&name), u64::MAX);
+        }
+        whole
+    }
+}
+
+impl Memory {
+    fn heap_grow(&self, call: &mut Call) -> Result<u64, Errno> {
+        let asked = call.args[0];
+        if asked == 0 {
+            return Err(self.host.explain(call, Errno::Invalid, format_args!("a heap cannot grow by 0 bytes")));
+        }
+        let bytes = page_up(asked);
+        let mut grown = self.host.heap_grow(call.instance, bytes);
+        if grown == Err(Errno::OutOfMemory) && self.table.lock().clear_shelf(call.instance) {
+            grown = self.host.heap_grow(call.instance, bytes);
+        }
+        grown.map_err(|errno| if errno == Errno::OutOfMemory { self.over_limit(call, bytes) } else { errno })
+    }
+
+    fn stats(&self, call: &mut Call) -> Result<u64, Errno> {
+        let (owned, (arena_buffers, arena_bytes)) = {
+            let table = self.table.lock();
+            (table.charged(call.instance), table.totals())
+        };
+        let stats = MemoryStats {
+            heap: self.host.heap_size(call.instance),
+            owned,
+            limit: self.host.memory_limit(call.instance),
+            arena_buffers,
+            arena_bytes,
+        };
+        self.write_out(call, call.args[0], stats, "the place for the statistics")?;
+        Ok(0)
+    }
+}

@@ -13,7 +13,7 @@ mod services;
 pub use heap::{CountingHeap, live_bytes};
 
 use memory::Memory;
-use monohull_abi::layout::{PAGE, cell_base};
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
 use monohull_abi::module::{Call, Ending, Host, ModuleTable, Outcome, SYSTEM_INSTANCE};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -182,9 +182,9 @@ impl Domain {
         bytes
     }
 
-    /// Pages of user memory that hold something.
-    pub fn pages_in_use(&self) -> usize {
-        self.shared.memory.borrow().pages_in_use()
+    /// Pages of the arena that hold something.
+    pub fn pages_in_arena(&self) -> usize {
+        self.shared.memory.borrow().pages_in(ARENA_BASE..ARENA_END)
     }
 
     /// Why the last call was refused.

@@ -8,7 +8,8 @@ const PAGE_BYTES: usize = PAGE as usize;
 
 #[derive(Default)]
 pub(crate) struct Memory {
-    mapped: Vec<Range<u64>>,
+    /// Start and end of what is mapped; ranges do not overlap.
+    mapped: BTreeMap<u64, u64>,
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
 }
 
@@ -16,7 +17,7 @@ impl Memory {
     /// Makes whole pages readable and writable.
     pub(crate) fn map(&mut self, address: u64, len: u64) {
         assert!(address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
-        self.mapped.push(address..address + len);
+        self.mapped.insert(address, address + len);
     }
 
     /// Forgets the contents of whole pages, which stay mapped.
@@ -29,8 +30,8 @@ impl Memory {
         }
     }
 
-    pub(crate) fn pages_in_use(&self) -> usize {
-        self.pages.len()
+    pub(crate) fn pages_in(&self, range: Range<u64>) -> usize {
+        self.pages.range(range).count()
     }
 
     /// False, and perhaps a part, if something in the range is not mapped.
@@ -68,13 +69,12 @@ impl Memory {
         true
     }
 
-    /// Ranges that were mapped one after the other count as one only if they follow each other page by page.
     fn is_mapped(&self, address: u64, len: u64) -> bool {
         let mut at = address;
         while at < address + len {
-            match self.mapped.iter().find(|range| range.contains(&at)) {
-                Some(range) => at = range.end,
-                None => return false,
+            match self.mapped.range(..=at).next_back() {
+                Some((_, end)) if *end > at => at = *end,
+                _ => return false,
             }
         }
         true

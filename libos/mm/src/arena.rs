@@ -1,0 +1,129 @@
+//! Memory for buffers: pages that are committed and zero when they are handed out.
+//!
+//! Free pages are of two kinds. Those in the [`PageSpace`] have never been used or have been discarded, and read as
+//! zero. *Warm* runs were given back a moment ago; they keep their memory, up to a budget, and are zeroed when they are
+//! used again. That is much cheaper than a page fault per page, and finding one costs no walk along a free list.
+//!
+//! ```text
+//!  take ──▶ warm run of that size? ──▶ zero it ──▶ buffer ──▶ give ──▶ warm, while the budget lasts
+//!              └─ no ─▶ first free pages, commit up to them            └─ else discard, free pages
+//! ```
+
+use crate::pages::{HUGE, PageSpace, Run};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, page_up};
+use monohull_module::HostRef;
+
+/// Most bytes that warm runs may hold.
+const WARM_BUDGET: u64 = 64 << 20;
+/// Least and most that is committed at a time.
+const COMMIT_MIN: u64 = 1 << 20;
+const COMMIT_MAX: u64 = 64 << 20;
+
+/// Pages as they come from the arena.
+pub(crate) struct Taken {
+    pub(crate) run: Run,
+    /// Whether the memory must be zeroed before anybody sees it.
+    pub(crate) dirty: bool,
+}
+
+/// The arena of one domain.
+pub(crate) struct Arena {
+    host: HostRef,
+    space: PageSpace,
+    /// Runs that keep their memory, by size.
+    warm: BTreeMap<u64, Vec<Run>>,
+    warm_bytes: u64,
+    /// Everything below has been committed.
+    committed: u64,
+}
+
+impl Arena {
+    pub(crate) fn new(host: HostRef) -> Arena {
+        Arena { host, space: PageSpace::default(), warm: BTreeMap::new(), warm_bytes: 0, committed: ARENA_BASE }
+    }
+
+    /// Takes at least `bytes`, at least one page. `None` if there is no more.
+    pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Option<Taken> {
+        let bytes = page_up(bytes.max(1));
+        if bytes > ARENA_END - ARENA_BASE {
+            return None;
+        }
+        let align = if bytes >= HUGE { HUGE } else { align.max(PAGE) };
+        if let Some(run) = self.take_warm(bytes, align) {
+            return Some(Taken { run, dirty: true });
+        }
+        let run = self.space.take(bytes, align)?;
+        if self.commit(run.end()) {
+            return Some(Taken { run, dirty: false });
+        }
+        self.space.give(run);
+        None
+    }
+
+    /// Makes a run longer in place, by zeroed memory, if what lies behind it is free.
+    pub(crate) fn extend(&mut self, run: &mut Run, bytes: u64) -> bool {
+        // Committed first, so that nothing has to be undone.
+        let Some(end) = run.end().checked_add(bytes).filter(|end| *end <= ARENA_END) else { return false };
+        self.commit(end) && self.space.extend(run, bytes)
+    }
+
+    /// Takes memory back.
+    pub(crate) fn give(&mut self, run: Run) {
+        if run.bytes() > WARM_BUDGET {
+            return self.discard(run);
+        }
+        while self.warm_bytes + run.bytes() > WARM_BUDGET {
+            // The largest first: they are the fewest, and cost the most memory.
+            let Some(largest) = self.take_largest_warm() else { break };
+            self.discard(largest);
+        }
+        self.warm_bytes += run.bytes();
+        self.warm.entry(run.bytes()).or_default().push(run);
+    }
+
+    fn take_warm(&mut self, bytes: u64, align: u64) -> Option<Run> {
+        let run = self.warm.get_mut(&bytes)?.pop_if(|run| run.address().is_multiple_of(align))?;
+        self.warm_bytes -= bytes;
+        Some(run)
+    }
+
+    fn take_largest_warm(&mut self) -> Option<Run> {
+        loop {
+            let mut class = self.warm.last_entry()?;
+            if let Some(run) = class.get_mut().pop() {
+                self.warm_bytes -= run.bytes();
+                return Some(run);
+            }
+            class.remove();
+        }
+    }
+
+    fn discard(&mut self, run: Run) {
+        self.host.arena_discard(run.address(), run.bytes());
+        self.space.give(run);
+    }
+
+    fn commit(&mut self, end: u64) -> bool {
+        if end <= self.committed {
+            return true;
+        }
+        let ahead = (self.committed - ARENA_BASE).clamp(COMMIT_MIN, COMMIT_MAX);
+        let target = end.saturating_add(ahead).min(ARENA_END);
+        let done = self.host.arena_commit(self.committed, target - self.committed).is_ok();
+        if done {
+            self.committed = target;
+        }
+        done
+    }
+}
+
+impl Drop for Arena {
+    /// The next domain in this process finds the arena as the first one did.
+    fn drop(&mut self) {
+        if self.committed > ARENA_BASE {
+            self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The hostcalls on slot buffers: arguments in, the table's answer out, a refusal put into words.
+//!
+//! Checking an address in the arena asks this very module (`SLOT_OWNS`), so arguments are read before the table is
+//! locked, and results are written after.
+
+use crate::Memory;
+use crate::table::{Content, Denied, Resized};
+use alloc::boxed::Box;
+use core::fmt;
+use core::mem::MaybeUninit;
+use monohull_abi::layout::PAGE;
+use monohull_abi::module::{Call, NEVER, SYSTEM_INSTANCE, Wake};
+use monohull_abi::types::{SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TYPE_NAME_MAX, TypeDesc, fingerprint};
+use monohull_abi::user::{Refusal, UserSlice, read_one, write_one};
+use monohull_abi::{Errno, Outcome};
+
+/// Largest alignment a buffer may ask for.
+const ALIGN_MAX: u64 = crate::pages::HUGE;
+
+/// Tells the keys of slots from other keys, which are addresses.
+const KEY_TAG: u64 = 1 << 63;
+
+/// What waiters for a slot wait on.
+pub(crate) fn key_of(name: &str) -> u64 {
+    fingerprint(name.as_bytes()) | KEY_TAG
+}
+
+impl Memory {
+    pub(crate) fn alloc(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [bytes, align, ..] = call.args;
+        if !align.is_power_of_two() || align > ALIGN_MAX {
+            let why = format_args!("an alignment of {align} is not a power of two up to {ALIGN_MAX}");
+            return Err(self.host.explain(call, Errno::Invalid, why));
+        }
+        let taken = self.table.lock().take_pages(call.instance, bytes, align);
+        let taken = taken.map_err(|denied| self.deny(call, denied))?;
+        if taken.dirty {
+            self.host.arena_zero(taken.run.address(), taken.run.bytes())?;
+        }
+        Ok(self.table.lock().hold(call.instance, taken.run))
+    }
+
+    pub(crate) fn resize(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [address, bytes, ..] = call.args;
+        let resized = self.table.lock().resize(call.instance, address, bytes);
+        match resized.map_err(|denied| self.deny(call, denied))? {
+            Resized::InPlace => Ok(address),
+            Resized::Move { old, new } => {
+                let kept = old.bytes();
+                self.host.arena_copy(old.address(), new.run.address(), kept)?;
+                if new.dirty {
+                    self.host.arena_zero(new.run.address() + kept, new.run.bytes() - kept)?;
+                }
+                let mut table = self.table.lock();
+                table.give_pages(old);
+                Ok(table.hold(call.instance, new.run))
+            }
+        }
+    }
+
+    pub(crate) fn free(&self, call: &mut Call) -> Result<u64, Errno> {
+        let freed = self.table.lock().free(call.instance, call.args[0]);
+        freed.map(|()| 0).map_err(|denied| self.deny(call, denied))
+    }
+
+    pub(crate) fn touch(&self, call: &mut Call) -> Result<u64, Errno> {
+        let touched = self.table.lock().touch(call.instance, call.args[0]);
+        touched.map(|()| 0).map_err(|denied| self.deny(call, denied))
+    }
+
+    pub(crate) fn publish(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [name, name_len, address, count, desc, _] = call.args;
+        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
+        let name = name.as_str();
+        let (desc, type_name) = self.read_type(call, desc)?;
+        let content = Content {
+            count,
+            element_size: desc.element_size,
+            fingerprint: desc.fingerprint,
+            type_name: Box::from(type_name.as_str()),
+        };
+        let published = self.table.lock().publish(call.instance, name, address, content);
+        let bytes = published.map_err(|denied| match denied {
+            Denied::NameTaken => {
+                let why = format_args!("slot `{name}` is already filled");
+                self.host.explain(call, Errno::Exists, why)
+            }
+            Denied::TooSmall(capacity) => {
+                let size = desc.element_size;
+                let why = format_args!("{count} elements of {size} bytes do not fit in a buffer of {capacity} bytes");
+                self.host.explain(call, Errno::Invalid, why)
+            }
+            Denied::NotHeld => {
+                let why = format_args!("{address:#x} is not the start of a slot buffer that the caller owns");
+                self.host.explain(call, Errno::Fault, why)
+            }
+            other => self.deny(call, other),
+        })?;
+        if call.instance != SYSTEM_INSTANCE {
+            self.host.handed_on(call.instance, bytes);
+        }
+        // All of them: another name may have the same key, and who asks for the wrong type leaves the slot filled.
+        self.host.wake(key_of(name), u64::MAX);
+        Ok(0)
+    }
+
+    pub(crate) fn take(&self, call: &mut Call) -> Outcome {
+        match self.try_take(call) {
+            Ok(Some(())) => Outcome::ready(0),
+            Ok(None) => Outcome::park(),
+            Err(errno) => Outcome::error(errno),
+        }
+    }
+
+    /// `None` if the call has been registered to wait.
+    fn try_take(&self, call: &mut Call) -> Result<Option<()>, Errno> {
+        let [name, name_len, desc, out, flags, _] = call.args;
+        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
+        let name = name.as_str();
+        let (desc, type_name) = self.read_type(call, desc)?;
+        // Before anything changes hands: is there a place for the answer?
+        self.write_out(call, out, SlotView::default(), "the place for the slot's view")?;
+        let found = {
+            let mut table = self.table.lock();
+            let found = table.take(call.instance, name, desc.fingerprint);
+            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Nobody {
+                // Under the lock, so that a publisher that comes now finds the waiter.
+                self.host.wait(call, key_of(name), NEVER);
+                return Ok(None);
+            }
+            found
+        };
+        let found = found.map_err(|denied| match denied {
+            Denied::WrongType(holds) => {
+                let asked = type_name.as_str();
+                let why = if *holds == *asked {
+                    format_args!("slot `{name}` holds a `{holds}` of another layout than the `{asked}` asked for")
+                } else {
+                    format_args!("slot `{name}` holds `{holds}`, `{asked}` was asked for")
+                };
+                self.host.explain(call, Errno::WrongType, why)
+            }
+            other => self.deny(call, other),
+        })?;
+        let Some(found) = found else {
+            return Err(if flags & TAKE_NOW != 0 {
+                Errno::NotFound
+            } else {
+                let why = format_args!("nobody is left who could fill slot `{name}`");
+                self.host.explain(call, Errno::NobodyFills, why)
+            });
+        };
+        if call.instance != SYSTEM_INSTANCE {
+            self.host.taken_over(call.instance, found.bytes);
+        }
+        self.write_out(call, out, found.view, "the place for the slot's view")?;
+        Ok(Some(()))
+    }
+
+    pub(crate) fn owns(&self, call: &mut Call) -> Result<u64, Errno> {
+        self.trusted_only(call)?;
+        let [instance, address, len, ..] = call.args;
+        let instance = u32::try_from(instance).map_err(|_| Errno::Invalid)?;
+        Ok(self.table.lock().owns(instance, address, len).into())
+    }
+
+    pub(crate) fn look(&self, call: &mut Call) -> Result<u64, Errno> {
+        self.trusted_only(call)?;
+        let [name, name_len, out, text, capacity, _] = call.args;
+        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
+        let mut type_name = [0; TYPE_NAME_MAX];
+        let (info, len): (SlotInfo, usize) = {
+            let table = self.table.lock();
+            let (info, found) = table.look(name.as_str()).ok_or(Errno::NotFound)?;
+            type_name[..found.len()].copy_from_slice(found.as_bytes());
+            (info, found.len())
+        };
+        self.write_out(call, out, info, "the place for the slot's facts")?;
+        let copied = len.min(capacity as usize);
+        UserSlice::<u8>::new(text, copied as u64).check(self.host.raw(), call)?.write(&type_name[..copied])?;
+        Ok(len as u64)
+    }
+
+    fn read_type(&self, call: &Call, address: u64) -> Result<(TypeDesc, Text<TYPE_NAME_MAX>), Errno> {
+        let desc: TypeDesc = read_one(self.host.raw(), call, address)
+            .map_err(|refusal| self.refuse(call, "the description of the type", refusal))?;
+        Ok((desc, Text::read(self, call, desc.name, desc.name_len, "the type's name")?))
+    }
+
+    pub(crate) fn write_out<T>(&self, call: &Call, address: u64, value: T, what: &str) -> Result<(), Errno>
+    where
+        T: monohull_abi::user::Plain,
+    {
+        write_one(self.host.raw(), call, address, value).map_err(|refusal| self.refuse(call, what, refusal))
+    }
+
+    fn refuse(&self, call: &Call, what: &str, refusal: Refusal) -> Errno {
+        self.host.explain(call, refusal.into(), format_args!("{what}: {refusal}"))
+    }
+
+    fn trusted_only(&self, call: &Call) -> Result<(), Errno> {
+        if call.instance == SYSTEM_INSTANCE { Ok(()) } else { Err(Errno::NotPermitted) }
+    }
+
+    /// A refusal by the table, in words; those that need a slot's name are worded by their callers.
+    fn deny(&self, call: &Call, denied: Denied) -> Errno {
+        let explain = |errno, why: fmt::Arguments<'_>| self.host.explain(call, errno, why);
+        match denied {
+            Denied::NotHeld => {
+                let address = call.args[0];
+                let why = format_args!("{address:#x} is not the start of a slot buffer that the caller owns");
+                explain(Errno::Fault, why)
+            }
+            Denied::Limit(bytes) => self.over_limit(call, bytes),
+            Denied::ArenaFull => explain(Errno::OutOfMemory, format_args!("the memory for slot buffers is exhausted")),
+            Denied::NameTaken => Errno::Exists,
+            Denied::TooSmall(_) => Errno::Invalid,
+            Denied::WrongType(_) => Errno::WrongType,
+        }
+    }
+
+    /// `bytes` more would exceed the caller's memory limit.
+    pub(crate) fn over_limit(&self, call: &Call, bytes: u64) -> Errno {
+        let limit = self.host.memory_limit(call.instance);
+        let heap = self.host.heap_size(call.instance);
+        let buffers = self.table.lock().charged(call.instance);
+        let why = format_args!(
+            "memory limit of {limit} bytes reached (heap {heap} + buffers {buffers} + {bytes} asked for; pages of {PAGE})"
+        );
+        self.host.explain(call, Errno::OutOfMemory, why)
+    }
+}
+
+/// A text of at most `N` bytes, not none, copied out of user memory.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    fn read(memory: &Memory, call: &Call, address: u64, len: u64, what: &str) -> Result<Text<N>, Errno> {
+        let invalid = |why: fmt::Arguments<'_>| Err(memory.host.explain(call, Errno::Invalid, why));
+        if len == 0 {
+            return invalid(format_args!("{what} is empty"));
+        }
+        if len > N as u64 {
+            return invalid(format_args!("{what} has {len} bytes, more than {N}"));
+        }
+        let mut copy = [MaybeUninit::uninit(); N];
+        let copied = UserSlice::<u8>::new(address, len)
+            .check(memory.host.raw(), call)
+            .and_then(|claim| claim.read_at(0, &mut copy[..len as usize]))
+            .map_err(|refusal| memory.refuse(call, what, refusal))?;
+        if core::str::from_utf8(copied).is_err() {
+            return invalid(format_args!("{what} is not UTF-8"));
+        }
+        let mut bytes = [0; N];
+        bytes[..copied.len()].copy_from_slice(copied);
+        Ok(Text { bytes, len: copied.len() })
+    }
+
+    fn as_str(&self) -> &str {
+        // It has been found to be UTF-8 when it was read.
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}

@@ -1,0 +1,425 @@
+//! Who owns which buffer, and what lies in which slot.
+//!
+//! A buffer has one owner at a time, an instance or a slot:
+//!
+//! ```text
+//!            hold                publish "x"             take "x"                 free
+//!  arena ──────────▶ held by A ─────────────▶ in slot x ──────────▶ held by B ──────────▶ arena
+//!                        ▲                        │ A failed           │  │ ▲
+//!                        └── (its own again) ─────┴──▶ arena           │  │ │ free, untouched:
+//!                                                 ▲                    │  ▼ │ kept until B has ended
+//!                                                 └──── B failed, ─────┴─ shelved
+//!                                                       buffer untouched
+//! ```
+//!
+//! A failed instance can be repeated alone if its *inputs are whole*: all that it took and did not write to goes back
+//! into its slots, and nothing it made has been seen by others. That must also hold for an input that was freed before
+//! the failure, as a function does that returns an error; so a freed input is shelved, within limits, until its taker has
+//! ended. Once an instance is *spoiled*, its inputs cannot be whole any more, and nothing is shelved for it.
+//!
+//! Memory is charged to the instance that holds a buffer, or that published it and has not ended: a limit that ended
+//! with `publish` would be no limit.
+
+use crate::arena::{Arena, Taken};
+use crate::pages::Run;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use hashbrown::{HashMap, HashSet};
+use monohull_abi::layout::page_up;
+use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
+use monohull_abi::types::{SlotInfo, SlotView};
+use monohull_module::HostRef;
+
+type Hasher = foldhash::fast::FixedState;
+
+/// Most bytes that are shelved for one instance.
+const SHELF_MAX: u64 = 64 << 20;
+
+/// What a published buffer holds.
+pub(crate) struct Content {
+    pub(crate) count: u64,
+    pub(crate) element_size: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) type_name: Box<str>,
+}
+
+impl Content {
+    /// Bytes in use; `None` if that is no number of bytes.
+    fn bytes(&self) -> Option<u64> {
+        self.count.checked_mul(self.element_size)
+    }
+}
+
+/// Why the table refused.
+pub(crate) enum Denied {
+    /// The address is not the start of a buffer that the caller holds.
+    NotHeld,
+    /// The slot is filled.
+    NameTaken,
+    /// The contents do not fit in the buffer, which has this many bytes.
+    TooSmall(u64),
+    /// The slot holds another type, with this name.
+    WrongType(Box<str>),
+    /// So many more bytes would exceed the caller's memory limit.
+    Limit(u64),
+    /// The arena is full.
+    ArenaFull,
+}
+
+/// What `take` found.
+pub(crate) struct Found {
+    pub(crate) view: SlotView,
+    /// Bytes in use.
+    pub(crate) bytes: u64,
+}
+
+/// What `resize` decided.
+pub(crate) enum Resized {
+    /// The buffer is large enough, where it is.
+    InPlace,
+    /// The buffer has left the table: its contents must be copied, and the new pages held.
+    Move { old: Run, new: Taken },
+}
+
+/// A filled slot, or one that was filled until somebody took the buffer.
+struct Slot {
+    name: Arc<str>,
+    content: Content,
+    /// Who published it.
+    producer: u32,
+    /// The slot in which the producer found it, if it handed on an input without writing to it.
+    before: Option<Box<Slot>>,
+}
+
+enum Place {
+    /// An instance works with it; `origin` is where it took it from, until it writes to it.
+    Held { by: u32, origin: Option<Box<Slot>> },
+    /// An instance is done with this input, but might be repeated.
+    Shelved { slot: Box<Slot> },
+    /// Nobody has it.
+    Filled { slot: Box<Slot> },
+}
+
+struct Buffer {
+    run: Run,
+    place: Place,
+}
+
+/// What the table knows about a living instance.
+#[derive(Default)]
+struct Instance {
+    /// Buffers it holds or has shelved, and those it published that nobody has taken.
+    addresses: HashSet<u64, Hasher>,
+    /// Bytes in them.
+    charged: u64,
+    /// Bytes in the shelved ones.
+    shelved: u64,
+    /// Its inputs cannot be whole any more.
+    spoiled: bool,
+}
+
+/// All buffers of one domain.
+pub(crate) struct Table {
+    host: HostRef,
+    arena: Arena,
+    buffers: BTreeMap<u64, Buffer>,
+    names: HashMap<Arc<str>, u64, Hasher>,
+    instances: HashMap<u32, Instance, Hasher>,
+    bytes: u64,
+}
+
+impl Table {
+    pub(crate) fn new(host: HostRef) -> Table {
+        Table {
+            host,
+            arena: Arena::new(host),
+            buffers: BTreeMap::new(),
+            names: HashMap::default(),
+            instances: HashMap::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Number of buffers and bytes in them.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.buffers.len() as u64, self.bytes)
+    }
+
+    /// Bytes charged to an instance.
+    pub(crate) fn charged(&self, instance: u32) -> u64 {
+        self.instances.get(&instance).map_or(0, |instance| instance.charged)
+    }
+
+    /// Whether the range lies in one buffer that the instance holds.
+    pub(crate) fn owns(&self, instance: u32, address: u64, len: u64) -> bool {
+        let Some((_, buffer)) = self.buffers.range(..=address).next_back() else { return false };
+        let fits = address.checked_add(len).is_some_and(|end| end <= buffer.run.end());
+        fits && matches!(buffer.place, Place::Held { by, .. } if by == instance)
+    }
+
+    /// Pages for a new buffer, charged to `by` but not yet held: they may have to be zeroed first.
+    pub(crate) fn take_pages(&mut self, by: u32, bytes: u64, align: u64) -> Result<Taken, Denied> {
+        let charged = page_up(bytes.max(1));
+        self.charge(by, charged)?;
+        let taken = self.arena.take(bytes, align);
+        taken.ok_or_else(|| {
+            self.refund(by, charged);
+            Denied::ArenaFull
+        })
+    }
+
+    /// Makes pages a buffer of `by`, to which they have been charged. Returns its address.
+    pub(crate) fn hold(&mut self, by: u32, run: Run) -> u64 {
+        let address = run.address();
+        self.note(by, address);
+        self.insert(run, Place::Held { by, origin: None });
+        address
+    }
+
+    /// Makes a buffer hold `bytes`.
+    pub(crate) fn resize(&mut self, by: u32, address: u64, bytes: u64) -> Result<Resized, Denied> {
+        self.held(by, address)?;
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        let more = page_up(bytes).saturating_sub(buffer.run.bytes());
+        if more == 0 {
+            return Ok(Resized::InPlace);
+        }
+        self.touch(by, address)?;
+        self.charge(by, more)?;
+        let Some(mut buffer) = self.buffers.remove(&address) else { return Err(Denied::NotHeld) };
+        self.bytes -= buffer.run.bytes();
+        let moved = if self.arena.extend(&mut buffer.run, more) { None } else { Some(self.arena.take(bytes, 1)) };
+        match moved {
+            Some(Some(new)) => {
+                self.forget(by, address);
+                return Ok(Resized::Move { old: buffer.run, new });
+            }
+            Some(None) => self.refund(by, more),
+            None => {}
+        }
+        self.insert(buffer.run, buffer.place);
+        if moved.is_none() { Ok(Resized::InPlace) } else { Err(Denied::ArenaFull) }
+    }
+
+    /// Takes pages back that no buffer needs any more, and for which nobody is charged.
+    pub(crate) fn give_pages(&mut self, run: Run) {
+        self.arena.give(run);
+    }
+
+    /// Frees a buffer that `by` holds.
+    pub(crate) fn free(&mut self, by: u32, address: u64) -> Result<(), Denied> {
+        let is_input = self.held(by, address)?.is_some();
+        if !is_input {
+            self.release(by, address);
+            return Ok(());
+        }
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        let bytes = buffer.run.bytes();
+        let shelf = self.instances.get_mut(&by).filter(|i| !i.spoiled && i.shelved + bytes <= SHELF_MAX);
+        match (shelf, &mut buffer.place) {
+            (Some(instance), Place::Held { origin, .. }) => {
+                instance.shelved += bytes;
+                if let Some(slot) = origin.take() {
+                    buffer.place = Place::Shelved { slot };
+                }
+            }
+            _ => {
+                self.spoil(by);
+                self.release(by, address);
+            }
+        }
+        Ok(())
+    }
+
+    /// `by` is about to write to a buffer it holds.
+    pub(crate) fn touch(&mut self, by: u32, address: u64) -> Result<(), Denied> {
+        if self.held(by, address)?.take().is_some() {
+            self.spoil(by);
+        }
+        Ok(())
+    }
+
+    /// Fills a slot with a buffer that `by` holds. Returns the bytes in use.
+    pub(crate) fn publish(&mut self, by: u32, name: &str, address: u64, content: Content) -> Result<u64, Denied> {
+        self.held(by, address)?;
+        if self.names.contains_key(name) {
+            return Err(Denied::NameTaken);
+        }
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        let capacity = buffer.run.bytes();
+        let bytes = content.bytes().filter(|bytes| *bytes <= capacity).ok_or(Denied::TooSmall(capacity))?;
+        let Place::Held { origin: before, .. } = &mut buffer.place else { return Err(Denied::NotHeld) };
+        let name: Arc<str> = name.into();
+        let slot = Slot { name: name.clone(), content, producer: by, before: before.take() };
+        buffer.place = Place::Filled { slot: Box::new(slot) };
+        self.names.insert(name, address);
+        Ok(bytes)
+    }
+
+    /// Takes a slot's buffer over; `None` if the slot is empty.
+    pub(crate) fn take(&mut self, by: u32, name: &str, fingerprint: u64) -> Result<Option<Found>, Denied> {
+        let Some(&address) = self.names.get(name) else { return Ok(None) };
+        let Some(Buffer { run, place: Place::Filled { slot } }) = self.buffers.get(&address) else { return Ok(None) };
+        if slot.content.fingerprint != fingerprint {
+            return Err(Denied::WrongType(slot.content.type_name.clone()));
+        }
+        let view = SlotView { address, count: slot.content.count, capacity: run.bytes() };
+        let found = Found { view, bytes: slot.content.bytes().unwrap_or(0) };
+        let producer = slot.producer;
+        let from_living = self.instances.get(&producer).is_some_and(|instance| instance.addresses.contains(&address));
+        let own = from_living && producer == by;
+        if !own {
+            self.charge(by, view.capacity)?;
+            if from_living {
+                self.forget(producer, address);
+                self.refund(producer, view.capacity);
+                self.spoil(producer);
+            }
+            self.note(by, address);
+        }
+        self.names.remove(name);
+        if let Some(buffer) = self.buffers.get_mut(&address) {
+            let place = core::mem::replace(&mut buffer.place, Place::Held { by, origin: None });
+            if let (Place::Held { origin, .. }, Place::Filled { mut slot }) = (&mut buffer.place, place) {
+                let before = slot.before.take();
+                *origin = if own { before } else { Some(slot) };
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// What lies in a slot: its facts and its type's name.
+    pub(crate) fn look(&self, name: &str) -> Option<(SlotInfo, &str)> {
+        let address = *self.names.get(name)?;
+        let Place::Filled { slot } = &self.buffers.get(&address)?.place else { return None };
+        let Content { count, element_size, fingerprint, ref type_name } = slot.content;
+        Some((SlotInfo { address, count, element_size, fingerprint }, type_name))
+    }
+
+    /// An instance has ended: frees what it leaves behind. Returns whether its inputs are whole, and the names of the
+    /// slots that are filled again.
+    pub(crate) fn ended(&mut self, id: u32, ending: Ending) -> (bool, Vec<Arc<str>>) {
+        let Some(instance) = self.instances.remove(&id) else { return (true, Vec::new()) };
+        let mut whole = !instance.spoiled;
+        let mut inputs = Vec::new();
+        for address in &instance.addresses {
+            let Some(buffer) = self.buffers.get(address) else { continue };
+            if ending == Ending::Done && matches!(buffer.place, Place::Filled { .. }) {
+                continue;
+            }
+            let Some(Buffer { run, place }) = self.buffers.remove(address) else { continue };
+            self.bytes -= run.bytes();
+            let input = match place {
+                Place::Held { origin, .. } => origin,
+                Place::Shelved { slot } => Some(slot),
+                Place::Filled { slot } => {
+                    self.names.remove(&slot.name);
+                    slot.before
+                }
+            };
+            match input.filter(|_| ending == Ending::Failed) {
+                Some(slot) => inputs.push((run, slot)),
+                None => self.arena.give(run),
+            }
+        }
+        if instance.charged > 0 {
+            self.host.refund(id, instance.charged);
+        }
+        // Only now: the instance may have published something under the name of an input.
+        let mut refilled = Vec::new();
+        for (run, slot) in inputs {
+            if self.names.contains_key(&slot.name) {
+                whole = false;
+                self.arena.give(run);
+                continue;
+            }
+            refilled.push(slot.name.clone());
+            self.names.insert(slot.name.clone(), run.address());
+            self.insert(run, Place::Filled { slot });
+        }
+        (whole, refilled)
+    }
+
+    /// Frees the inputs shelved for an instance, which needs the memory. False if there are none.
+    pub(crate) fn clear_shelf(&mut self, id: u32) -> bool {
+        let has_shelf = self.instances.get(&id).is_some_and(|instance| instance.shelved > 0);
+        if has_shelf {
+            self.spoil(id);
+        }
+        has_shelf
+    }
+
+    /// The origin of a buffer that `by` holds.
+    fn held(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
+        match self.buffers.get_mut(&address) {
+            Some(Buffer { place: Place::Held { by: holder, origin }, .. }) if *holder == by => Ok(origin),
+            _ => Err(Denied::NotHeld),
+        }
+    }
+
+    fn insert(&mut self, run: Run, place: Place) {
+        self.bytes += run.bytes();
+        self.buffers.insert(run.address(), Buffer { run, place });
+    }
+
+    /// Frees a buffer that is charged to `by`.
+    fn release(&mut self, by: u32, address: u64) {
+        if let Some(buffer) = self.buffers.remove(&address) {
+            self.bytes -= buffer.run.bytes();
+            self.forget(by, address);
+            self.refund(by, buffer.run.bytes());
+            self.arena.give(buffer.run);
+        }
+    }
+
+    /// The inputs of an instance are lost; so it needs no shelf.
+    fn spoil(&mut self, id: u32) {
+        let Some(instance) = self.instances.get_mut(&id).filter(|instance| !instance.spoiled) else { return };
+        instance.spoiled = true;
+        if core::mem::take(&mut instance.shelved) == 0 {
+            return;
+        }
+        let buffers = &self.buffers;
+        let is_shelved =
+            |address: &u64| buffers.get(address).is_some_and(|buffer| matches!(buffer.place, Place::Shelved { .. }));
+        let shelved: Vec<u64> = instance.addresses.iter().copied().filter(is_shelved).collect();
+        for address in shelved {
+            self.release(id, address);
+        }
+    }
+
+    fn charge(&mut self, id: u32, bytes: u64) -> Result<(), Denied> {
+        if id == SYSTEM_INSTANCE {
+            return Ok(());
+        }
+        // More than a limit can be is refused here; it might not fit in the number that the visor takes.
+        let affordable = bytes <= i64::MAX as u64;
+        let charge = |host: HostRef| affordable && host.charge(id, bytes).is_ok();
+        if charge(self.host) || (self.clear_shelf(id) && charge(self.host)) {
+            self.instances.entry(id).or_default().charged += bytes;
+            return Ok(());
+        }
+        Err(Denied::Limit(bytes))
+    }
+
+    fn refund(&mut self, id: u32, bytes: u64) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.charged -= bytes;
+            self.host.refund(id, bytes);
+        }
+    }
+
+    fn note(&mut self, id: u32, address: u64) {
+        if id != SYSTEM_INSTANCE {
+            self.instances.entry(id).or_default().addresses.insert(address);
+        }
+    }
+
+    fn forget(&mut self, id: u32, address: u64) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.addresses.remove(&address);
+        }
+    }
+}
