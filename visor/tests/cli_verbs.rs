@@ -123,6 +123,17 @@ fn run_checks_names_before_it_starts() {
 }
 
 #[test]
+fn run_speaks_json_also_when_it_refuses() {
+    let folder = files();
+    for (file, blame) in [("bad.json", "workflow"), ("good.json", "invocation")] {
+        let output = monohull(folder.path(), &["run", "--json", file]);
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((code(&output), &document["error"]["blame"]), (2, &blame.into()));
+        assert_eq!(document["status"], "refused");
+    }
+}
+
+#[test]
 fn protection_keys_are_had_or_refused() {
     let folder = files();
     let doctor: Value = serde_json::from_slice(&monohull(folder.path(), &["doctor", "--json"]).stdout).expect("JSON");

@@ -1,7 +1,6 @@
 //! `monohull doctor`: what the host has, what is done without it, and how to mend it.
 
 use std::fs;
-use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -10,6 +9,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::probe;
 use crate::domain::keys::{self, Support};
+use crate::orchestrator::options::modules_folder;
 
 /// Report what this host has and lacks
 #[derive(Debug, Args)]
@@ -207,7 +207,7 @@ fn cores() -> Finding {
     measured("cores", cores.to_string(), cores > 1, State::Fallback, advice)
 }
 
-/// The libos modules, which lie where `cargo xtask build` puts them: beside the folder of the program.
+/// The libos modules.
 fn modules() -> Vec<Finding> {
     const REMEDY: &str = "cargo xtask build";
     let folder = modules_folder();
@@ -221,12 +221,6 @@ fn modules() -> Vec<Finding> {
         findings.push(measured(name, found, path.is_some(), State::Missing, [missing, REMEDY]));
     }
     findings
-}
-
-fn modules_folder() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let folder = program.parent()?;
-    [folder.join("modules"), folder.parent()?.join("modules")].into_iter().find(|path| path.is_dir())
 }
 
 fn read(path: &str) -> Option<String> {

@@ -68,7 +68,8 @@ impl New {
         write(&folder.join("Cargo.toml"), &manifest(&self.name, &shim))?;
         write(&folder.join("src/lib.rs"), PROGRAM)?;
         write(&folder.join("workflow.json"), &workflow(&self.name))?;
-        write(&folder.join(".gitignore"), "/target\n")
+        write(&folder.join(".gitignore"), "/target\n")?;
+        copy_lock(&shim, folder)
     }
 
     fn shim(&self) -> Result<PathBuf, NewError> {
@@ -78,6 +79,17 @@ impl New {
             Ok(found) if found.join("Cargo.toml").is_file() => Ok(found),
             _ => Err(NewError::NoShim(path)),
         }
+    }
+}
+
+/// Gives the crate the versions Monohull itself was built with: they are tested, and already on this machine. Cargo
+/// drops those that are not needed.
+fn copy_lock(shim: &Path, folder: &Path) -> Result<(), NewError> {
+    let to = folder.join("Cargo.lock");
+    match fs::read_to_string(shim.join("../Cargo.lock")) {
+        Ok(lock) => write(&to, &lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(NewError::File { path: to, source }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `monohull run`: runs a workflow file and ends with the workflow's outcome.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -104,11 +105,20 @@ enum InvocationError {
     InputMissing { slot: String, name: String },
 }
 
+impl InvocationError {
+    fn blame(&self) -> &'static str {
+        match self {
+            InvocationError::Workflow(WorkflowError::Mistakes { .. }) => "workflow",
+            _ => "invocation",
+        }
+    }
+}
+
 impl Run {
     pub(super) fn run(&self) -> Exit {
         let plan = match self.plan() {
             Ok(plan) => plan,
-            Err(error) => return super::fail(Exit::Usage, &error),
+            Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),
         };
         let isolation = match self.isolation {
             Isolation::Auto => IsolationWish::Auto,
@@ -117,7 +127,7 @@ impl Run {
         };
         if let (IsolationWish::Mpk, Support::Missing(why)) = (isolation, keys::support()) {
             let message = format!("{why}; --isolation auto or process runs without");
-            return self.host_lacks(&plan, &message);
+            return self.refuse(Exit::Host, "host", &message);
         }
         let options = RunOptions {
             inputs: self.inputs.clone(),
@@ -129,7 +139,7 @@ impl Run {
         let progress: &dyn Progress = if self.json { &Silent } else { &terminal };
         let report = match orchestrator::run(&plan, &options, progress) {
             Ok(report) => report,
-            Err(error) => return self.host_lacks(&plan, &error.to_string()),
+            Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
         if self.json {
             super::print_json(&report);
@@ -162,18 +172,18 @@ impl Run {
         Ok(plan)
     }
 
-    fn host_lacks(&self, plan: &Plan, message: &str) -> Exit {
+    /// Tells why nothing runs.
+    fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
         if self.json {
             super::print_json(&json!({
-                "workflow": plan.name,
-                "status": "failed",
+                "status": "refused",
                 "steps": [],
                 "modules": [],
                 "output": {},
-                "error": { "kind": "host", "blame": "host", "message": message },
+                "error": { "kind": "refused", "blame": blame, "message": error.to_string() },
             }));
         }
-        super::fail(Exit::Host, &message)
+        super::fail(exit, error)
     }
 }
 

@@ -140,3 +140,107 @@ fn time(us: u64) -> String {
 fn bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Blame, InstanceReport, StepReport};
+    use crate::workflow::plan::FailureKind;
+    use std::collections::BTreeMap;
+
+    fn instance(index: u32, status: Status) -> InstanceReport {
+        InstanceReport {
+            index,
+            start_us: 12,
+            load_us: 34_000,
+            run_us: 56_000_000,
+            park_us: 0,
+            bytes_in: 0,
+            bytes_out: 16 << 20,
+            attempts: 3,
+            status,
+            error: None,
+            lines: Vec::new(),
+        }
+    }
+
+    fn sample(instances: u32) -> RunReport {
+        let step = StepReport {
+            name: "map".to_owned(),
+            function: "f".to_owned(),
+            status: Status::Done,
+            attempts: 3,
+            instances: (0..instances).map(|index| instance(index, Status::Done)).collect(),
+        };
+        let content = Some(Content::Text("line\n".repeat(30)));
+        RunReport {
+            workflow: "w".to_owned(),
+            status: Status::Done,
+            isolation: "process".to_owned(),
+            cold_start_us: 210,
+            duration_us: 1_500_000,
+            steps: vec![step],
+            modules: vec!["mm".to_owned(), "stdio".to_owned()],
+            output: BTreeMap::from([("counts".to_owned(), OutputReport { bytes: 150, path: None, content })]),
+            error: None,
+        }
+    }
+
+    #[test]
+    fn the_table_has_times_bytes_and_the_isolation() {
+        let text = report(&sample(2));
+        for part in
+            ["│ map  ┆ 1 ", "12 µs", "34.0 ms", "56.0 s", "16.00 MiB", "210 µs", "mm, stdio", "process", "w done"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(text.contains("… 10 more lines; --output counts=PATH keeps them"), "{text}");
+    }
+
+    #[test]
+    fn many_instances_are_counted() {
+        let text = report(&sample(1000));
+        assert!(text.contains("+ 984") && text.lines().count() < 60, "{text}");
+    }
+
+    #[test]
+    fn a_failure_says_what_where_and_whose_fault() {
+        let text = failure(&Failure {
+            kind: FailureKind::MemoryFault,
+            blame: Blame::Function,
+            message: "wrote to address 0".to_owned(),
+            step: Some("map".to_owned()),
+            instance: Some(2),
+            function: Some("f".to_owned()),
+            address: Some(0),
+            address_of: Some("nobody's".to_owned()),
+            ip: Some(CodePlace { offset: 0x1234, symbol: Some("f::main + 0x4".to_owned()) }),
+            backtrace: vec![CodePlace { offset: 0x99, symbol: None }],
+        });
+        let lines = [
+            "map[2] (function f): memory-fault: wrote to address 0",
+            "  address   0x0, nobody's",
+            "  at        0x1234 f::main + 0x4",
+            "  called by 0x99",
+            "  at fault  the function",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn the_json_document_has_the_promised_fields() {
+        let json = serde_json::to_value(sample(1)).expect("JSON");
+        for field in ["status", "isolation", "cold_start_us", "duration_us", "steps", "modules", "output", "error"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        let first = &json["steps"][0]["instances"][0];
+        for field in
+            ["index", "start_us", "load_us", "run_us", "park_us", "bytes_in", "bytes_out", "attempts", "status"]
+        {
+            assert!(first.get(field).is_some(), "{field}");
+        }
+        assert_eq!(json["output"]["counts"]["text"], "line\n".repeat(30));
+        let again: RunReport = serde_json::from_value(json.clone()).expect("a report");
+        assert_eq!(serde_json::to_value(again).expect("JSON"), json);
+    }
+}

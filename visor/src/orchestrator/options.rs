@@ -1,6 +1,6 @@
 //! What the caller of a run chooses.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a workflow is to be run, apart from what its file says.
 #[derive(Clone, Debug, Default)]
@@ -25,4 +25,14 @@ pub enum IsolationWish {
     Process,
     /// Protection keys, or refuse.
     Mpk,
+}
+
+/// The folder with the libos modules: `modules` beside the program, or beside the program's folder, where
+/// `cargo xtask build` puts it; else that of the build this program comes from. `None` if there is no such folder.
+pub fn modules_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(2));
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let mut folders = beside.map(Path::to_path_buf).chain([built]).map(|folder| folder.join("modules"));
+    folders.find(|folder| folder.is_dir())
 }
