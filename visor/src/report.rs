@@ -2,6 +2,7 @@
 //!
 //! [`RunReport`] is the one document `monohull run --json` prints. Its field names are stable; fields may be added.
 //! All times are whole microseconds, all sizes bytes.
+#![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

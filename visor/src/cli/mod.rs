@@ -2,6 +2,7 @@
 //!
 //! Verbs read arguments, call the library and show what came of it; they decide nothing else. Results go to standard
 //! output, everything about them to standard error, so that `--json` output can be piped as it is.
+#![deny(unsafe_code)]
 
 use std::fmt::Display;
 use std::io::Write;
@@ -14,6 +15,7 @@ pub mod build;
 mod doctor;
 pub mod exit;
 mod new;
+#[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
 mod probe;
 mod progress;
 mod run;

@@ -48,7 +48,7 @@ impl Validate {
         }
         match &checked.plan {
             Some(plan) => super::print(&format!(
-                "{}: workflow `{}` is valid: {} steps, {} functions\n",
+                "{}: workflow `{}` is valid (steps: {}, functions: {})\n",
                 self.file.display(),
                 plan.name,
                 plan.steps.len(),

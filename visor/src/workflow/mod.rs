@@ -9,6 +9,7 @@
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
 //! ```
+#![deny(unsafe_code)]
 
 use std::fmt;
 use std::io;
