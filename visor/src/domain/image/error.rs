@@ -144,7 +144,7 @@ pub enum ImageError {
     BadSymbolIndex { offset: u64, index: u32, count: u32 },
     #[error("the relocation at {offset:#x} is not at a multiple of 8")]
     MisalignedRelocation { offset: u64 },
-    #[error("the relocation at {offset:#x} is not inside one writable segment")]
+    #[error("the relocation at {offset:#x} is not inside the file part of one writable segment")]
     RelocationOutside { offset: u64 },
     #[error("two relocations write the word at {offset:#x}")]
     DuplicateRelocation { offset: u64 },

@@ -23,13 +23,15 @@
 mod dynamic;
 mod error;
 mod file;
+#[allow(unsafe_code, reason = "the loader's other half writes into cells")]
+pub mod map;
 mod relocation;
 mod segment;
 mod symbol;
 
 pub use error::ImageError;
 pub use monohull_checker::symbols::{Symbol, SymbolTable};
-pub use relocation::{Relocation, Word};
+pub use relocation::{Relocation, Value};
 pub use segment::{Access, Segment};
 
 use monohull_abi::{
@@ -54,7 +56,7 @@ pub struct Image {
     pub segments: Vec<Segment>,
     /// Whole pages inside one writable segment that become read-only once the relocations are written.
     pub relro: Option<Range<u64>>,
-    /// Words to write after mapping, in ascending order, each in a writable segment and none twice.
+    /// Words to write after mapping, in ascending order, each in the file part of a writable segment and none twice.
     pub relocations: Vec<Relocation>,
     /// Where the main thread starts; inside an executable segment.
     pub start: u64,

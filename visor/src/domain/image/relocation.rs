@@ -16,27 +16,27 @@ use goblin::elf64::{
 /// A word to write once the segments are mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relocation {
-    /// Where: relative to the load base, a multiple of 8, inside one writable segment.
+    /// Where: relative to the load base, a multiple of 8, inside the file part of one writable segment.
     pub offset: u64,
     /// What.
-    pub word: Word,
+    pub value: Value,
 }
 
 /// What a relocated word becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum Value {
     /// An address of the image: the load base plus this, which is at most the image's span.
     Base(u64),
     /// This value wherever the image is: a weak symbol that nobody defines, plus its addend.
     Absolute(u64),
 }
 
-impl Word {
+impl Value {
     /// The value for an image that is loaded at `base`.
     pub fn at(self, base: u64) -> u64 {
         match self {
-            Word::Base(value) => base.wrapping_add(value),
-            Word::Absolute(value) => value,
+            Value::Base(value) => base.wrapping_add(value),
+            Value::Absolute(value) => value,
         }
     }
 }
@@ -80,26 +80,26 @@ fn relocation(segments: &Segments, symbols: &DynamicSymbols, entry: &Rela) -> Re
         }
         symbols.address(index)
     };
-    let word = match r_type(entry.r_info) {
-        R_X86_64_RELATIVE => Word::Base(addend as u64),
-        R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => symbol()?.map_or(Word::Absolute(0), Word::Base),
+    let value = match r_type(entry.r_info) {
+        R_X86_64_RELATIVE => Value::Base(addend as u64),
+        R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => symbol()?.map_or(Value::Absolute(0), Value::Base),
         R_X86_64_64 => match symbol()? {
-            Some(address) => Word::Base(address.wrapping_add_signed(addend)),
-            None => Word::Absolute(addend as u64),
+            Some(address) => Value::Base(address.wrapping_add_signed(addend)),
+            None => Value::Absolute(addend as u64),
         },
         R_X86_64_IRELATIVE => return Err(ImageError::IndirectRelocation { offset }),
         kind => return Err(ImageError::RelocationType { offset, kind, name: r_to_str(kind, EM_X86_64) }),
     };
-    if let Word::Base(value) = word
-        && value > segments.span()
+    if let Value::Base(address) = value
+        && address > segments.span()
     {
-        return Err(ImageError::ValueOutside { offset, value });
+        return Err(ImageError::ValueOutside { offset, value: address });
     }
     if offset % 8 != 0 {
         return Err(ImageError::MisalignedRelocation { offset });
     }
-    if segments.access_of(offset, 8) != Some(Access::ReadWrite) {
+    if segments.access_of(offset, 8) != Some(Access::ReadWrite) || segments.file_part("word", offset, 8).is_err() {
         return Err(ImageError::RelocationOutside { offset });
     }
-    Ok(Relocation { offset, word })
+    Ok(Relocation { offset, value })
 }
