@@ -512,6 +512,15 @@ unsafe extern "C" {
     fn monohull_copy_fault();
 }
 
+/// The calling thread's pointer: the first word of its control block, where the x86-64 TLS ABI keeps the block's own
+/// address.
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reads memory that every thread of the process has.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
 /// Address of the context of carrier `index`.
 pub const fn context_address(index: usize) -> u64 {
     CARRIER_BASE + index as u64 * CARRIER_SIZE + CONTEXT_OFFSET
@@ -549,15 +558,12 @@ impl CarrierContext {
     /// The context of the calling thread as carrier `index`, to be written to [`context_address`].
     pub fn new(index: usize, vectors: VectorState) -> CarrierContext {
         assert!(index < CARRIER_MAX);
-        let thread_pointer: u64;
-        // SAFETY: reads the first word of the thread control block, which the x86-64 TLS ABI puts there.
-        unsafe { asm!("mov {}, fs:[0]", out(reg) thread_pointer, options(nostack, preserves_flags, readonly)) };
         CarrierContext {
             system_rsp: 0,
             current: core::ptr::null_mut(),
             selector: (INFO_BASE + index as u64 * 64 + 8) as *mut u8,
             entry: entry_stub(Variant::Plain, index, 0),
-            thread_pointer,
+            thread_pointer: thread_pointer(),
             vectors: vectors as u32,
             control_words: [0; 2],
             index: index as u32,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::workflow::plan::FailureKind;
+pub use crate::domain::failure::{Blame, CodePlace, FailureKind};
 
 /// The result of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -184,44 +184,8 @@ pub struct Failure {
     pub backtrace: Vec<CodePlace>,
 }
 
-/// Who is at fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Blame {
-    /// The function's code.
-    Function,
-    /// The workflow file: a limit, a name, a missing slot.
-    Workflow,
-    /// The host.
-    Host,
-    /// Monohull itself.
-    Monohull,
-}
-
-impl Blame {
-    /// Its name in a sentence.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Blame::Function => "the function",
-            Blame::Workflow => "the workflow",
-            Blame::Host => "the host",
-            Blame::Monohull => "Monohull",
-        }
-    }
-}
-
-/// A place in an image's code.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct CodePlace {
-    /// Offset from the image's first address; the address itself if it lies outside the image.
-    pub offset: u64,
-    /// The function it lies in, and how far in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub symbol: Option<String>,
-}
-
 /// Told what happens while a workflow runs. Called from any carrier thread; must not block for long.
-pub trait Progress: Sync {
+pub trait Progress: Send + Sync {
     /// A step's first instance is about to start.
     fn step_started(&self, _step: &str, _instances: u32) {}
     /// An instance has ended for good (its retries are over).

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -134,9 +135,9 @@ impl Run {
             outputs: self.outputs.clone(),
             isolation,
             load_all: self.load == Load::All,
+            ..RunOptions::default()
         };
-        let terminal = Terminal::new();
-        let progress: &dyn Progress = if self.json { &Silent } else { &terminal };
+        let progress: Arc<dyn Progress> = if self.json { Arc::new(Silent) } else { Arc::new(Terminal::new()) };
         let report = match orchestrator::run(&plan, &options, progress) {
             Ok(report) => report,
             Err(error) => return self.refuse(Exit::Host, "host", &error),

@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 pub struct RunOptions {
     /// Input slots and the files they are filled from; they override the workflow's own.
     pub inputs: Vec<(String, PathBuf)>,
+    /// Input slots and their bytes, given instead of a file.
+    pub inline_inputs: Vec<(String, Vec<u8>)>,
     /// Output slots and the files they are written to.
     pub outputs: Vec<(String, PathBuf)>,
     /// The isolation asked for.
     pub isolation: IsolationWish,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
+    /// The folder with the libos modules, if not the usual one.
+    pub modules: Option<PathBuf>,
 }
 
 /// The isolation somebody asks for.

@@ -2,6 +2,7 @@
 //!
 //! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
 
+pub use crate::domain::failure::FailureKind;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,81 +71,6 @@ pub struct Retry {
     pub backoff_rate: f64,
     /// Only these failures are tried again; empty means all but `timeout` of the whole workflow.
     pub on: Vec<FailureKind>,
-}
-
-/// What a failure is called in workflow files, reports and JSON.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureKind {
-    /// `main` returned an error.
-    Error,
-    /// The function panicked.
-    Panic,
-    /// `process::exit` with a status other than 0.
-    Exit,
-    /// Memory the function may not use: null, wild, read-only, another's.
-    MemoryFault,
-    /// The stack ran into its guard page.
-    StackOverflow,
-    /// An instruction the processor refuses.
-    IllegalInstruction,
-    /// Integer division by zero, or an unmasked floating-point exception.
-    Arithmetic,
-    /// A breakpoint or single-step trap.
-    Trap,
-    /// A system call outside the gate.
-    SystemCall,
-    /// The step's or the workflow's time was up.
-    Timeout,
-    /// The memory limit was reached.
-    MemoryLimit,
-    /// All threads wait and nobody is left to wake them.
-    Deadlock,
-    /// A libos module failed.
-    Libos,
-}
-
-impl FailureKind {
-    /// Every kind.
-    pub const ALL: [FailureKind; 13] = [
-        FailureKind::Error,
-        FailureKind::Panic,
-        FailureKind::Exit,
-        FailureKind::MemoryFault,
-        FailureKind::StackOverflow,
-        FailureKind::IllegalInstruction,
-        FailureKind::Arithmetic,
-        FailureKind::Trap,
-        FailureKind::SystemCall,
-        FailureKind::Timeout,
-        FailureKind::MemoryLimit,
-        FailureKind::Deadlock,
-        FailureKind::Libos,
-    ];
-
-    /// Its name in workflow files, reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FailureKind::Error => "error",
-            FailureKind::Panic => "panic",
-            FailureKind::Exit => "exit",
-            FailureKind::MemoryFault => "memory-fault",
-            FailureKind::StackOverflow => "stack-overflow",
-            FailureKind::IllegalInstruction => "illegal-instruction",
-            FailureKind::Arithmetic => "arithmetic",
-            FailureKind::Trap => "trap",
-            FailureKind::SystemCall => "system-call",
-            FailureKind::Timeout => "timeout",
-            FailureKind::MemoryLimit => "memory-limit",
-            FailureKind::Deadlock => "deadlock",
-            FailureKind::Libos => "libos",
-        }
-    }
-
-    /// The names of all kinds.
-    pub fn names() -> [&'static str; 13] {
-        FailureKind::ALL.map(FailureKind::name)
-    }
 }
 
 /// A slot filled from outside.

@@ -9,7 +9,7 @@
 //!
 //! File offsets and addresses are the same.
 
-pub mod promises;
+pub(crate) mod promises;
 
 use goblin::elf64::{
     dynamic::*,
@@ -19,52 +19,52 @@ use goblin::elf64::{
     sym::{STB_GLOBAL, STB_WEAK, STT_FUNC, STT_NOTYPE, STT_OBJECT, Sym},
 };
 
-pub const SYMBOLS: u64 = 0x400;
-pub const STRINGS: u64 = 0x600;
-pub const HASH: u64 = 0x800;
-pub const RELA: u64 = 0xa00;
-pub const JUMP_SLOTS: u64 = 0xc00;
-pub const SECTIONS: u64 = 0xd00;
-pub const IMAGE_HEADER: u64 = 0xf00;
-pub const CODE: u64 = 0x1000;
-pub const HELPER: u64 = 0x1010;
-pub const DATA: u64 = 0x2000;
-pub const WORDS: u64 = 0x2400;
-pub const INIT: u64 = 0x2800;
-pub const FILE_SIZE: usize = 0x3100;
+pub(crate) const SYMBOLS: u64 = 0x400;
+pub(crate) const STRINGS: u64 = 0x600;
+pub(crate) const HASH: u64 = 0x800;
+pub(crate) const RELA: u64 = 0xa00;
+pub(crate) const JUMP_SLOTS: u64 = 0xc00;
+pub(crate) const SECTIONS: u64 = 0xd00;
+pub(crate) const IMAGE_HEADER: u64 = 0xf00;
+pub(crate) const CODE: u64 = 0x1000;
+pub(crate) const HELPER: u64 = 0x1010;
+pub(crate) const DATA: u64 = 0x2000;
+pub(crate) const WORDS: u64 = 0x2400;
+pub(crate) const INIT: u64 = 0x2800;
+pub(crate) const FILE_SIZE: usize = 0x3100;
 
 /// Program headers of the valid image, by index.
-pub const READ: usize = 0;
-pub const EXECUTE: usize = 1;
-pub const WRITE: usize = 2;
-pub const DYNAMIC: usize = 3;
-pub const RELRO: usize = 4;
-pub const STACK: usize = 5;
+pub(crate) const READ: usize = 0;
+pub(crate) const EXECUTE: usize = 1;
+pub(crate) const WRITE: usize = 2;
+pub(crate) const DYNAMIC: usize = 3;
+pub(crate) const RELRO: usize = 4;
+pub(crate) const STACK: usize = 5;
 
 /// Symbols of the valid image, by index.
-pub const START: usize = 1;
-pub const IMAGE: usize = 2;
-pub const WEAK: usize = 3;
-pub const HELPER_SYMBOL: usize = 4;
+pub(crate) const START: usize = 1;
+pub(crate) const IMAGE: usize = 2;
+pub(crate) const WEAK: usize = 3;
+pub(crate) const HELPER_SYMBOL: usize = 4;
 
-pub struct Elf {
-    pub header: Header,
-    pub segments: Vec<ProgramHeader>,
-    pub symbols: Vec<(&'static str, Sym)>,
-    pub relocations: Vec<Rela>,
-    pub jump_slots: Vec<Rela>,
-    pub dynamic: Vec<Dyn>,
-    pub code: Vec<u8>,
+pub(crate) struct Elf {
+    pub(crate) header: Header,
+    pub(crate) segments: Vec<ProgramHeader>,
+    pub(crate) symbols: Vec<(&'static str, Sym)>,
+    pub(crate) relocations: Vec<Rela>,
+    pub(crate) jump_slots: Vec<Rela>,
+    pub(crate) dynamic: Vec<Dyn>,
+    pub(crate) code: Vec<u8>,
     /// Words of the GNU hash table before its chain: buckets, first symbol, filters, shift, one filter, one bucket.
-    pub gnu_hash: [u32; 7],
-    pub image_header: [u64; 2],
+    pub(crate) gnu_hash: [u32; 7],
+    pub(crate) image_header: [u64; 2],
     /// Bytes put over the finished file.
-    pub patches: Vec<(usize, Vec<u8>)>,
+    pub(crate) patches: Vec<(usize, Vec<u8>)>,
     /// Length of the finished file.
-    pub length: usize,
+    pub(crate) length: usize,
 }
 
-pub fn segment(p_type: u32, p_flags: u32, address: u64, file_size: u64, memory_size: u64) -> ProgramHeader {
+pub(crate) fn segment(p_type: u32, p_flags: u32, address: u64, file_size: u64, memory_size: u64) -> ProgramHeader {
     ProgramHeader {
         p_type,
         p_flags,
@@ -77,21 +77,21 @@ pub fn segment(p_type: u32, p_flags: u32, address: u64, file_size: u64, memory_s
     }
 }
 
-pub fn symbol(bind: u8, kind: u8, section: u16, value: u64, size: u64) -> Sym {
+pub(crate) fn symbol(bind: u8, kind: u8, section: u16, value: u64, size: u64) -> Sym {
     Sym { st_name: 0, st_info: bind << 4 | kind, st_other: 0, st_shndx: section, st_value: value, st_size: size }
 }
 
-pub fn rela(offset: u64, kind: u32, symbol: usize, addend: i64) -> Rela {
+pub(crate) fn rela(offset: u64, kind: u32, symbol: usize, addend: i64) -> Rela {
     Rela { r_offset: offset, r_info: (symbol as u64) << 32 | u64::from(kind), r_addend: addend }
 }
 
-pub fn entry(d_tag: u64, d_val: u64) -> Dyn {
+pub(crate) fn entry(d_tag: u64, d_val: u64) -> Dyn {
     Dyn { d_tag, d_val }
 }
 
 impl Elf {
     /// The valid image.
-    pub fn valid() -> Elf {
+    pub(crate) fn valid() -> Elf {
         let mut e_ident = [0; 16];
         e_ident[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         Elf {
@@ -156,44 +156,44 @@ impl Elf {
     }
 
     /// Puts an entry before the end of the dynamic section.
-    pub fn add_dynamic(&mut self, tag: u64, value: u64) {
+    pub(crate) fn add_dynamic(&mut self, tag: u64, value: u64) {
         self.dynamic.insert(self.dynamic.len() - 1, entry(tag, value));
     }
 
     /// Gives an existing entry another value.
-    pub fn set_dynamic(&mut self, tag: u64, value: u64) {
+    pub(crate) fn set_dynamic(&mut self, tag: u64, value: u64) {
         self.dynamic.iter_mut().find(|entry| entry.d_tag == tag).expect("the entry exists").d_val = value;
     }
 
-    pub fn remove_dynamic(&mut self, tag: u64) {
+    pub(crate) fn remove_dynamic(&mut self, tag: u64) {
         self.dynamic.retain(|entry| entry.d_tag != tag);
     }
 
     /// Adds a symbol and returns its index.
-    pub fn add_symbol(&mut self, name: &'static str, symbol: Sym) -> usize {
+    pub(crate) fn add_symbol(&mut self, name: &'static str, symbol: Sym) -> usize {
         self.symbols.push((name, symbol));
         self.symbols.len() - 1
     }
 
     /// Adds a program header.
-    pub fn add_segment(&mut self, header: ProgramHeader) {
+    pub(crate) fn add_segment(&mut self, header: ProgramHeader) {
         self.segments.push(header);
         self.header.e_phnum += 1;
     }
 
     /// Adds an ordinary relocation.
-    pub fn add_relocation(&mut self, relocation: Rela) {
+    pub(crate) fn add_relocation(&mut self, relocation: Rela) {
         self.relocations.push(relocation);
         self.set_dynamic(DT_RELASZ, self.relocations.len() as u64 * 24);
     }
 
     /// Overwrites bytes of the finished file.
-    pub fn patch(&mut self, at: u64, bytes: &[u8]) {
+    pub(crate) fn patch(&mut self, at: u64, bytes: &[u8]) {
         self.patches.push((at as usize, bytes.to_vec()));
     }
 
     /// The file.
-    pub fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         let mut file = vec![0; FILE_SIZE];
         let mut put = |at: u64, bytes: &[u8]| file[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         put(0, &header_bytes(&self.header));

@@ -3,7 +3,7 @@
 use monohull::domain::image::{Access, Image};
 
 /// Panics if `image`, read from `file`, breaks a promise.
-pub fn check_promises(image: &Image, file: &[u8]) {
+pub(crate) fn check_promises(image: &Image, file: &[u8]) {
     for pair in image.segments.windows(2) {
         assert!(pair[0].pages().end <= pair[1].pages().start, "segments share a page");
     }

@@ -1,0 +1,298 @@
+//! Carriers: the host threads that user threads run on, and what each must have before it may enter user code.
+//!
+//! One block per carrier at a fixed address, so that a signal handler finds its carrier from its own stack alone:
+//!
+//! ```text
+//! CARRIER_BASE + i * 64 KiB
+//! | guard | alternate signal stack ↓                         | context (one page) |
+//! ```
+
+use super::region::{Access, Partition, RegionError};
+use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
+use monohull_abi::module::NEVER;
+use monohull_trampoline::system::{CarrierContext, Variant, VectorState, context_address, exit_gate, thread_pointer};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+/// What other carriers and this carrier's signal handler know of it.
+pub struct CarrierState {
+    /// Kernel thread id, 0 while detached.
+    tid: AtomicI32,
+    /// Nudges sent to it and nudges its handler has seen.
+    sent: AtomicU32,
+    /// See `sent`.
+    seen: AtomicU32,
+    /// Its timer has been set since it was last put right.
+    timer_set: AtomicBool,
+    /// The kernel's timer id plus one; 0 if there is none yet.
+    timer: AtomicI32,
+    /// The `stop` flag of the instance it runs, null in between.
+    stop: AtomicPtr<AtomicBool>,
+}
+
+/// All carriers of the process, by index.
+pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
+    CarrierState {
+        tid: AtomicI32::new(0),
+        sent: AtomicU32::new(0),
+        seen: AtomicU32::new(0),
+        timer_set: AtomicBool::new(false),
+        timer: AtomicI32::new(0),
+        stop: AtomicPtr::new(std::ptr::null_mut()),
+    }
+}; CARRIER_MAX];
+
+/// A carrier could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum CarrierError {
+    /// {what} failed: {source}
+    #[error("{what} failed: {source}")]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+    /// its block: {0}
+    #[error("its block: {0}")]
+    Region(#[from] RegionError),
+}
+
+/// The calling thread as a carrier; undone on drop.
+pub struct Carrier {
+    index: usize,
+    context: *mut CarrierContext,
+    armed: u64,
+    old_stack: libc::stack_t,
+}
+
+const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+const PR_SYS_DISPATCH_OFF: u64 = 0;
+const PR_SYS_DISPATCH_ON: u64 = 1;
+const ARCH_SET_GS: i32 = 0x1001;
+const RSEQ_FLAG_UNREGISTER: i32 = 1;
+/// The signature glibc registers its restartable sequences with on x86.
+const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+/// A handler that finds its instance stopped in trusted code looks again after this long.
+const LOOK_AGAIN_NS: u64 = 1_000_000;
+
+impl Carrier {
+    /// Makes the calling thread carrier `index`: context, info line, `gs`, alternate stack, no rseq, dispatch armed.
+    pub fn attach(partition: &Partition, index: usize, variant: Variant) -> Result<Carrier, CarrierError> {
+        let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
+        partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite)?;
+        let context = context_address(index) as *mut CarrierContext;
+        // SAFETY: the context's page has just been made writable and is this carrier's alone.
+        unsafe { context.write(CarrierContext::new(index, vector_state())) };
+        let line = (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine;
+        // SAFETY: the info page is writable here, and the line is this carrier's alone.
+        unsafe {
+            (&raw mut (*line).gate).write(exit_gate(variant, index));
+            (&raw mut (*line).selector).write(SELECTOR_ALLOW);
+        }
+        let stack =
+            libc::stack_t { ss_sp: (block + PAGE) as *mut _, ss_flags: 0, ss_size: (CARRIER_SIZE - 2 * PAGE) as usize };
+        // SAFETY: plain data, filled in by the next call.
+        let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the stack is mapped and used for nothing else.
+        checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
+        let carrier = Carrier { index, context, armed: NEVER, old_stack };
+        let state = &CARRIERS[index];
+        // SAFETY: has no preconditions.
+        state.tid.store(unsafe { libc::gettid() }, Ordering::Release);
+        state.seen.store(state.sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        unregister_rseq()?;
+        // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
+        checked("arch_prctl(ARCH_SET_GS)", unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, line) })?;
+        // SAFETY: the selector byte stays mapped until dispatch is switched off on drop. The allowed range is empty.
+        let armed = unsafe {
+            let selector = &raw mut (*line).selector;
+            libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0u64, 0u64, selector)
+        };
+        checked("syscall user dispatch (Linux 5.11 or newer)", armed.into())?;
+        Ok(carrier)
+    }
+
+    /// Which carrier this is.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// For the gates.
+    pub fn context(&self) -> *mut CarrierContext {
+        self.context
+    }
+
+    /// Before the first entry of another instance: what stops it and when its time is up.
+    ///
+    /// After this no nudge and no timer meant for an earlier instance can come any more: nudges that were sent are
+    /// waited for (they were sent under the scheduler's lock, before this instance was chosen), and setting the
+    /// timer replaces the old one. So a nudge that finds user code running always means this instance.
+    pub fn turn_to(&mut self, stop: &AtomicBool, deadline: u64) -> Result<(), CarrierError> {
+        let state = &CARRIERS[self.index];
+        while state.sent.load(Ordering::Acquire) != state.seen.load(Ordering::Acquire) {
+            // SAFETY: has no preconditions; returning from any system call delivers what is pending.
+            unsafe { libc::sched_yield() };
+        }
+        state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
+        if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
+            state.timer_set.store(false, Ordering::Relaxed);
+            set_timer(state, deadline)?;
+            self.armed = deadline;
+        }
+        Ok(())
+    }
+
+    /// The instance is not run here any more.
+    pub fn turn_away(&mut self) {
+        CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        let state = &CARRIERS[self.index];
+        state.stop.store(std::ptr::null_mut(), Ordering::Release);
+        let timer = state.timer.swap(0, Ordering::AcqRel);
+        // SAFETY: the timer is this carrier's; dispatch off has no further arguments; the old stack is what the thread
+        // had before; gs goes back to what a thread starts with.
+        unsafe {
+            if timer != 0 {
+                libc::syscall(libc::SYS_timer_delete, timer - 1);
+            }
+            libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0u64, 0u64, 0u64);
+            libc::sigaltstack(&self.old_stack, std::ptr::null_mut());
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, 0u64);
+        }
+        state.tid.store(0, Ordering::Release);
+    }
+}
+
+/// The signal that makes a carrier look up from user code.
+pub fn nudge_signal() -> i32 {
+    libc::SIGRTMIN() + 2
+}
+
+/// Whether carrier `index` is turned to the instance with this flag.
+pub fn runs(index: usize, stop: &AtomicBool) -> bool {
+    std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
+}
+
+/// Makes carrier `index` look up. Called under the scheduler's lock, while it runs what is to be stopped.
+pub fn nudge(index: usize) {
+    let state = &CARRIERS[index];
+    let tid = state.tid.load(Ordering::Acquire);
+    if tid == 0 {
+        return;
+    }
+    state.sent.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the thread is alive: carriers detach only after the run, under the same lock.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, nudge_signal()) };
+}
+
+/// The handler's side of a nudge on carrier `index`; `sent` if it came from [`nudge`] and not from the timer.
+/// Only atomics and system calls: this runs in a signal handler.
+pub fn nudged(index: usize, sent: bool, in_user: bool) {
+    let state = &CARRIERS[index];
+    if sent {
+        state.seen.fetch_add(1, Ordering::AcqRel);
+    }
+    if in_user {
+        return;
+    }
+    // Trusted code was interrupted, perhaps just before it enters: look again soon, unless the run loop is past it.
+    if !state.stop.load(Ordering::Acquire).is_null() {
+        state.timer_set.store(true, Ordering::Relaxed);
+        let _ = set_timer(state, monotonic_ns() + LOOK_AGAIN_NS);
+    }
+}
+
+/// Monotonic time in ns.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Reads a clock in ns.
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec; both clocks in use always exist.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The time-stamp counter: cheap enough for every switch.
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+fn set_timer(state: &CarrierState, at: u64) -> Result<(), CarrierError> {
+    let mut timer = state.timer.load(Ordering::Acquire);
+    if timer == 0 {
+        if at == NEVER {
+            return Ok(());
+        }
+        timer = new_timer(state.tid.load(Ordering::Acquire))? + 1;
+        state.timer.store(timer, Ordering::Release);
+    }
+    // A deadline that has passed must fire, and zero would switch the timer off.
+    let at = if at == NEVER { 0 } else { at.max(1) };
+    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
+    let setting = libc::itimerspec { it_interval: zero, it_value: value };
+    // SAFETY: the timer is this carrier's; the old setting is not asked for.
+    let status = unsafe {
+        libc::syscall(libc::SYS_timer_settime, timer - 1, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut::<u8>())
+    };
+    checked("timer_settime", status)
+}
+
+fn new_timer(tid: i32) -> Result<i32, CarrierError> {
+    // SAFETY: plain data.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = nudge_signal();
+    event.sigev_notify_thread_id = tid;
+    let mut timer = 0i32;
+    // SAFETY: both pointers are to locals; the kernel writes a 32-bit id.
+    let status =
+        unsafe { libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+    checked("timer_create", status)?;
+    Ok(timer)
+}
+
+/// The kernel writes a thread's rseq area when it preempts it; with protection keys that write would be refused while
+/// user code runs, and the process killed. Nothing here uses restartable sequences.
+fn unregister_rseq() -> Result<(), CarrierError> {
+    unsafe extern "C" {
+        static __rseq_offset: isize;
+        static __rseq_size: u32;
+    }
+    thread_local!(static GONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    // SAFETY: constants that glibc 2.35 and newer exports.
+    let (offset, size) = unsafe { (__rseq_offset, __rseq_size) };
+    if size == 0 || GONE.replace(true) {
+        return Ok(());
+    }
+    let area = thread_pointer().wrapping_add_signed(offset as i64);
+    // The registered length: 32 on every glibc so far, whatever part of it (`__rseq_size`) is in use.
+    // SAFETY: unregisters the area that glibc registered for this thread; glibc then falls back to system calls.
+    let status = unsafe { libc::syscall(libc::SYS_rseq, area, size.max(32), RSEQ_FLAG_UNREGISTER, RSEQ_SIGNATURE) };
+    checked("unregistering rseq", status)
+}
+
+fn vector_state() -> VectorState {
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+        VectorState::Avx512
+    } else if is_x86_feature_detected!("avx") {
+        VectorState::Avx
+    } else {
+        VectorState::Sse
+    }
+}
+
+fn checked(what: &'static str, status: i64) -> Result<(), CarrierError> {
+    if status < 0 {
+        return Err(CarrierError::Host { what, source: std::io::Error::last_os_error() });
+    }
+    Ok(())
+}

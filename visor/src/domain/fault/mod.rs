@@ -1,0 +1,7 @@
+//! What happens when user code goes wrong: from the signal to a report that names the place and the owner.
+
+mod report;
+mod signals;
+
+pub use report::describe;
+pub use signals::install;

@@ -1,0 +1,161 @@
+//! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
+
+use crate::domain::Shared;
+use crate::domain::failure::{CodePlace, Failure, FailureKind};
+use crate::domain::instance::Instance;
+use monohull_abi::layout::{
+    ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, PAGE, USER_BASE, USER_END,
+};
+use monohull_trampoline::system::{FaultInfo, copy};
+
+/// Addresses below this are called null.
+const NULL_ZONE: u64 = 64 * 1024;
+/// `si_code` of SIGFPE for integer division (`asm-generic/siginfo.h`).
+const FPE_INTDIV: i32 = 1;
+/// The same for a quotient that does not fit.
+const FPE_INTOVF: i32 = 2;
+/// Most frames of a backtrace.
+const FRAMES_MAX: usize = 32;
+
+/// The failure of `instance` that `fault` stands for.
+pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
+    let at = place(instance, fault.ip);
+    let mut failure = match fault.signal {
+        libc::SIGSYS => Failure::new(
+            FailureKind::SystemCall,
+            format!("made system call {} directly; functions reach the system only through hostcalls", fault.address),
+        ),
+        libc::SIGILL => Failure::new(FailureKind::IllegalInstruction, "ran an instruction the processor refuses"),
+        libc::SIGTRAP => Failure::new(FailureKind::Trap, "ran into a breakpoint or trap"),
+        libc::SIGFPE => Failure::new(
+            FailureKind::Arithmetic,
+            match fault.code {
+                FPE_INTDIV | FPE_INTOVF => "divided an integer by zero (or its quotient does not fit)",
+                _ => "caused a floating-point exception it had unmasked",
+            },
+        ),
+        _ => memory(domain, instance, fault),
+    };
+    if at.is_none() && fault.signal != libc::SIGSYS {
+        let owner = whose(domain, instance, fault.ip);
+        failure.message = format!("jumped to {:#x}, which is {owner}; {}", fault.ip, failure.message);
+    }
+    failure.backtrace = backtrace(instance, fault, at.is_none());
+    failure.at = at.or_else(|| failure.backtrace.first().cloned());
+    failure
+}
+
+fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
+    /// `si_code` for faults the kernel has no address for: a general-protection fault.
+    const SI_KERNEL: i32 = 128;
+    if fault.code == SI_KERNEL {
+        let text = "used an address that cannot exist, or an instruction that needs privilege";
+        return Failure::new(FailureKind::MemoryFault, text);
+    }
+    let address = fault.address;
+    let owner = whose(domain, instance, address);
+    let guard = instance.cell.lock().expect("cell").stack_around(address).filter(|s| address < s.start + PAGE);
+    let mut failure = match guard {
+        Some(stack) => Failure::new(
+            FailureKind::StackOverflow,
+            format!("overran its stack of {} KiB", (stack.end - stack.start - PAGE) / 1024),
+        ),
+        None => Failure::new(FailureKind::MemoryFault, format!("touched address {address:#x}, which is {owner}")),
+    };
+    failure.address = Some(address);
+    failure.address_of = Some(owner);
+    failure
+}
+
+/// Whose memory an address is, seen from `instance`.
+fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
+    let own = instance.bounds();
+    if address < NULL_ZONE {
+        return "the null page".into();
+    }
+    if (own.start..own.end).contains(&address) {
+        return whose_own(instance, address).into();
+    }
+    if (USER_BASE..CELLS_END).contains(&address) {
+        let cell = ((address - USER_BASE) / CELL_SIZE) as usize;
+        return match domain.instance_in_cell(cell) {
+            Some(other) => format!("memory of another instance, {}", other.name()),
+            None => "a cell that nobody uses".into(),
+        };
+    }
+    if (ARENA_BASE..ARENA_END).contains(&address) {
+        return "part of the slot arena without a buffer".into();
+    }
+    if (INFO_BASE..INFO_BASE + INFO_SIZE).contains(&address) {
+        return "the info page".into();
+    }
+    if (CARRIER_BASE..USER_BASE).contains(&address) || (USER_BASE..USER_END).contains(&address) {
+        return "memory of the gates".into();
+    }
+    "in the system partition".into()
+}
+
+fn whose_own(instance: &Instance, address: u64) -> &'static str {
+    let cell = instance.cell.lock().expect("cell");
+    if let Some(stack) = cell.stack_around(address) {
+        return if address < stack.start + PAGE { "the guard page of its own stack" } else { "its own stack" };
+    }
+    if cell.image_range().contains(&address) {
+        let offset = address - cell.image_base();
+        let image = &cell.image().image;
+        if image.relro.as_ref().is_some_and(|relro| relro.contains(&offset)) {
+            return "its own relocated data, which is read-only";
+        }
+        let segment = image.segments.iter().find(|s| (s.address..s.address + s.memory_size).contains(&offset));
+        return match segment.map(|s| s.access) {
+            Some(crate::domain::image::Access::ReadExecute) => "its own code, which is read-only",
+            Some(crate::domain::image::Access::Read) => "its own constants, which are read-only",
+            Some(crate::domain::image::Access::ReadWrite) => "its own data, which is not executable",
+            None => "a gap in its own image",
+        };
+    }
+    if cell.heap().contains(&address) {
+        "its own heap, which is not executable"
+    } else {
+        "in its own cell, past the end of its heap"
+    }
+}
+
+/// The place of an address in the instance's image.
+fn place(instance: &Instance, address: u64) -> Option<CodePlace> {
+    let image = &instance.spec.image.image;
+    let offset = address.checked_sub(instance.image_base).filter(|offset| *offset < image.span)?;
+    let symbol = image.symbols.find(offset).map(|symbol| symbol.to_string());
+    Some(CodePlace { offset, symbol })
+}
+
+/// Follows the chain of frame pointers. Nothing there is believed: each word is copied out with faults survived, and
+/// the chain must climb within the stack.
+fn backtrace(instance: &Instance, fault: &FaultInfo, jumped: bool) -> Vec<CodePlace> {
+    let mut frames = Vec::new();
+    if jumped {
+        // The jump left the frame alone: its caller's address is on top of the stack, if it was a call.
+        frames.extend(read_word(instance, fault.sp).and_then(|address| place(instance, address)));
+    }
+    let mut frame = fault.bp;
+    while frames.len() < FRAMES_MAX {
+        let Some(next) = read_word(instance, frame) else { break };
+        let Some(caller) = read_word(instance, frame.wrapping_add(8)).and_then(|a| place(instance, a)) else { break };
+        frames.push(caller);
+        if next <= frame {
+            break;
+        }
+        frame = next;
+    }
+    frames
+}
+
+fn read_word(instance: &Instance, address: u64) -> Option<u64> {
+    let bounds = instance.bounds();
+    if address % 8 != 0 || address < bounds.start || address.checked_add(8)? > bounds.end {
+        return None;
+    }
+    let mut word = 0u64;
+    // SAFETY: `word` is ours; the address lies in the instance's own cell, and a hole there is survived.
+    unsafe { copy((&raw mut word).cast(), address as *const u8, 8) }.then_some(word)
+}

@@ -1,0 +1,101 @@
+//! The signal handlers of a domain.
+//!
+//! One handler serves every fault and the nudge (deadline or stop). It finds its carrier from its own stack's address,
+//! because user code may have changed every register, and decides by the carrier's selector who was running:
+//!
+//! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
+//!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
+//! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
+//! * other trusted code: a nudge is noted; a fault is Monohull's own and ends the process with a message.
+
+use crate::domain::carrier::{nudge_signal, nudged};
+use monohull_trampoline::system::{FaultInfo, abandon, context_of, copy_recovery, signal_entry};
+use std::ffi::c_void;
+use std::sync::Once;
+
+const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+
+/// `si_code` of a signal sent with `tgkill`.
+const SI_TKILL: i32 = -6;
+
+/// Installs the handlers, once per process.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let entry = signal_entry(handle);
+        for signal in FAULTS.into_iter().chain([nudge_signal()]) {
+            // SAFETY: plain data.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = entry;
+            // No mask: the handler may leave without sigreturn, and then nothing must stay blocked.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+            // SAFETY: the entry keeps to the handler's calling convention.
+            let status = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+            assert_eq!(status, 0, "sigaction({signal})");
+        }
+    });
+}
+
+/// # Safety
+/// Called by the kernel, through the gate's signal entry, with the arguments of an `SA_SIGINFO` handler.
+unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void) {
+    let info = info.cast::<libc::siginfo_t>();
+    let registers = context.cast::<libc::ucontext_t>();
+    let here = std::ptr::from_ref(&signal) as u64;
+    // SAFETY: the kernel passes both structures on this very stack.
+    let (code, ip) = unsafe { ((*info).si_code, (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] as u64) };
+    if let Some(carrier) = context_of(here) {
+        // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
+        let carrier = unsafe { &mut *carrier };
+        let in_user = carrier.in_user();
+        if signal == nudge_signal() {
+            nudged(carrier.index(), code == SI_TKILL, in_user);
+        }
+        if in_user {
+            carrier.allow_system_calls();
+            // SAFETY: as above.
+            let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
+            let address = match signal {
+                // SAFETY: for SIGSYS the union holds `call_addr`, then `syscall`.
+                libc::SIGSYS => u64::from(unsafe { info.cast::<u32>().add(6).read() }),
+                // SAFETY: for faults it holds the address; for the rest the value is not used.
+                _ => unsafe { (*info).si_addr() as u64 },
+            };
+            let (sp, bp) = (register(libc::REG_RSP), register(libc::REG_RBP));
+            carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
+            // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
+            // value here needs dropping.
+            unsafe { abandon(carrier) };
+        }
+    }
+    if signal == nudge_signal() {
+        return;
+    }
+    if let Some(exit) = copy_recovery(ip) {
+        // SAFETY: as above; the routine's error exit needs nothing but the stack, which is as at the fault.
+        unsafe { (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] = exit as i64 };
+        return;
+    }
+    // SAFETY: `info` is the kernel's.
+    own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
+}
+
+/// A fault of trusted code: say so and let it happen again without a handler.
+fn own_fault(signal: i32, ip: u64, address: u64) {
+    let mut text = [0u8; 160];
+    let mut rest = &mut text[..];
+    let whole = rest.len();
+    // Formatting integers into a buffer on the stack neither allocates nor locks.
+    let _ = std::io::Write::write_fmt(
+        &mut rest,
+        format_args!(
+            "monohull: fault in trusted code: signal {signal} at ip {ip:#x}, address {address:#x}; this is a bug in Monohull\n"
+        ),
+    );
+    let len = whole - rest.len();
+    // SAFETY: async-signal-safe calls with valid arguments.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), len);
+        libc::signal(signal, libc::SIG_DFL);
+    }
+}

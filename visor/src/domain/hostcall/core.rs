@@ -1,0 +1,302 @@
+//! The hostcalls the visor serves itself: instances, threads, futexes, facts.
+
+use super::Shared;
+use crate::domain::failure::{Failure, FailureKind};
+use crate::domain::instance::Instance;
+use crate::domain::scheduler::get;
+use crate::domain::thread::ThreadRef;
+use monohull_abi::module::{Call, NEVER, Outcome, Wake};
+use monohull_abi::types::{Fact, FailKind, Text};
+use monohull_abi::user::{Refusal, UserSlice};
+use monohull_abi::{Errno, number};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// The name under which the number table lists these calls.
+pub const NAME: &str = "core";
+/// Longest message of a failing function.
+const MESSAGE_MAX: u64 = 64 * 1024;
+/// Most random bytes of one call.
+const RANDOM_MAX: u64 = 64 * 1024;
+
+/// Waiting for a thread's end: its number under this bit. Futex keys are addresses; modules use the topmost bit.
+const JOIN: u64 = 1 << 62;
+const MODULE: u64 = 1 << 63;
+
+/// Whether a wait is for something that only functions can change (a futex, a thread's end).
+pub fn is_core_key(key: u64) -> bool {
+    key & MODULE == 0
+}
+
+/// The key of those who wait for a thread's end.
+pub fn join_key(thread: u32) -> u64 {
+    JOIN | u64::from(thread)
+}
+
+/// Binds all of them.
+pub fn bind(domain: &Shared) {
+    use number::*;
+    const CALLS: [(u32, Body); 14] = [
+        (NULL, |_, _| Outcome::ready(0)),
+        (EXIT, exit),
+        (FAIL, fail),
+        (THREAD_SPAWN, |d, c| thread_spawn(d, c).into()),
+        (THREAD_EXIT, thread_exit),
+        (THREAD_JOIN, thread_join),
+        (YIELD, |_, _| Outcome { tag: Outcome::YIELD, value: 0 }),
+        (FUTEX_WAIT, futex_wait),
+        (FUTEX_WAKE, |d, c| futex_wake(d, c).into()),
+        (TEXT_LEN, |d, c| text(d, c).map(|t| t.len() as u64).into()),
+        (TEXT_READ, |d, c| text_read(d, c).into()),
+        (FACT, |d, c| fact(d, c).into()),
+        (RANDOM, |d, c| random(d, c).into()),
+        (EXPLAIN, |d, c| explain(d, c).into()),
+    ];
+    macro_rules! bind_each {
+        ($($i:literal)*) => { $( domain.table.bind([CALLS[$i].0], handler::<$i>, domain.as_state()); )* };
+    }
+    type Body = fn(&Shared, &mut Call) -> Outcome;
+    unsafe extern "C" fn handler<const I: usize>(state: *mut c_void, call: *mut Call) -> Outcome {
+        // SAFETY: bound with the domain as its state; the call belongs to the carrier for the time of the handler.
+        CALLS[I].1(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
+    }
+    bind_each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+}
+
+/// The instance that makes a call; system callers have none.
+fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
+    domain.caller(call).ok_or(Errno::Invalid)
+}
+
+fn this_thread(call: &mut Call) -> ThreadRef {
+    // A call by a function is the first field of its thread's control block.
+    ThreadRef(NonNull::from(call).cast())
+}
+
+fn refused(domain: &Shared, call: &Call, refusal: Refusal) -> Errno {
+    domain.explain(call, refusal.to_string());
+    refusal.into()
+}
+
+fn exit(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let status = call.args[0] as i32;
+    let ending = match status {
+        0 => Ok(()),
+        _ => Err(Box::new(Failure::new(FailureKind::Exit, format!("exited with status {status}")))),
+    };
+    domain.end(instance, ending);
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn fail(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let Some(kind) = FailKind::from_raw(call.args[0]) else { return Outcome::error(Errno::Invalid) };
+    let message = match read_bytes(domain, call, call.args[1], call.args[2].min(MESSAGE_MAX)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(errno) => format!("(its message cannot be read: {errno})"),
+    };
+    let failure = match kind {
+        FailKind::Panic => Failure::new(FailureKind::Panic, message),
+        FailKind::Error => Failure::new(FailureKind::Error, message),
+        FailKind::OutOfMemory => {
+            let limit = instance.spec.memory_limit;
+            let used = instance.charged.load(Ordering::Relaxed);
+            let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
+            Failure::new(FailureKind::MemoryLimit, text)
+        }
+    };
+    domain.end(instance, Err(Box::new(failure)));
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    let [entry, argument, ..] = call.args;
+    let mut cell = instance.cell.lock().expect("cell");
+    let stack = match cell.open_stack(&domain.partition) {
+        Ok(Some(stack)) => stack,
+        Ok(None) => return Err(Errno::TooMany),
+        Err(error) => {
+            domain.explain(call, error.to_string());
+            return Err(Errno::OutOfMemory);
+        }
+    };
+    let user_rsp = cell.prepare_stack(Some(stack), entry);
+    drop(cell);
+    let mut scheduler = domain.lock();
+    let alive = scheduler.rosters.get(&instance.id).map_or(0, |r| r.threads.len());
+    let thread = if alive < instance.spec.max_threads as usize {
+        scheduler.spawn(instance, Some(stack), user_rsp, argument as i64)
+    } else {
+        None
+    };
+    let Some(thread) = thread else {
+        drop(scheduler);
+        instance.cell.lock().expect("cell").close_stack(stack);
+        domain.explain(call, format!("no more than {} threads at a time", instance.spec.max_threads));
+        return Err(Errno::TooMany);
+    };
+    scheduler.enqueue(thread);
+    let number = get(thread).call.thread;
+    domain.call_carrier(&mut scheduler);
+    Ok(u64::from(number))
+}
+
+fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let thread = get(this_thread(call));
+    let Some(stack) = thread.stack else {
+        domain.end(instance, Ok(()));
+        return Outcome { tag: Outcome::ENDED, value: 0 };
+    };
+    instance.cell.lock().expect("cell").close_stack(stack);
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
+    let number = call.args[0] as u32;
+    let mut scheduler = domain.lock();
+    let other = scheduler.threads.find(number).filter(|t| get(*t).call.instance == call.instance);
+    match other {
+        Some(other) if other != this_thread(call) => {}
+        Some(_) => return Outcome::error(Errno::Deadlock),
+        None => return Outcome::ready(0),
+    }
+    if call.wake == Wake::Nobody {
+        drop(scheduler);
+        return deadlock(domain, call, "waits for a thread");
+    }
+    scheduler.wait(this_thread(call), join_key(number), NEVER);
+    Outcome::park()
+}
+
+fn futex_wait(domain: &Shared, call: &mut Call) -> Outcome {
+    match call.wake {
+        Wake::TimedOut => return Outcome::error(Errno::TimedOut),
+        Wake::Nobody => return deadlock(domain, call, "waits for a lock or a signal"),
+        Wake::First | Wake::Woken => {}
+    }
+    let [address, expected, timeout, ..] = call.args;
+    let slice = match UserSlice::<u32>::new(address, 1).check(domain.host(), call) {
+        Ok(slice) => slice,
+        Err(refusal) => return Outcome::error(refused(domain, call, refusal)),
+    };
+    let deadline = match timeout {
+        NEVER => NEVER,
+        _ => crate::domain::carrier::monotonic_ns().saturating_add(timeout),
+    };
+    // Under the lock, so that a wake-up between looking and waiting is not lost.
+    let mut scheduler = domain.lock();
+    let mut word = [MaybeUninit::uninit()];
+    match slice.read_at(0, &mut word) {
+        Ok(word) if word[0] == expected as u32 => {}
+        Ok(_) => return Outcome::error(Errno::Again),
+        Err(refusal) => {
+            drop(scheduler);
+            return Outcome::error(refused(domain, call, refusal));
+        }
+    }
+    scheduler.wait(this_thread(call), address, deadline);
+    Outcome::park()
+}
+
+fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [address, most, ..] = call.args;
+    UserSlice::<u32>::new(address, 1).check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    let mut scheduler = domain.lock();
+    // The waiter is recognised: its call is done, it need not run its handler again.
+    let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);
+    if woken > 0 {
+        domain.wake_carrier(&mut scheduler);
+    }
+    Ok(woken)
+}
+
+/// Everybody waits: nothing that this instance does can end the wait.
+fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Deadlock) };
+    let text = format!("{what}, and nobody is left who could end the wait");
+    domain.end(instance, Err(Box::new(Failure::new(FailureKind::Deadlock, text))));
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
+    let spec = &caller(domain, call)?.spec;
+    Ok(match Text::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        Text::Args => &spec.args,
+        Text::Env => &spec.env,
+        Text::Function => &spec.labels.function,
+        Text::Step => &spec.labels.step,
+        Text::Workflow => &spec.labels.workflow,
+    })
+}
+
+fn text_read(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let text = text(domain, call)?;
+    write_bytes(domain, call, call.args[1], call.args[2], text.as_bytes())
+}
+
+fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    let spec = &instance.spec;
+    let init = spec.image.image.init_array;
+    Ok(match Fact::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        Fact::InstanceIndex => spec.index.into(),
+        Fact::InstanceCount => spec.count.into(),
+        Fact::StackSize => spec.stack_size,
+        Fact::Thread => match get(this_thread(call)).stack {
+            None => 0,
+            Some(_) => call.thread.into(),
+        },
+        Fact::MemoryLimit => spec.memory_limit,
+        Fact::Parallelism => domain.options.carriers as u64,
+        Fact::Attempt => spec.attempt.into(),
+        Fact::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
+        Fact::InitCount => init.map_or(0, |(_, count)| count),
+    })
+}
+
+fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [buffer, len, ..] = call.args;
+    if len > RANDOM_MAX {
+        return Err(Errno::Invalid);
+    }
+    let mut bytes = vec![0u8; len as usize];
+    // SAFETY: the buffer is as long as said. The kernel fills it whole: requests up to 256 bytes are never cut, larger
+    // ones only by a signal handler's return, after which the rest stays zero, so ask in pieces.
+    let filled = bytes
+        .chunks_mut(256)
+        .all(|c| unsafe { libc::getrandom(c.as_mut_ptr().cast(), c.len(), 0) } == c.len() as isize);
+    if !filled {
+        return Err(Errno::Io);
+    }
+    write_bytes(domain, call, buffer, len, &bytes)
+}
+
+fn explain(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [buffer, len, ..] = call.args;
+    let text = domain.explanation(call);
+    write_bytes(domain, call, buffer, len, text.as_bytes())
+}
+
+/// Copies as much as fits into a function's buffer.
+fn write_bytes(domain: &Shared, call: &Call, buffer: u64, len: u64, bytes: &[u8]) -> Result<u64, Errno> {
+    let part = &bytes[..bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX))];
+    let slice = UserSlice::<u8>::new(buffer, part.len() as u64);
+    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    slice.write(part).map_err(|r| refused(domain, call, r))?;
+    Ok(part.len() as u64)
+}
+
+fn read_bytes(domain: &Shared, call: &Call, address: u64, len: u64) -> Result<Vec<u8>, Errno> {
+    let slice = UserSlice::<u8>::new(address, len);
+    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    let mut bytes = vec![MaybeUninit::uninit(); len as usize];
+    let bytes = slice.read_at(0, &mut bytes).map_err(|r| refused(domain, call, r))?;
+    Ok(bytes.to_vec())
+}
+
+const _: () = assert!(std::mem::offset_of!(crate::domain::thread::Thread, call) == 0, "see `this_thread`");

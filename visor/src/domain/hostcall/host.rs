@@ -1,0 +1,200 @@
+//! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
+
+use super::{Shared, modules};
+use crate::domain::bounds_of_cell;
+use crate::domain::carrier::{clock_ns, monotonic_ns};
+use crate::domain::instance::CELL_BITS;
+use crate::domain::region::Access;
+use crate::domain::thread::ThreadRef;
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
+use monohull_abi::module::{Call, Host, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::{ABI_VERSION, Errno, number};
+use monohull_trampoline::system::copy;
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Arena commits from this size on ask for huge pages.
+const HUGE: u64 = 2 << 20;
+
+/// The services, with `domain` as what modules pass back.
+pub fn services(domain: *mut c_void) -> Host {
+    Host {
+        abi_version: ABI_VERSION,
+        domain,
+        alloc,
+        dealloc,
+        read_user,
+        write_user,
+        bounds,
+        owns,
+        wait,
+        wake,
+        now,
+        realtime,
+        heap_grow,
+        heap_size,
+        arena_commit,
+        arena_discard,
+        charge,
+        memory_limit,
+        passed,
+        line,
+        explain,
+        panicked: modules::panicked,
+    }
+}
+
+/// # Safety (all services below)
+/// `domain` is the pointer this domain put into its `Host`; modules use it only between `start` and `stop`.
+unsafe fn shared<'d>(domain: *mut c_void) -> &'d Shared {
+    // SAFETY: the callers' promise.
+    unsafe { &*domain.cast() }
+}
+
+unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
+    match Layout::from_size_align(bytes, align) {
+        // SAFETY: the size is not zero.
+        Ok(layout) if bytes > 0 => unsafe { std::alloc::alloc(layout) },
+        _ => std::ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
+    let layout = Layout::from_size_align(bytes, align).expect("as at alloc");
+    // SAFETY: the module gives back what `alloc` gave it, with the same layout.
+    unsafe { std::alloc::dealloc(memory, layout) }
+}
+
+unsafe extern "C" fn read_user(to: *mut u8, from: u64, len: usize) -> i64 {
+    // SAFETY: `to` is the module's own; `from` was checked; faults are survived.
+    if unsafe { copy(to, from as *const u8, len) } { 0 } else { Errno::Fault.to_value() }
+}
+
+unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
+    // SAFETY: `from` is the module's own; `to` was checked; faults are survived.
+    if unsafe { copy(to as *mut u8, from, len) } { 0 } else { Errno::Fault.to_value() }
+}
+
+unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
+    match instance {
+        SYSTEM_INSTANCE => UserBounds { start: 0, end: u64::MAX },
+        id => bounds_of_cell((id & ((1 << CELL_BITS) - 1)) as usize),
+    }
+}
+
+unsafe extern "C" fn owns(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    // Without buffers the module that knows them is not loaded, and need not be.
+    let known = domain.modules.is_loaded("mm");
+    u32::from(known && domain.call(number::SLOT_OWNS, [instance.into(), address, len, 0, 0, 0]) == Ok(1))
+}
+
+unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
+    // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves.
+    let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
+    domain.lock().wait(thread, key, deadline);
+}
+
+unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    let mut scheduler = domain.lock();
+    let woken = scheduler.wake(key, most, None, domain.this_carrier());
+    if woken > 0 {
+        domain.wake_carrier(&mut scheduler);
+    }
+    woken
+}
+
+unsafe extern "C" fn now() -> u64 {
+    monotonic_ns()
+}
+
+unsafe extern "C" fn realtime() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    let Some(instance) = domain.instance(instance) else { return Errno::Invalid.to_value() };
+    let Ok(charge) = i64::try_from(page_up(bytes)) else { return Errno::OutOfMemory.to_value() };
+    if !instance.charge(charge) {
+        return Errno::OutOfMemory.to_value();
+    }
+    let grown = instance.cell.lock().expect("cell").grow_heap(&domain.partition, bytes);
+    match grown {
+        Ok(Some(address)) => address as i64,
+        Ok(None) | Err(_) => {
+            instance.charge(-charge);
+            Errno::OutOfMemory.to_value()
+        }
+    }
+}
+
+unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    domain.instance(instance).map_or(0, |i| {
+        let heap = i.cell.lock().expect("cell").heap();
+        heap.end - heap.start
+    })
+}
+
+unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
+        return Errno::OutOfMemory.to_value();
+    };
+    if domain.partition.protect(address..end, Access::ReadWrite).is_err() {
+        return Errno::OutOfMemory.to_value();
+    }
+    if len >= HUGE {
+        domain.partition.prefer_huge(address..end);
+    }
+    0
+}
+
+unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
+    // SAFETY: see `shared`.
+    unsafe { shared(domain) }.partition.discard(address..address + len);
+}
+
+unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
+    // SAFETY: see `shared`.
+    match unsafe { shared(domain) }.instance(instance) {
+        Some(instance) if !instance.charge(bytes) => Errno::OutOfMemory.to_value(),
+        _ => 0,
+    }
+}
+
+unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
+    // SAFETY: see `shared`.
+    unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.spec.memory_limit)
+}
+
+unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
+    // SAFETY: see `shared`.
+    if let Some(instance) = unsafe { shared(domain) }.instance(instance) {
+        let counter = if taken == 1 { &instance.counters.bytes_in } else { &instance.counters.bytes_out };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize) {
+    // SAFETY: see `shared`; the text is the module's own.
+    let (domain, bytes) = unsafe { (shared(domain), std::slice::from_raw_parts(text, len)) };
+    if let Some(instance) = domain.instance(instance) {
+        domain.print(&instance, stream, String::from_utf8_lossy(bytes).into_owned());
+    }
+}
+
+unsafe extern "C" fn explain(domain: *mut c_void, call: *const Call, text: *const u8, len: usize) {
+    // SAFETY: see `shared`; call and text are the module's.
+    let (domain, call, bytes) = unsafe { (shared(domain), &*call, std::slice::from_raw_parts(text, len)) };
+    domain.explain(call, String::from_utf8_lossy(bytes).into_owned());
+}

@@ -1,0 +1,159 @@
+//! Hostcalls on the trusted side: the dispatch table, the visor's own calls, the modules that serve the rest.
+//!
+//! ```text
+//! number ─▶ table[number] ─▶ Binding { handler, state }
+//!                              at first: (load_module, domain)     slow path, once per module
+//!                              then:     (the module's handler, its state)
+//!                              or:       (refuse, domain)          the module is missing or failed
+//! ```
+
+pub mod core;
+mod host;
+mod modules;
+
+pub use host::services;
+pub use modules::{Loaded, ModuleError, Modules, NAMES};
+
+use super::Shared;
+use monohull_abi::module::{Call, Handler, Outcome};
+use monohull_abi::number::{SYSTEM_ONLY, TABLE_SIZE};
+use monohull_abi::{Errno, number};
+use monohull_trampoline::system::{call_guarded, unwind_guard};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+thread_local! {
+    /// The stack of the innermost guarded handler of this thread.
+    static GUARD: Cell<u64> = const { Cell::new(0) };
+    /// What the module said when it panicked.
+    static LAST_WORDS: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
+}
+
+/// Who serves a number at the moment.
+pub struct Binding {
+    /// The code.
+    pub handler: Handler,
+    /// Its first argument.
+    pub state: *mut c_void,
+}
+
+/// The dispatch table of a domain.
+pub struct Table {
+    entries: [AtomicPtr<Binding>; TABLE_SIZE],
+    /// Every binding ever made for this domain; a carrier may still be using a replaced one.
+    #[allow(clippy::vec_box, reason = "the table holds their addresses, so they must not move")]
+    bindings: std::sync::Mutex<Vec<Box<Binding>>>,
+}
+
+// SAFETY: bindings are immutable once published, and what they point to may be called from any carrier.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+impl Table {
+    /// Every entry unbound.
+    pub fn new() -> Table {
+        Table {
+            entries: [const { AtomicPtr::new(std::ptr::null_mut()) }; TABLE_SIZE],
+            bindings: std::sync::Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Binds some numbers.
+    pub fn bind(&self, numbers: impl IntoIterator<Item = u32>, handler: Handler, state: *mut c_void) {
+        let mut bindings = self.bindings.lock().expect("bindings");
+        for number in numbers {
+            let mut binding = Box::new(Binding { handler, state });
+            self.entries[number as usize].store(&raw mut *binding, Ordering::Release);
+            bindings.push(binding);
+        }
+    }
+}
+
+impl Shared {
+    /// Serves the call that a function has just made. Its number is not yet trusted.
+    #[inline]
+    pub fn serve(&self, call: &mut Call) -> Outcome {
+        if call.number >= u64::from(SYSTEM_ONLY) {
+            return Outcome::error(Errno::NoSuchCall);
+        }
+        self.dispatch(call)
+    }
+
+    /// Serves a call by trusted code: the visor or a module.
+    pub fn call(&self, number: u32, args: [u64; 6]) -> Result<u64, Errno> {
+        let mut call = Call::system(number, args);
+        let outcome = self.dispatch(&mut call);
+        if outcome.tag != Outcome::READY {
+            return Err(Errno::Deadlock);
+        }
+        Errno::from_value(outcome.value)
+    }
+
+    #[inline]
+    fn dispatch(&self, call: &mut Call) -> Outcome {
+        let Some(entry) = self.table.entries.get(call.number as usize) else {
+            return Outcome::error(Errno::NoSuchCall);
+        };
+        let binding = entry.load(Ordering::Acquire);
+        if binding.is_null() {
+            return self.bind_on_demand(call);
+        }
+        // SAFETY: published bindings stay until the domain ends.
+        let binding = unsafe { &*binding };
+        // SAFETY: the handler was published with this state for such calls; the guard is this thread's.
+        let outcome = GUARD.with(|g| unsafe { call_guarded(binding.handler, binding.state, call, g.as_ptr()) });
+        match outcome {
+            Some(outcome) => outcome,
+            None => self.module_panicked(call),
+        }
+    }
+
+    /// The slow path: the first call of a module.
+    #[cold]
+    fn bind_on_demand(&self, call: &mut Call) -> Outcome {
+        let Some(module) = number::module_of(call.number as u32) else {
+            return Outcome::error(Errno::NoSuchCall);
+        };
+        if module == core::NAME {
+            core::bind(self);
+        } else {
+            self.modules.load(self, module);
+        }
+        self.dispatch(call)
+    }
+
+    #[cold]
+    fn module_panicked(&self, call: &mut Call) -> Outcome {
+        let module = number::module_of(call.number as u32).unwrap_or("?");
+        self.modules.fail(self, module, last_words());
+        self.dispatch(call)
+    }
+}
+
+/// Runs a module's code outside of a hostcall; `None` if it panicked.
+fn guarded<F: FnOnce() -> u64>(code: F) -> Option<u64> {
+    unsafe extern "C" fn run<F: FnOnce() -> u64>(code: *mut c_void, _call: *mut Call) -> Outcome {
+        // SAFETY: `guarded` passes its own slot, filled, once.
+        let code = unsafe { (*code.cast::<Option<F>>()).take() };
+        Outcome::ready(code.map_or(0, |code| code()) as i64)
+    }
+    let mut slot = Some(code);
+    let state = (&raw mut slot).cast();
+    // SAFETY: `run` takes what it is given here and ignores the call; the guard is this thread's.
+    let outcome = GUARD.with(|g| unsafe { call_guarded(run::<F>, state, std::ptr::null_mut(), g.as_ptr()) });
+    outcome.map(|outcome| outcome.value as u64)
+}
+
+/// What the last panic of a module on this thread said.
+fn last_words() -> String {
+    format!("it panicked: {}", LAST_WORDS.with(|words| words.take()))
+}
+
+/// Ends the handler that is running on this thread because its module panicked.
+fn module_panic(words: &str) -> ! {
+    LAST_WORDS.with(|last| words.clone_into(&mut last.borrow_mut()));
+    // SAFETY: modules run only inside `dispatch`, whose guard is pending; their frames own nothing of the visor's.
+    GUARD.with(|g| unsafe { unwind_guard(g.as_ptr()) })
+}

@@ -1,0 +1,163 @@
+//! A verified image made ready to run: sealed bytes, and their mapping into a cell.
+//!
+//! ```text
+//! sealed memfd   | headers | code      | constants | data |
+//!                     └────────┴───────────┘          │ copied, then relocated
+//!                   mapped, shared by all instances   ▼
+//! cell           | r-x …   | r-- …     | relro r-- | rw- | bss (anonymous) | heap →
+//! ```
+//!
+//! Code and constants are mapped from the memfd, so all instances share one copy in the page cache. Writable segments
+//! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
+
+use super::{Access as SegmentAccess, Image, ImageError, verify};
+use crate::domain::region::{Access, Partition, RegionError};
+use monohull_abi::layout::{PAGE, page_down, page_up};
+use std::io::Write;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// An image could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// the image file {path} cannot be read: {source}
+    #[error("the image file {path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+    /// the image {name} is refused: {source}
+    #[error("the image {name} is refused: {source}")]
+    Refused {
+        /// The function's name.
+        name: String,
+        /// Why.
+        source: ImageError,
+    },
+    /// the host has no room for the image {name}: {source}
+    #[error("the host has no room for the image {name}: {source}")]
+    Seal {
+        /// The function's name.
+        name: String,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+}
+
+/// A checked image in memory that nobody can change any more.
+#[derive(Debug)]
+pub struct LoadedImage {
+    /// What the parser found.
+    pub image: Image,
+    sealed: OwnedFd,
+    /// Bytes of the writable segments as they are in the file, with their addresses.
+    data: Vec<(u64, Box<[u8]>)>,
+}
+
+/// A page range that is put back to its first state when a cell is used again.
+pub struct Pristine {
+    /// First address.
+    pub address: u64,
+    /// What it held before the first instruction ran.
+    pub bytes: Box<[u8]>,
+}
+
+impl LoadedImage {
+    /// Reads, verifies and seals an image file.
+    pub fn open(name: &str, path: &std::path::Path) -> Result<LoadedImage, LoadError> {
+        let bytes = std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        LoadedImage::new(name, &bytes)
+    }
+
+    /// Verifies and seals an image. The bytes checked are the bytes mapped.
+    pub fn new(name: &str, bytes: &[u8]) -> Result<LoadedImage, LoadError> {
+        let image = verify(name, bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
+        let sealed = seal(bytes).map_err(|source| LoadError::Seal { name: name.into(), source })?;
+        let data = image
+            .segments
+            .iter()
+            .filter(|s| s.access == SegmentAccess::ReadWrite)
+            .map(|s| {
+                let at = s.file_offset as usize;
+                (s.address, bytes[at..at + s.file_size as usize].into())
+            })
+            .collect();
+        Ok(LoadedImage { image, sealed, data })
+    }
+
+    /// Maps and relocates the image at `base`, inside a clean cell. Returns the writable pages' first state.
+    pub fn map(&self, partition: &Partition, base: u64) -> Result<Vec<Pristine>, RegionError> {
+        for segment in &self.image.segments {
+            let pages = page_down(base + segment.address)..page_up(base + segment.address + segment.memory_size);
+            let access = match segment.access {
+                SegmentAccess::Read => Access::Read,
+                SegmentAccess::ReadExecute => Access::ReadExecute,
+                SegmentAccess::ReadWrite => {
+                    partition.protect(pages, Access::ReadWrite)?;
+                    continue;
+                }
+            };
+            partition.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access)?;
+        }
+        for (address, bytes) in &self.data {
+            // SAFETY: these pages have just been made writable, and are as long as the segment, which is at least as
+            // long as its bytes in the file; no thread of this cell exists yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (base + address) as *mut u8, bytes.len()) };
+        }
+        for relocation in &self.image.relocations {
+            let word = (base + relocation.offset) as *mut u64;
+            // SAFETY: the parser has checked that the word lies, aligned, in a writable segment.
+            unsafe { word.write(relocation.value.at(base)) };
+        }
+        let mut relro = 0..0;
+        if let Some(range) = &self.image.relro {
+            relro = page_down(base + range.start)..page_down(base + range.end);
+            if !relro.is_empty() {
+                partition.protect(relro.clone(), Access::Read)?;
+            }
+        }
+        Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())
+    }
+
+    /// Where anonymous zero pages (bss) begin when the image is at `base`; the heap follows them.
+    pub fn zero_start(&self, base: u64) -> u64 {
+        let end = |s: &super::Segment| match s.access {
+            SegmentAccess::ReadWrite => s.address + s.file_size,
+            _ => s.address + s.memory_size,
+        };
+        page_up(base + self.image.segments.iter().map(end).max().unwrap_or(0))
+    }
+
+    /// End of the image when it is at `base`.
+    pub fn end(&self, base: u64) -> u64 {
+        page_up(base + self.image.span)
+    }
+}
+
+/// Copies the whole pages behind `len` bytes at `address`, without those that are final (`relro`).
+fn pristine(address: u64, len: u64, relro: &Range<u64>) -> Option<Pristine> {
+    let start = page_down(address).max(if relro.contains(&page_down(address)) { relro.end } else { 0 });
+    let end = page_up(address + len);
+    if start >= end {
+        return None;
+    }
+    // SAFETY: whole pages of a writable segment that has just been mapped.
+    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
+    Some(Pristine { address: start, bytes: bytes.into() })
+}
+
+fn seal(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let file = memfd_create(c"monohull-image", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let mut writer = std::fs::File::from(file);
+    writer.write_all(bytes)?;
+    // Mappings reach to the end of the last page.
+    writer.set_len(page_up(bytes.len() as u64).max(PAGE))?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SEAL;
+    let file = OwnedFd::from(writer);
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file)
+}

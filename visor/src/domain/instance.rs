@@ -1,0 +1,154 @@
+//! One running copy of a function: what it was started with, what it may use, what it has used.
+
+use super::cell::Cell;
+use super::failure::Failure;
+use super::image::map::LoadedImage;
+use super::thread::ThreadRef;
+use monohull_abi::module::UserBounds;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What to start.
+#[derive(Clone)]
+pub struct Spec {
+    /// The driver's name for this instance; comes back in [`super::Event::Ended`].
+    pub token: u64,
+    /// The code.
+    pub image: Arc<LoadedImage>,
+    /// Names for reports and for the function itself.
+    pub labels: Arc<Labels>,
+    /// Which of the step's instances, and of how many.
+    pub index: u32,
+    /// How many instances the step has.
+    pub count: u32,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// The step's arguments and environment, as JSON.
+    pub args: Arc<str>,
+    /// See `args`.
+    pub env: Arc<str>,
+    /// Bytes of each stack, a power of two.
+    pub stack_size: u64,
+    /// Most bytes of heap and owned slot buffers.
+    pub memory_limit: u64,
+    /// Most threads alive at once.
+    pub max_threads: u32,
+    /// Most bytes of output lines kept and printed.
+    pub output_limit: u64,
+    /// The longest it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// What things are called.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// The workflow.
+    pub workflow: String,
+    /// The step.
+    pub step: String,
+    /// The function.
+    pub function: String,
+}
+
+/// A line of output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Line {
+    /// 1 for standard output, 2 for standard error.
+    pub stream: u32,
+    /// The text without its newline; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// What an instance has used. Times are ticks of the time-stamp counter.
+#[derive(Default, Debug)]
+pub struct Counters {
+    /// When it was asked for.
+    pub asked: AtomicU64,
+    /// When its first instruction ran.
+    pub started: AtomicU64,
+    /// Spent mapping and relocating.
+    pub load: AtomicU64,
+    /// On carriers, all threads together.
+    pub run: AtomicU64,
+    /// The main thread parked.
+    pub park: AtomicU64,
+    /// Bytes taken over by reference.
+    pub bytes_in: AtomicU64,
+    /// Bytes handed on by reference.
+    pub bytes_out: AtomicU64,
+}
+
+/// A running instance.
+pub struct Instance {
+    /// Unique in the domain; the low byte is the cell.
+    pub id: u32,
+    /// What it was started with.
+    pub spec: Spec,
+    /// Its memory.
+    pub cell: Mutex<Cell>,
+    /// Where its image is.
+    pub image_base: u64,
+    /// Set when it must not run any more.
+    pub stop: AtomicBool,
+    /// How many of its threads are on carriers; changes under the scheduler's lock.
+    pub running: AtomicU32,
+    /// Monotonic deadline in ns, or [`monohull_abi::module::NEVER`].
+    pub deadline: u64,
+    /// Bytes of heap and owned slot buffers.
+    pub charged: AtomicI64,
+    /// What it has used.
+    pub counters: Counters,
+    /// Its output.
+    pub lines: Mutex<Output>,
+    /// Why hostcalls of its threads were refused, until the thread asks or the instance ends.
+    pub explanations: Mutex<HashMap<u32, String>>,
+}
+
+/// Output of an instance, bounded.
+#[derive(Default)]
+pub struct Output {
+    /// What it wrote, in order.
+    pub lines: Vec<Line>,
+    /// Bytes in `lines`.
+    pub bytes: u64,
+    /// Whether something was dropped.
+    pub full: bool,
+}
+
+/// What the scheduler keeps for an instance, under its lock.
+#[derive(Default)]
+pub(super) struct Roster {
+    /// Its threads.
+    pub(super) threads: Vec<ThreadRef>,
+    /// Set once: how it ended.
+    pub(super) ending: Option<Result<(), Box<Failure>>>,
+}
+
+/// Cells are the low bits of an instance's id.
+pub const CELL_BITS: u32 = 8;
+
+impl Instance {
+    /// The addresses it may name.
+    pub fn bounds(&self) -> UserBounds {
+        super::bounds_of_cell((self.id & ((1 << CELL_BITS) - 1)) as usize)
+    }
+
+    /// Charges or refunds bytes; false if the limit would be passed.
+    pub fn charge(&self, bytes: i64) -> bool {
+        let limit = i64::try_from(self.spec.memory_limit).unwrap_or(i64::MAX);
+        self.charged
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                let new = used.saturating_add(bytes);
+                (bytes <= 0 || new <= limit).then_some(new)
+            })
+            .is_ok()
+    }
+
+    /// Who it is, for people.
+    pub fn name(&self) -> String {
+        format!("{}[{}]", self.spec.labels.step, self.spec.index)
+    }
+}

@@ -1,0 +1,482 @@
+//! One workflow domain: an address space with a libos in it, running instances of functions.
+//!
+//! It knows nothing of JSON, HTTP or processes. A [`Driver`] tells it what to start and hears how it ended; the domain
+//! decides who runs where and keeps everybody apart.
+//!
+//! ```text
+//!  Driver ──start(Spec)──▶ jobs ─▶ cell + instance ─▶ threads ─▶ carriers: enter … exit … park
+//!     ▲                                                              │
+//!     └───────────────── events: Ended, Timer, Deadline ◀────────────┘
+//! ```
+//!
+//! Locks, outermost first: driver, scheduler, an instance's cell. Module locks are taken around the scheduler's, never
+//! inside it.
+
+pub mod carrier;
+pub mod cell;
+pub mod failure;
+pub mod fault;
+pub mod hostcall;
+pub mod image;
+pub mod instance;
+pub mod keys;
+pub mod region;
+mod run;
+mod scheduler;
+mod thread;
+
+use carrier::{CarrierError, monotonic_ns, ticks};
+use cell::Cell;
+use failure::{Blame, Failure, FailureKind};
+use hostcall::{Loaded, Modules, Table};
+use instance::{CELL_BITS, Counters, Instance, Line, Output, Spec};
+use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
+use monohull_abi::module::{Call, Ending, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
+use region::{Access, Partition, RegionError};
+use scheduler::{Scheduler, TimerKind, get};
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
+use std::time::Duration;
+
+/// How a domain is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Most carrier threads, at least 1.
+    pub carriers: usize,
+    /// Where `NAME.so` of the libos modules are.
+    pub modules: PathBuf,
+    /// Load every module before the first instance instead of on demand.
+    pub load_all: bool,
+    /// Hears every line of output as it is written.
+    pub sink: Option<Arc<dyn Sink>>,
+}
+
+/// Hears lines of output as they are written.
+pub trait Sink: Send + Sync {
+    /// One whole line of an instance's stream 1 or 2.
+    fn line(&self, spec: &Spec, stream: u32, text: &str);
+}
+
+/// Decides what runs. Called by whichever carrier has heard the event; never by two at once.
+pub trait Driver: Send {
+    /// Something happened. The driver may start and cancel instances, set timers, and finish the run.
+    fn on_event(&mut self, event: Event, domain: &Shared);
+}
+
+/// What a driver hears.
+pub enum Event {
+    /// The run begins.
+    Begin,
+    /// An instance has ended and everything it held is reclaimed.
+    Ended(Box<Ended>),
+    /// A timer set with [`Shared::set_timer`] is due.
+    Timer {
+        /// Which.
+        token: u64,
+    },
+    /// The deadline set with [`Shared::set_deadline`] has passed.
+    Deadline,
+}
+
+/// How an instance ended.
+pub struct Ended {
+    /// The driver's name for it.
+    pub token: u64,
+    /// Success, or what went wrong.
+    pub result: Result<(), Box<Failure>>,
+    /// It could be started again with the inputs it had.
+    pub inputs_whole: bool,
+    /// What it used; times in ticks.
+    pub counters: Counters,
+    /// What it printed.
+    pub lines: Vec<Line>,
+    /// Some of what it printed was dropped.
+    pub lines_dropped: bool,
+    /// Ticks when it ended.
+    pub ended: u64,
+}
+
+/// A domain could not be made or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// the address space of the domain: {0}
+    #[error("the address space of the domain: {0}")]
+    Region(#[from] RegionError),
+    /// a carrier thread cannot be set up: {0}
+    #[error("a carrier thread cannot be set up: {0}")]
+    Carrier(#[from] CarrierError),
+}
+
+/// A workflow domain. Its address space goes when it is dropped.
+pub struct Domain {
+    shared: Arc<Shared>,
+}
+
+/// What carriers, handlers and the driver share of a domain.
+pub struct Shared {
+    weak: Weak<Shared>,
+    host: Host,
+    options: Options,
+    partition: Partition,
+    table: Table,
+    modules: Modules,
+    scheduler: Mutex<Scheduler>,
+    /// Idle carriers wait here, with the scheduler's lock.
+    work: Condvar,
+    instances: RwLock<Vec<Option<Arc<Instance>>>>,
+    cells: Mutex<Cells>,
+    started: AtomicU32,
+    driver: Mutex<Option<Box<dyn Driver>>>,
+    helpers: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// Ticks when the first instruction of a function ran; 0 before.
+    first_entry: AtomicU64,
+}
+
+/// Cells that are not in use.
+struct Cells {
+    clean: Vec<usize>,
+    warm: Vec<Cell>,
+}
+
+// SAFETY: `host` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
+unsafe impl Send for Shared {}
+// SAFETY: as above; everything mutable is behind locks or atomic.
+unsafe impl Sync for Shared {}
+
+impl Domain {
+    /// Reserves the address space. There is one domain per process at a time.
+    pub fn new(options: Options) -> Result<Domain, DomainError> {
+        fault::install();
+        let partition = Partition::reserve()?;
+        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite)?;
+        let mut options = options;
+        options.carriers = options.carriers.clamp(1, CARRIER_MAX);
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+            weak: weak.clone(),
+            host: hostcall::services(weak.as_ptr().cast_mut().cast()),
+            modules: Modules::new(options.modules.clone()),
+            options,
+            partition,
+            table: Table::new(),
+            scheduler: Mutex::new(Scheduler::new()),
+            work: Condvar::new(),
+            instances: RwLock::new(vec![None; CELL_COUNT]),
+            cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), warm: Vec::new() }),
+            started: AtomicU32::new(0),
+            driver: Mutex::new(None),
+            helpers: Mutex::new(Vec::new()),
+            first_entry: AtomicU64::new(0),
+        });
+        hostcall::core::bind(&shared);
+        if shared.options.load_all {
+            for name in hostcall::NAMES {
+                shared.modules.load(&shared, name);
+            }
+        }
+        Ok(Domain { shared })
+    }
+
+    /// Runs until the driver finishes; the calling thread is the first carrier.
+    pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
+        *self.driver.lock().expect("driver") = Some(driver);
+        {
+            let mut scheduler = self.lock();
+            scheduler.done = false;
+            scheduler.carriers = 1;
+            scheduler.idle = 0;
+            scheduler.events.push_back(Event::Begin);
+        }
+        let result = self.carry(0);
+        self.finish();
+        for helper in std::mem::take(&mut *self.helpers.lock().expect("helpers")) {
+            helper.join().expect("a carrier thread does not panic");
+        }
+        // An instance that was being launched while the run ended is alive still; nobody runs it.
+        self.lock().jobs.clear();
+        self.abort();
+        debug_assert!(self.live().is_empty());
+        let events = self.lock().close();
+        if let Some(mut driver) = self.driver.lock().expect("driver").take() {
+            for event in events {
+                driver.on_event(event, self);
+            }
+        }
+        Ok(result?)
+    }
+}
+
+impl std::ops::Deref for Domain {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.shared.modules.stop();
+    }
+}
+
+/// The addresses of a cell.
+fn bounds_of_cell(index: usize) -> UserBounds {
+    UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }
+}
+
+impl Shared {
+    /// Asks for an instance; the driver hears how it ended.
+    pub fn start(&self, spec: Spec) {
+        self.lock().jobs.push_back(spec);
+    }
+
+    /// The run is over now: nothing more is started, and everything alive is ended as cancelled.
+    pub fn abort(&self) {
+        self.finish();
+        for instance in self.live() {
+            let text = "ended because the workflow ends";
+            self.end(&instance, Err(Box::new(Failure::blamed(FailureKind::Cancelled, Blame::Workflow, text))));
+        }
+    }
+
+    /// The driver hears of `token` after `delay`.
+    pub fn set_timer(&self, token: u64, delay: Duration) {
+        self.lock().set_timer(after(delay), TimerKind::Driver(token));
+    }
+
+    /// The driver hears of the deadline after `delay`.
+    pub fn set_deadline(&self, delay: Duration) {
+        self.lock().set_timer(after(delay), TimerKind::Run);
+    }
+
+    /// The run is over: carriers stop as soon as they leave user code.
+    pub fn finish(&self) {
+        self.lock().done = true;
+        self.work.notify_all();
+    }
+
+    /// Modules loaded so far.
+    pub fn modules(&self) -> Vec<Loaded> {
+        self.modules.loaded()
+    }
+
+    /// Ticks when the first instruction of a function ran; 0 if none has.
+    pub fn first_entry(&self) -> u64 {
+        self.first_entry.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of system memory behind threads and queues.
+    pub fn scheduler_bytes(&self) -> usize {
+        self.lock().bytes()
+    }
+
+    /// The services lent to modules.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn as_state(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().expect("the scheduler does not panic")
+    }
+
+    /// The instance of a function's call.
+    fn caller(&self, call: &Call) -> Option<&Instance> {
+        if call.instance == SYSTEM_INSTANCE {
+            return None;
+        }
+        let thread = std::ptr::from_ref(call).cast::<thread::Thread>();
+        // SAFETY: a function's call is the first field of its thread's block; while its handler runs the thread is
+        // alive and so is its instance.
+        unsafe { (*thread).instance.as_ref() }
+    }
+
+    fn instance(&self, id: u32) -> Option<Arc<Instance>> {
+        self.instance_in_cell((id & ((1 << CELL_BITS) - 1)) as usize).filter(|i| i.id == id)
+    }
+
+    fn instance_in_cell(&self, cell: usize) -> Option<Arc<Instance>> {
+        self.instances.read().expect("instances").get(cell)?.clone()
+    }
+
+    fn live(&self) -> Vec<Arc<Instance>> {
+        self.instances.read().expect("instances").iter().flatten().cloned().collect()
+    }
+
+    /// Leaves words for `EXPLAIN`.
+    fn explain(&self, call: &Call, text: String) {
+        if let Some(instance) = self.caller(call) {
+            instance.explanations.lock().expect("explanations").insert(call.thread, text);
+        }
+    }
+
+    fn explanation(&self, call: &Call) -> String {
+        let own = self.caller(call).and_then(|i| i.explanations.lock().expect("explanations").remove(&call.thread));
+        own.unwrap_or_default()
+    }
+
+    /// Keeps a line of output and passes it on.
+    fn print(&self, instance: &Instance, stream: u32, text: String) {
+        let mut output = instance.lines.lock().expect("lines");
+        output.bytes += text.len() as u64 + 1;
+        if output.bytes > instance.spec.output_limit {
+            output.full = true;
+            return;
+        }
+        if let Some(sink) = &self.options.sink {
+            sink.line(&instance.spec, stream, &text);
+        }
+        output.lines.push(Line { stream, text });
+    }
+
+    /// Whether a waiting job could start now.
+    fn has_cell(&self) -> bool {
+        let cells = self.cells.lock().expect("cells");
+        !cells.clean.is_empty() || !cells.warm.is_empty()
+    }
+
+    /// Gives an instance a cell and its main thread; it is in the ready queue afterwards.
+    fn launch(&self, spec: Spec) {
+        let begin = ticks();
+        let token = spec.token;
+        let cell = match self.take_cell(&spec) {
+            Ok(cell) => cell,
+            Err(error) => {
+                let failure =
+                    Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
+                self.lock().events.push_back(Event::Ended(Box::new(Ended {
+                    token,
+                    result: Err(Box::new(failure)),
+                    inputs_whole: true,
+                    counters: Counters::default(),
+                    lines: Vec::new(),
+                    lines_dropped: false,
+                    ended: ticks(),
+                })));
+                return;
+            }
+        };
+        let index = cell.index();
+        let image_base = cell.image_base();
+        let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
+        let deadline = spec.timeout.map_or(NEVER, after);
+        let instance = Arc::new(Instance {
+            id: self.started.fetch_add(1, Ordering::Relaxed) << CELL_BITS | index as u32,
+            cell: Mutex::new(cell),
+            image_base,
+            stop: AtomicBool::new(false),
+            running: AtomicU32::new(0),
+            deadline,
+            charged: AtomicI64::new(0),
+            counters: Counters::default(),
+            lines: Mutex::new(Output::default()),
+            explanations: Mutex::default(),
+            spec,
+        });
+        instance.counters.asked.store(begin, Ordering::Relaxed);
+        instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
+        self.instances.write().expect("instances")[index] = Some(instance.clone());
+        let mut scheduler = self.lock();
+        scheduler.rosters.insert(instance.id, instance::Roster::default());
+        if deadline != NEVER {
+            scheduler.set_timer(deadline, TimerKind::Instance(instance.id));
+        }
+        match scheduler.spawn(&instance, None, user_rsp, 0) {
+            Some(thread) => scheduler.enqueue(thread),
+            None => {
+                drop(scheduler);
+                let text = format!("the domain has {} threads already", thread::THREADS_MAX);
+                self.end(&instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Workflow, text))));
+            }
+        }
+    }
+
+    fn take_cell(&self, spec: &Spec) -> Result<Cell, RegionError> {
+        let mut cells = self.cells.lock().expect("cells");
+        if let Some(found) = cells.warm.iter().rposition(|c| c.suits(&spec.image, spec.stack_size)) {
+            return Ok(cells.warm.swap_remove(found));
+        }
+        let index = match cells.clean.pop() {
+            Some(index) => index,
+            None => cells.warm.pop().expect("jobs start only when there is a cell").clear(&self.partition)?,
+        };
+        drop(cells);
+        Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size).inspect_err(|_| {
+            self.cells.lock().expect("cells").clean.push(index);
+        })
+    }
+
+    /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
+    fn end(&self, instance: &Instance, ending: Result<(), Box<Failure>>) {
+        let mut scheduler = self.lock();
+        let Some(roster) = scheduler.rosters.get_mut(&instance.id) else { return };
+        if roster.ending.is_some() {
+            return;
+        }
+        roster.ending = Some(ending);
+        instance.stop.store(true, Ordering::SeqCst);
+        let off_carriers =
+            |t: &thread::ThreadRef| matches!(get(*t).state, thread::State::Ready | thread::State::Parked);
+        let waiting: Vec<_> = roster.threads.iter().copied().filter(off_carriers).collect();
+        for thread in waiting {
+            scheduler.retire(thread);
+        }
+        if instance.running.load(Ordering::Relaxed) == 0 {
+            self.reclaim(scheduler, instance.id);
+            return;
+        }
+        for index in 0..scheduler.carriers {
+            if carrier::runs(index, &instance.stop) && index != self.this_carrier() {
+                carrier::nudge(index);
+            }
+        }
+    }
+
+    /// Takes back everything an ended instance held. No thread of it exists any more.
+    fn reclaim(&self, mut scheduler: MutexGuard<'_, Scheduler>, id: u32) {
+        let Some(roster) = scheduler.rosters.remove(&id) else { return };
+        drop(scheduler);
+        let result = roster.ending.expect("only ended instances are reclaimed");
+        let index = (id & ((1 << CELL_BITS) - 1)) as usize;
+        let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
+        let inputs_whole = self.modules.ended(self, id, ending);
+        let mut shared = self.instances.write().expect("instances")[index].take().expect("the instance is live");
+        // A handler on another carrier may be looking at it for a report; that takes microseconds.
+        let instance = loop {
+            match Arc::try_unwrap(shared) {
+                Ok(instance) => break instance,
+                Err(again) => shared = again,
+            }
+            std::thread::yield_now();
+        };
+        let output = instance.lines.into_inner().expect("lines");
+        let mut cell = instance.cell.into_inner().expect("cell");
+        let ended = ticks();
+        match cell.wipe(&self.partition) {
+            Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
+            Err(error) => {
+                // The cell is out of use from here on; the rest of the domain is not affected.
+                tracing::error!("cell {index} cannot be wiped and is not used again: {error}");
+            }
+        }
+        let mut scheduler = self.lock();
+        scheduler.events.push_back(Event::Ended(Box::new(Ended {
+            token: instance.spec.token,
+            result,
+            inputs_whole,
+            counters: instance.counters,
+            lines: output.lines,
+            lines_dropped: output.full,
+            ended,
+        })));
+        self.wake_carrier(&mut scheduler);
+    }
+}
+
+fn after(delay: Duration) -> u64 {
+    monotonic_ns().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(NEVER)).min(NEVER - 1)
+}

@@ -1,0 +1,201 @@
+//! The address space of a domain: the only place that maps, protects and unmaps it.
+//!
+//! A domain reserves its whole layout once, inaccessible and without memory behind it; everything after that only
+//! changes what is inside the reservation. One function, [`Partition::protect`], gives pages their access rights: with
+//! protection keys it is also the one that tags them, so that no mapping can be left untagged.
+
+use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// What a page may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Constants and relocated data that is final.
+    Read,
+    /// Data, heap, stacks, slot buffers.
+    ReadWrite,
+    /// Code.
+    ReadExecute,
+}
+
+impl Access {
+    const fn flags(self) -> i32 {
+        match self {
+            Access::Read => libc::PROT_READ,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+            Access::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
+        }
+    }
+}
+
+/// The address space could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// another workflow domain is alive in this process
+    #[error("another workflow domain is alive in this process")]
+    Taken,
+    /// the host refused to {what} {bytes} bytes at {address:#x}: {source}
+    #[error("the host refused to {what} {bytes} bytes at {address:#x}: {source}")]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        address: u64,
+        /// How much.
+        bytes: u64,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+}
+
+/// `MADV_GUARD_INSTALL`, Linux 6.13: a guard page without a mapping of its own.
+const MADV_GUARD_INSTALL: i32 = 102;
+
+/// The reserved layout. There is one per process at a time, because its addresses are fixed.
+#[derive(Debug)]
+pub struct Partition {
+    _only: (),
+}
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// 0 unknown, 1 there, 2 not there.
+static GUARD_ADVICE: AtomicU8 = AtomicU8::new(0);
+
+const RESERVED: [Range<u64>; 2] = [CARRIER_BASE..CARRIER_BASE + CARRIER_MAX as u64 * CARRIER_SIZE, USER_BASE..USER_END];
+
+impl Partition {
+    /// Reserves the layout.
+    pub fn reserve() -> Result<Partition, RegionError> {
+        if TAKEN.swap(true, Ordering::AcqRel) {
+            return Err(RegionError::Taken);
+        }
+        for (i, range) in RESERVED.iter().enumerate() {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+            if let Err(error) = map(range, libc::PROT_NONE, flags, -1, 0, "reserve") {
+                for done in &RESERVED[..i] {
+                    unmap(done);
+                }
+                TAKEN.store(false, Ordering::Release);
+                return Err(error);
+            }
+        }
+        Ok(Partition { _only: () })
+    }
+
+    /// Gives the pages of `range` these rights. They must be anonymous memory or a mapping made by [`Self::map_file`].
+    pub fn protect(&self, range: Range<u64>, access: Access) -> Result<(), RegionError> {
+        check(&range);
+        // SAFETY: the range lies in the reservation, which only this type changes; nothing of Rust's own lives there
+        // but carrier contexts and the info page, whose rights are set once before they are used.
+        let status = unsafe { libc::mprotect(range.start as *mut _, size(&range), access.flags()) };
+        if status == 0 { Ok(()) } else { Err(refused("protect", &range)) }
+    }
+
+    /// Maps a file's pages there, privately; `offset` is a multiple of the page size.
+    pub fn map_file(
+        &self,
+        range: Range<u64>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        access: Access,
+    ) -> Result<(), RegionError> {
+        check(&range);
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
+        map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")
+    }
+
+    /// Back to the bare reservation: no rights, no memory.
+    pub fn reset(&self, range: Range<u64>) -> Result<(), RegionError> {
+        check(&range);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        map(&range, libc::PROT_NONE, flags, -1, 0, "clear")
+    }
+
+    /// Gives the memory behind anonymous pages back; they keep their rights and read as zero.
+    pub fn discard(&self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        check(&range);
+        // SAFETY: as in `protect`; the caller's data there is meant to go. It cannot fail for a mapped range.
+        unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_DONTNEED) };
+    }
+
+    /// Asks for huge pages where they fit. Only a hint.
+    pub fn prefer_huge(&self, range: Range<u64>) {
+        check(&range);
+        // SAFETY: a hint does not change what the memory holds.
+        unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_HUGEPAGE) };
+    }
+
+    /// Makes one page inside accessible memory fault. True if the kernel could do so without splitting the mapping,
+    /// of which a process may have only some 65 000.
+    pub fn guard(&self, page: u64) -> Result<bool, RegionError> {
+        let range = page..page + PAGE;
+        check(&range);
+        if GUARD_ADVICE.load(Ordering::Relaxed) != 2 {
+            // SAFETY: the page lies in the reservation and holds nothing that is still needed.
+            if unsafe { libc::madvise(page as *mut _, PAGE as usize, MADV_GUARD_INSTALL) } == 0 {
+                GUARD_ADVICE.store(1, Ordering::Relaxed);
+                return Ok(true);
+            }
+            GUARD_ADVICE.store(2, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        let status = unsafe { libc::mprotect(page as *mut _, PAGE as usize, libc::PROT_NONE) };
+        if status == 0 { Ok(false) } else { Err(refused("guard", &range)) }
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        for range in &RESERVED {
+            unmap(range);
+        }
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+fn check(range: &Range<u64>) {
+    let inside = RESERVED.iter().any(|r| r.start <= range.start && range.end <= r.end);
+    assert!(inside && range.start <= range.end && range.start % PAGE == 0 && range.end % PAGE == 0, "{range:#x?}");
+}
+
+fn size(range: &Range<u64>) -> usize {
+    (range.end - range.start) as usize
+}
+
+fn refused(what: &'static str, range: &Range<u64>) -> RegionError {
+    let source = std::io::Error::last_os_error();
+    RegionError::Refused { what, address: range.start, bytes: range.end - range.start, source }
+}
+
+fn map(
+    range: &Range<u64>,
+    rights: i32,
+    flags: i32,
+    file: i32,
+    offset: u64,
+    what: &'static str,
+) -> Result<(), RegionError> {
+    // SAFETY: either the flags refuse to replace anything, or the range lies inside the reservation of this process's
+    // only `Partition` (checked by the callers), where nothing but what is being replaced lives.
+    let at = unsafe { libc::mmap(range.start as *mut _, size(range), rights, flags, file, offset as i64) };
+    if at == range.start as *mut _ {
+        return Ok(());
+    }
+    let error = refused(what, range);
+    if at != libc::MAP_FAILED {
+        // An old kernel took the address for a hint: give the stray mapping back.
+        // SAFETY: it has just been made here and nobody knows of it.
+        unsafe { libc::munmap(at, size(range)) };
+    }
+    Err(error)
+}
+
+fn unmap(range: &Range<u64>) {
+    // SAFETY: the reservation was made by this type and ends with it.
+    unsafe { libc::munmap(range.start as *mut _, size(range)) };
+}

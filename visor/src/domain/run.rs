@@ -1,0 +1,322 @@
+//! The run loop: user code as a virtual processor.
+//!
+//! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
+//! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
+
+use super::carrier::{Carrier, CarrierError, monotonic_ns, nudge_signal, ticks};
+use super::failure::{Blame, Failure, FailureKind};
+use super::hostcall::core::join_key;
+use super::instance::{Instance, Spec};
+use super::scheduler::{Due, Scheduler, get};
+use super::thread::{State, ThreadRef};
+use super::{Event, Shared, fault};
+use monohull_abi::module::{Outcome, Wake};
+use monohull_trampoline::system::{Exit, Variant, enter};
+use std::cell::Cell;
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+thread_local!(static THIS: Cell<usize> = const { Cell::new(0) });
+
+/// After this many switches a carrier looks for more than ready threads: timers, events, instances to start.
+const SWITCHES_IN_A_ROW: u32 = 16;
+
+/// Why a thread left its carrier. The scheduler's lock is passed on, so that the next thread is chosen under it.
+enum Left<'s> {
+    /// It waits, or is in the ready queue again.
+    Waiting(MutexGuard<'s, Scheduler>),
+    /// It has ended.
+    Gone,
+}
+
+/// What a carrier does next.
+enum Work {
+    Run(ThreadRef),
+    Launch(Spec),
+    Tell(Event),
+    TimeUp(u32),
+    Stop,
+}
+
+impl Shared {
+    /// The life of one carrier.
+    pub(super) fn carry(&self, index: usize) -> Result<(), CarrierError> {
+        let mut carrier = Carrier::attach(&self.partition, index, Variant::Plain)?;
+        THIS.set(index);
+        loop {
+            match self.next_work(index) {
+                Work::Run(thread) => self.run_threads(thread, &mut carrier)?,
+                Work::Launch(spec) => self.launch(spec),
+                Work::TimeUp(id) => self.time_up(id),
+                Work::Tell(event) => {
+                    if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
+                        driver.on_event(event, self);
+                    }
+                }
+                Work::Stop => return Ok(()),
+            }
+        }
+    }
+
+    /// The carrier the calling thread is.
+    pub(super) fn this_carrier(&self) -> usize {
+        THIS.get()
+    }
+
+    fn next_work(&self, index: usize) -> Work {
+        let mut scheduler = self.lock();
+        loop {
+            if scheduler.done {
+                return Work::Stop;
+            }
+            if let Some(id) = serve_timers(&mut scheduler) {
+                return Work::TimeUp(id);
+            }
+            let work = if let Some(event) = scheduler.events.pop_front() {
+                Some(Work::Tell(event))
+            } else if let Some(thread) = scheduler.next(index) {
+                take(thread);
+                Some(Work::Run(thread))
+            } else if !scheduler.jobs.is_empty() && self.has_cell() {
+                scheduler.jobs.pop_front().map(Work::Launch)
+            } else {
+                None
+            };
+            if let Some(work) = work {
+                if scheduler.has_more() || !scheduler.jobs.is_empty() && self.has_cell() {
+                    self.call_carrier(&mut scheduler);
+                }
+                return work;
+            }
+            if scheduler.idle + scheduler.lost + 1 == scheduler.carriers
+                && !scheduler.will_change()
+                && !scheduler.break_deadlock()
+            {
+                // Nobody is left at all: a driver that has not finished would wait for ever.
+                scheduler.done = true;
+                self.work.notify_all();
+                return Work::Stop;
+            }
+            if scheduler.has_more() {
+                continue;
+            }
+            scheduler = self.idle(scheduler);
+        }
+    }
+
+    fn idle<'s>(&'s self, mut scheduler: MutexGuard<'s, Scheduler>) -> MutexGuard<'s, Scheduler> {
+        scheduler.idle += 1;
+        let until = scheduler.next_timer().map(|at| Duration::from_nanos(at.saturating_sub(monotonic_ns())));
+        let mut scheduler = match until {
+            Some(time) => self.work.wait_timeout(scheduler, time).expect("scheduler").0,
+            None => self.work.wait(scheduler).expect("scheduler"),
+        };
+        scheduler.idle -= 1;
+        scheduler.called = false;
+        scheduler
+    }
+
+    /// There is work for another carrier: wake an idle one, or start one more.
+    pub(super) fn call_carrier(&self, scheduler: &mut Scheduler) {
+        if scheduler.idle > 0 {
+            self.wake_carrier(scheduler);
+        } else if scheduler.carriers < self.options.carriers && scheduler.lost == 0 && !scheduler.done {
+            let index = scheduler.carriers;
+            let Some(shared) = self.weak.upgrade() else { return };
+            let body = move || {
+                if let Err(error) = shared.carry(index) {
+                    // The work stays with the other carriers.
+                    tracing::error!("carrier {index} cannot run: {error}");
+                    shared.lock().lost += 1;
+                }
+            };
+            if let Ok(helper) = std::thread::Builder::new().name(format!("carrier-{index}")).spawn(body) {
+                scheduler.carriers += 1;
+                self.helpers.lock().expect("helpers").push(helper);
+            }
+        }
+    }
+
+    /// There is work that an idle carrier could take; one call at a time is enough.
+    pub(super) fn wake_carrier(&self, scheduler: &mut Scheduler) {
+        if scheduler.idle > 0 && !scheduler.called {
+            scheduler.called = true;
+            self.work.notify_one();
+        }
+    }
+
+    /// Runs threads, one after the other, until there is none or something else is to be done.
+    fn run_threads(&self, first: ThreadRef, carrier: &mut Carrier) -> Result<(), CarrierError> {
+        let mut now = ticks();
+        let mut next = Some(first);
+        let mut current = None;
+        let mut switches = 0;
+        while let Some(thread) = next {
+            let block = get(thread);
+            // SAFETY: the instance lives until its last thread has been retired, which for this one is `leave` below.
+            let instance = unsafe { &*block.instance };
+            if current != Some(instance.id) {
+                carrier.turn_to(&instance.stop, instance.deadline)?;
+                current = Some(instance.id);
+                self.note_start(instance, now);
+            }
+            if block.stack.is_none() && block.call.wake != Wake::First {
+                instance.counters.park.fetch_add(now.saturating_sub(block.parked_at), Ordering::Relaxed);
+            }
+            block.call.carrier = carrier.index() as u32;
+            let left = self.run_thread(thread, instance, carrier);
+            let then = ticks();
+            instance.counters.run.fetch_add(then.saturating_sub(now), Ordering::Relaxed);
+            now = then;
+            switches += 1;
+            let scheduler = match left {
+                Left::Waiting(scheduler) => scheduler,
+                Left::Gone => {
+                    carrier.turn_away();
+                    current = None;
+                    self.leave(thread, instance)
+                }
+            };
+            next = self.pick(scheduler, carrier.index(), switches);
+        }
+        carrier.turn_away();
+        Ok(())
+    }
+
+    /// Runs one thread until it waits or ends.
+    #[inline]
+    fn run_thread(&self, thread: ThreadRef, instance: &Instance, carrier: &Carrier) -> Left<'_> {
+        let block = get(thread);
+        let context = carrier.context();
+        // A thread that was woken without its call being completed asks its handler again.
+        let mut outcome = if block.completed { Outcome::ready(block.call.value) } else { self.serve(&mut block.call) };
+        loop {
+            match outcome.tag {
+                Outcome::READY => block.call.value = outcome.value,
+                Outcome::PARK => {
+                    let mut scheduler = self.lock();
+                    if instance.stop.load(Ordering::Relaxed) {
+                        return Left::Gone;
+                    }
+                    if scheduler.park(thread, ticks()) {
+                        instance.running.fetch_sub(1, Ordering::Relaxed);
+                        return Left::Waiting(scheduler);
+                    }
+                    drop(scheduler);
+                    outcome =
+                        if block.completed { Outcome::ready(block.call.value) } else { self.serve(&mut block.call) };
+                    continue;
+                }
+                Outcome::YIELD => {
+                    let mut scheduler = self.lock();
+                    if instance.stop.load(Ordering::Relaxed) {
+                        return Left::Gone;
+                    }
+                    block.call.value = outcome.value;
+                    block.completed = true;
+                    block.state = State::Ready;
+                    scheduler.enqueue(thread);
+                    instance.running.fetch_sub(1, Ordering::Relaxed);
+                    return Left::Waiting(scheduler);
+                }
+                _ => return Left::Gone,
+            }
+            if instance.stop.load(Ordering::Relaxed) {
+                return Left::Gone;
+            }
+            // SAFETY: the context is this carrier's, attached to this thread; the block does not move; no lock is held.
+            match unsafe { enter(context, &mut block.call) } {
+                Exit::Hostcall => {
+                    block.call.wake = Wake::First;
+                    block.call.scratch = [0; 4];
+                    outcome = self.serve(&mut block.call);
+                }
+                Exit::Fault => {
+                    self.fault(instance, carrier);
+                    return Left::Gone;
+                }
+            }
+        }
+    }
+
+    /// The next thread to switch to at once, if nothing else is more urgent.
+    fn pick(&self, mut scheduler: MutexGuard<'_, Scheduler>, index: usize, switches: u32) -> Option<ThreadRef> {
+        if scheduler.done || !scheduler.events.is_empty() || switches % SWITCHES_IN_A_ROW == 0 {
+            return None;
+        }
+        let thread = scheduler.next(index)?;
+        take(thread);
+        if scheduler.has_more() {
+            self.wake_carrier(&mut scheduler);
+        }
+        Some(thread)
+    }
+
+    /// A thread has ended: its block is freed, and with the last thread of an ended instance everything else.
+    fn leave(&self, thread: ThreadRef, instance: &Instance) -> MutexGuard<'_, Scheduler> {
+        let mut scheduler = self.lock();
+        let left = instance.running.fetch_sub(1, Ordering::Relaxed) - 1;
+        let id = instance.id;
+        let number = get(thread).call.thread;
+        scheduler.retire(thread);
+        scheduler.wake(join_key(number), u64::MAX, Some(0), self.this_carrier());
+        let ended = scheduler.rosters.get(&id).is_some_and(|r| r.ending.is_some());
+        if left == 0 && ended {
+            self.reclaim(scheduler, id);
+            scheduler = self.lock();
+        }
+        scheduler
+    }
+
+    fn note_start(&self, instance: &Instance, now: u64) {
+        if instance.counters.started.load(Ordering::Relaxed) == 0 {
+            instance.counters.started.store(now, Ordering::Relaxed);
+            let _ = self.first_entry.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// User code was taken off its carrier by a signal.
+    fn fault(&self, instance: &Instance, carrier: &Carrier) {
+        // SAFETY: the context is this carrier's; the handler that wrote it has left.
+        let fault = unsafe { (*carrier.context()).fault };
+        if fault.signal != nudge_signal() {
+            return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
+        }
+        if instance.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if monotonic_ns() >= instance.deadline {
+            return self.time_up(instance.id);
+        }
+        let text = "was interrupted for no reason";
+        self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
+    }
+
+    fn time_up(&self, id: u32) {
+        let Some(instance) = self.instance(id) else { return };
+        let timeout = instance.spec.timeout.unwrap_or_default();
+        let failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
+        self.end(&instance, Err(Box::new(failure)));
+    }
+}
+
+/// The thread is on a carrier from here on.
+fn take(thread: ThreadRef) {
+    let block = get(thread);
+    block.state = State::Running;
+    // SAFETY: a ready thread's instance is alive; the caller holds the scheduler's lock.
+    unsafe { (*block.instance).running.fetch_add(1, Ordering::Relaxed) };
+}
+
+/// Serves all timers that are due; the instance whose time is up, if one is.
+fn serve_timers(scheduler: &mut Scheduler) -> Option<u32> {
+    scheduler.next_timer()?;
+    let now = monotonic_ns();
+    while let Some(due) = scheduler.fire(now) {
+        if let Due::Instance(id) = due {
+            return Some(id);
+        }
+    }
+    None
+}

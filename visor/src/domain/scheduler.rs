@@ -1,0 +1,395 @@
+//! Who runs next: the ready queue, the waiting, the timers.
+//!
+//! ```text
+//!             wait(key, deadline)                     wake(key) / deadline
+//!   Running ────────────▶ Parking ──handler returns──▶ Parked ───────────▶ Ready ──▶ Running
+//!                            │ wake                                          ▲
+//!                            └────▶ Overtaken ── handler returns ── runs again at once
+//! ```
+//!
+//! A thread registers its wait while its handler still holds the lock of whatever it waits for, so a wake-up cannot
+//! fall between the two. A woken thread goes to its waker's *handoff* place: when the waker parks or ends, its carrier
+//! goes on with the woken thread without touching the queue.
+
+use super::Event;
+use super::instance::{Instance, Roster, Spec};
+use super::thread::{State, Thread, ThreadRef, Threads};
+use hashbrown::HashMap;
+use monohull_abi::layout::CARRIER_MAX;
+use monohull_abi::module::{NEVER, NO_KEY, Wake};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// After this many handoffs in a row the ready queue gets its turn.
+const HANDOFFS_IN_A_ROW: u32 = 64;
+
+/// Everything that changes under the scheduler's lock.
+pub(super) struct Scheduler {
+    /// All control blocks.
+    pub(super) threads: Threads,
+    /// What is kept for each live instance, by id.
+    pub(super) rosters: HashMap<u32, Roster, foldhash::fast::FixedState>,
+    /// What the driver has not heard yet.
+    pub(super) events: VecDeque<Event>,
+    /// Instances waiting to be started.
+    pub(super) jobs: VecDeque<Spec>,
+    /// Carriers that have been started, and how many of them have nothing to do.
+    pub(super) carriers: usize,
+    /// See `carriers`.
+    pub(super) idle: usize,
+    /// Carriers that could not be set up.
+    pub(super) lost: usize,
+    /// A carrier has been called and has not looked yet.
+    pub(super) called: bool,
+    /// The run is over.
+    pub(super) done: bool,
+    ready: VecDeque<ThreadRef>,
+    handoff: [Option<ThreadRef>; CARRIER_MAX],
+    handoffs: [u32; CARRIER_MAX],
+    waiting: HashMap<u64, Queue, foldhash::fast::FixedState>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    /// Timers in the heap whose wait is over.
+    stale: usize,
+    /// Threads that wait with a deadline, and driver's timers: what will change by itself.
+    pending: usize,
+}
+
+struct Queue {
+    first: ThreadRef,
+    last: ThreadRef,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
+struct Timer {
+    at: u64,
+    what: TimerKind,
+}
+
+/// What a timer is for.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Clone, Copy, Debug)]
+pub(super) enum TimerKind {
+    /// The wait of a thread: number and count of its waits.
+    Thread(u32, u32),
+    /// The deadline of an instance.
+    Instance(u32),
+    /// The driver's own: it will go on by itself when this is due.
+    Driver(u64),
+    /// The deadline of the whole run.
+    Run,
+}
+
+/// What a due timer asks for.
+pub(super) enum Due {
+    /// An instance's time is up.
+    Instance(u32),
+    /// Nothing more; threads and driver have been served.
+    Served,
+}
+
+impl Scheduler {
+    /// Nothing to do yet.
+    pub(super) fn new() -> Scheduler {
+        Scheduler {
+            threads: Threads::default(),
+            rosters: HashMap::default(),
+            events: VecDeque::new(),
+            jobs: VecDeque::new(),
+            carriers: 0,
+            idle: 0,
+            lost: 0,
+            called: false,
+            done: false,
+            ready: VecDeque::new(),
+            handoff: [None; CARRIER_MAX],
+            handoffs: [0; CARRIER_MAX],
+            waiting: HashMap::default(),
+            timers: BinaryHeap::new(),
+            stale: 0,
+            pending: 0,
+        }
+    }
+
+    /// A new thread of `instance`, ready to go on at `user_rsp` with `value`.
+    pub(super) fn spawn(
+        &mut self,
+        instance: &Instance,
+        stack: Option<u32>,
+        user_rsp: u64,
+        value: i64,
+    ) -> Option<ThreadRef> {
+        let thread = self.threads.take()?;
+        let roster = self.rosters.get_mut(&instance.id)?;
+        let block = get(thread);
+        block.call.user_rsp = user_rsp;
+        block.call.value = value;
+        block.call.instance = instance.id;
+        block.call.wake = Wake::First;
+        block.instance = instance;
+        block.stack = stack;
+        block.state = State::Ready;
+        block.completed = true;
+        block.position = roster.threads.len() as u32;
+        roster.threads.push(thread);
+        Some(thread)
+    }
+
+    /// Queues a ready thread.
+    pub(super) fn enqueue(&mut self, thread: ThreadRef) {
+        self.ready.push_back(thread);
+    }
+
+    /// Takes a thread that has ended out of its instance's list and frees its block.
+    pub(super) fn retire(&mut self, thread: ThreadRef) {
+        let block = get(thread);
+        self.unlink(thread);
+        self.forget_timer(thread);
+        if let Some(roster) = self.rosters.get_mut(&block.call.instance) {
+            let position = block.position as usize;
+            roster.threads.swap_remove(position);
+            if let Some(moved) = roster.threads.get(position) {
+                get(*moved).position = position as u32;
+            }
+        }
+        self.threads.give(thread);
+    }
+
+    /// Registers what a running thread is about to wait for.
+    pub(super) fn wait(&mut self, thread: ThreadRef, key: u64, deadline: u64) {
+        let block = get(thread);
+        block.state = State::Parking;
+        block.completed = false;
+        block.wait = block.wait.wrapping_add(1);
+        self.link(thread, key);
+        block.timed = deadline != NEVER;
+        if block.timed {
+            self.pending += 1;
+            self.timers.push(Reverse(Timer { at: deadline, what: TimerKind::Thread(block.call.thread, block.wait) }));
+        }
+    }
+
+    /// The handler has returned "park": false if the thread was woken meanwhile and must go on.
+    pub(super) fn park(&mut self, thread: ThreadRef, ticks: u64) -> bool {
+        let block = get(thread);
+        if block.state == State::Overtaken {
+            block.state = State::Running;
+            return false;
+        }
+        block.state = State::Parked;
+        block.parked_at = ticks;
+        true
+    }
+
+    /// Wakes up to `most` threads that wait for `key`. With `complete` their call is done with that value; otherwise
+    /// their handlers run again. `carrier` gets the first one handed over.
+    pub(super) fn wake(&mut self, key: u64, most: u64, complete: Option<i64>, carrier: usize) -> u64 {
+        let mut woken = 0;
+        while woken < most {
+            let Some(queue) = self.waiting.get(&key) else { break };
+            let thread = queue.first;
+            self.unlink(thread);
+            self.resume(thread, Wake::Woken, complete, Some(carrier));
+            woken += 1;
+        }
+        woken
+    }
+
+    /// The next thread for a carrier.
+    pub(super) fn next(&mut self, carrier: usize) -> Option<ThreadRef> {
+        if self.handoffs[carrier] < HANDOFFS_IN_A_ROW || self.ready.is_empty() {
+            if let Some(thread) = self.handoff[carrier].take() {
+                if get(thread).state == State::Ready {
+                    self.handoffs[carrier] += 1;
+                    return Some(thread);
+                }
+            }
+        }
+        self.handoffs[carrier] = 0;
+        while let Some(thread) = self.ready.pop_front() {
+            if get(thread).state == State::Ready {
+                return Some(thread);
+            }
+        }
+        // Nothing queued: take what another carrier was handed and has not got round to.
+        let others = self.handoff.iter_mut().take(self.carriers).find(|h| h.is_some())?;
+        others.take().filter(|thread| get(*thread).state == State::Ready)
+    }
+
+    /// Whether another carrier would find something to do.
+    pub(super) fn has_more(&self) -> bool {
+        !self.ready.is_empty() || !self.events.is_empty()
+    }
+
+    /// After a run: the events the driver has not heard; timers are dropped.
+    pub(super) fn close(&mut self) -> VecDeque<Event> {
+        self.timers.clear();
+        self.pending = 0;
+        self.stale = 0;
+        std::mem::take(&mut self.events)
+    }
+
+    /// Sets a timer for an instance or the driver.
+    pub(super) fn set_timer(&mut self, at: u64, what: TimerKind) {
+        self.pending += usize::from(matches!(what, TimerKind::Driver(_)));
+        self.timers.push(Reverse(Timer { at, what }));
+    }
+
+    /// When the next timer is due.
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse(timer)| timer.at)
+    }
+
+    /// Serves one timer that is due at `now`.
+    pub(super) fn fire(&mut self, now: u64) -> Option<Due> {
+        let Reverse(timer) = *self.timers.peek()?;
+        if timer.at > now {
+            return None;
+        }
+        self.timers.pop();
+        match timer.what {
+            TimerKind::Instance(id) => return Some(Due::Instance(id)),
+            TimerKind::Run => self.events.push_back(Event::Deadline),
+            TimerKind::Driver(token) => {
+                self.pending -= 1;
+                self.events.push_back(Event::Timer { token });
+            }
+            TimerKind::Thread(number, wait) => match self.threads.find(number) {
+                Some(thread) if waits(thread, wait) => {
+                    self.unlink(thread);
+                    self.forget_timer(thread);
+                    self.stale -= 1;
+                    self.resume(thread, Wake::TimedOut, None, None);
+                }
+                _ => self.stale = self.stale.saturating_sub(1),
+            },
+        }
+        Some(Due::Served)
+    }
+
+    /// Whether something will change by itself: a timer that a thread or the driver waits for.
+    pub(super) fn will_change(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// Everybody waits and nothing will change by itself. Wakes those who can be told so: first all that wait for a libos module
+    /// (a slot nobody fills), then, if there are none, one thread of each instance. False if nobody waits at all.
+    pub(super) fn break_deadlock(&mut self) -> bool {
+        let mut in_modules = Vec::new();
+        let mut others = Vec::new();
+        for roster in self.rosters.values() {
+            let parked = || roster.threads.iter().copied().filter(|t| get(*t).state == State::Parked);
+            in_modules.extend(parked().filter(|t| !super::hostcall::core::is_core_key(get(*t).key)));
+            others.extend(parked().take(1));
+        }
+        let victims = if in_modules.is_empty() { others } else { in_modules };
+        for thread in &victims {
+            self.unlink(*thread);
+            self.resume(*thread, Wake::Nobody, None, None);
+        }
+        !victims.is_empty()
+    }
+
+    /// Bytes of system memory that control blocks, queues and timers take.
+    pub(super) fn bytes(&self) -> usize {
+        self.threads.bytes()
+            + self.ready.capacity() * size_of::<ThreadRef>()
+            + self.waiting.capacity() * (size_of::<(u64, Queue)>() + 1)
+            + self.timers.capacity() * size_of::<Timer>()
+            + self.rosters.values().map(|r| r.threads.capacity() * size_of::<ThreadRef>()).sum::<usize>()
+    }
+
+    /// The thread's timed wait is over; its timer stays in the heap until it is due or they are swept.
+    fn forget_timer(&mut self, thread: ThreadRef) {
+        if !std::mem::replace(&mut get(thread).timed, false) {
+            return;
+        }
+        self.pending -= 1;
+        self.stale += 1;
+        if self.stale > 1024 && self.stale > self.timers.len() / 2 {
+            let threads = &self.threads;
+            self.timers.retain(|Reverse(timer)| match timer.what {
+                TimerKind::Thread(number, wait) => threads.find(number).is_some_and(|t| get(t).timed && waits(t, wait)),
+                _ => true,
+            });
+            self.stale = 0;
+        }
+    }
+
+    fn resume(&mut self, thread: ThreadRef, why: Wake, complete: Option<i64>, carrier: Option<usize>) {
+        self.forget_timer(thread);
+        let block = get(thread);
+        block.call.wake = why;
+        if let Some(value) = complete {
+            block.call.value = value;
+            block.completed = true;
+        }
+        if block.state == State::Parking {
+            block.state = State::Overtaken;
+            return;
+        }
+        block.state = State::Ready;
+        match carrier {
+            Some(carrier) if self.handoff[carrier].is_none() => self.handoff[carrier] = Some(thread),
+            _ => self.ready.push_back(thread),
+        }
+    }
+
+    fn link(&mut self, thread: ThreadRef, key: u64) {
+        let block = get(thread);
+        block.key = key;
+        block.next = None;
+        block.previous = None;
+        if key == NO_KEY {
+            return;
+        }
+        match self.waiting.entry(key) {
+            hashbrown::hash_map::Entry::Occupied(mut queue) => {
+                let last = queue.get().last;
+                get(last).next = Some(thread);
+                block.previous = Some(last);
+                queue.get_mut().last = thread;
+            }
+            hashbrown::hash_map::Entry::Vacant(place) => {
+                place.insert(Queue { first: thread, last: thread });
+            }
+        }
+    }
+
+    /// Takes a thread out of the queue it waits in, if any.
+    fn unlink(&mut self, thread: ThreadRef) {
+        let block = get(thread);
+        let key = std::mem::replace(&mut block.key, NO_KEY);
+        if key == NO_KEY {
+            return;
+        }
+        let (next, previous) = (block.next.take(), block.previous.take());
+        if let Some(next) = next {
+            get(next).previous = previous;
+        }
+        if let Some(previous) = previous {
+            get(previous).next = next;
+        }
+        match (previous, next) {
+            (None, None) => {
+                self.waiting.remove(&key);
+            }
+            (None, Some(next)) => self.waiting.get_mut(&key).expect("a linked thread has a queue").first = next,
+            (Some(previous), None) => {
+                self.waiting.get_mut(&key).expect("a linked thread has a queue").last = previous;
+            }
+            (Some(_), Some(_)) => {}
+        }
+    }
+}
+
+fn waits(thread: ThreadRef, wait: u32) -> bool {
+    let block = get(thread);
+    block.wait == wait && matches!(block.state, State::Parking | State::Parked)
+}
+
+/// The block behind a reference.
+#[allow(clippy::mut_from_ref, reason = "blocks are shared by design; the scheduler's lock is what makes it sound")]
+pub(super) fn get<'b>(thread: ThreadRef) -> &'b mut Thread {
+    // SAFETY: blocks never move and live as long as the domain. Every caller holds the scheduler's lock, or is the
+    // carrier on which this thread runs and touches only its call. No two references overlap in one function's use.
+    unsafe { &mut *thread.0.as_ptr() }
+}

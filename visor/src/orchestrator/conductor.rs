@@ -1,0 +1,383 @@
+//! The driver of a run: which step's turn it is, who is tried again, when it is over.
+
+use super::clock::{Clock, Scale};
+use crate::domain::failure::{self, Blame, FailureKind};
+use crate::domain::image::map::LoadedImage;
+use crate::domain::instance::{Labels, Spec};
+use crate::domain::{Domain, Driver, Ended, Event, Shared};
+use crate::report::{Failure, InstanceReport, Line, Progress, RunReport, Status, StepReport, Stream};
+use crate::workflow::Plan;
+use crate::workflow::plan::Step;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How a run through the whole plan ended.
+pub(super) enum Outcome {
+    /// Every step is done.
+    Done,
+    /// A step failed for good, or the time was up.
+    Failed(Failure),
+    /// A step failed after it had used its inputs up: the whole workflow is to be run again after a pause.
+    Again(Duration),
+}
+
+/// Keeps the state of a run across domains.
+pub(super) struct Conductor {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    plan: Arc<Plan>,
+    images: Vec<Arc<LoadedImage>>,
+    progress: Arc<dyn Progress>,
+    steps: Vec<StepState>,
+    outcome: Option<Outcome>,
+}
+
+struct StepState {
+    labels: Arc<Labels>,
+    args: Arc<str>,
+    env: Arc<str>,
+    /// Steps before this one that have not ended.
+    blocked_by: usize,
+    /// Instances that have not ended.
+    open: u32,
+    started: bool,
+    instances: Vec<InstanceState>,
+}
+
+#[derive(Default)]
+struct InstanceState {
+    attempts: u32,
+    ended: Option<Box<Ended>>,
+    /// Output of all attempts.
+    lines: Vec<Line>,
+    lines_dropped: bool,
+}
+
+impl Conductor {
+    pub(super) fn new(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, progress: Arc<dyn Progress>) -> Conductor {
+        let steps = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
+        Conductor { state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None })) }
+    }
+
+    /// A driver for one run through the plan.
+    pub(super) fn driver(&self) -> Box<dyn Driver> {
+        Box::new(Handle(self.state.clone()))
+    }
+
+    /// How the run ended; afterwards everything but the counts of attempts and the output is as before it.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        let mut state = self.lock();
+        let outcome = state.outcome.take().unwrap_or_else(|| {
+            let text = "the run ended before its last step; this is a bug in Monohull";
+            Outcome::Failed(Failure::of_workflow(FailureKind::Deadlock, Blame::Monohull, text.into()))
+        });
+        if matches!(outcome, Outcome::Again(_)) {
+            let plan = state.plan.clone();
+            for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
+                state.rewind(step);
+            }
+        }
+        outcome
+    }
+
+    /// What a run tells in the end.
+    pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
+        let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
+        let modules = modules.map(|module| module.name.to_owned()).collect();
+        self.make_report(clock, domain.first_entry(), modules, error)
+    }
+
+    /// What is told of a run that never had a domain.
+    pub(super) fn bare_report(&self, clock: &Clock, error: Failure) -> RunReport {
+        self.make_report(clock, 0, Vec::new(), Some(error))
+    }
+
+    fn make_report(&self, clock: &Clock, first_entry: u64, modules: Vec<String>, error: Option<Failure>) -> RunReport {
+        let state = self.lock();
+        let scale = clock.scale();
+        let steps =
+            state.plan.steps.iter().zip(&state.steps).map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        RunReport {
+            workflow: state.plan.name.clone(),
+            status: if error.is_some() { Status::Failed } else { Status::Done },
+            isolation: "process".to_owned(),
+            cold_start_us: scale.since_begin(first_entry),
+            duration_us: scale.since_begin(crate::domain::carrier::ticks()),
+            steps,
+            modules,
+            output: Default::default(),
+            error,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("the conductor does not panic")
+    }
+}
+
+struct Handle(Arc<Mutex<State>>);
+
+impl Driver for Handle {
+    fn on_event(&mut self, event: Event, domain: &Shared) {
+        let mut state = self.0.lock().expect("the conductor does not panic");
+        match event {
+            Event::Begin => state.begin(domain),
+            Event::Ended(ended) => state.ended(ended, domain),
+            Event::Timer { token } => {
+                let (step, index) = parts(token);
+                state.start_instance(step, index, domain);
+            }
+            Event::Deadline => {
+                let limit = state.plan.limits.timeout.unwrap_or_default();
+                let text = format!("the workflow ran longer than {limit:?}, its timeout");
+                state.stop(Outcome::Failed(Failure::of_workflow(FailureKind::Timeout, Blame::Workflow, text)), domain);
+            }
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, domain: &Shared) {
+        if let Some(timeout) = self.plan.limits.timeout {
+            domain.set_deadline(timeout);
+        }
+        for step in 0..self.steps.len() {
+            if self.steps[step].blocked_by == 0 {
+                self.start_step(step, domain);
+            }
+        }
+    }
+
+    fn start_step(&mut self, step: usize, domain: &Shared) {
+        let plan = self.plan.clone();
+        self.steps[step].started = true;
+        self.progress.step_started(&plan.steps[step].name, plan.steps[step].instances);
+        for index in 0..plan.steps[step].instances {
+            self.start_instance(step, index, domain);
+        }
+    }
+
+    fn start_instance(&mut self, step: usize, index: u32, domain: &Shared) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let plan = &self.plan.steps[step];
+        let state = &mut self.steps[step];
+        let instance = &mut state.instances[index as usize];
+        instance.attempts += 1;
+        domain.start(Spec {
+            token: token(step, index),
+            image: self.images[plan.function].clone(),
+            labels: state.labels.clone(),
+            index,
+            count: plan.instances,
+            attempt: instance.attempts,
+            args: state.args.clone(),
+            env: state.env.clone(),
+            stack_size: plan.stack,
+            memory_limit: plan.memory,
+            max_threads: self.plan.limits.threads,
+            output_limit: self.plan.limits.output,
+            timeout: plan.timeout,
+        });
+    }
+
+    fn ended(&mut self, mut ended: Box<Ended>, domain: &Shared) {
+        let (step, index) = parts(ended.token);
+        let plan = self.plan.clone();
+        let policy = &plan.steps[step].retry;
+        let instance = &mut self.steps[step].instances[index as usize];
+        instance.lines.extend(ended.lines.drain(..).map(|line| Line {
+            stream: if line.stream == 2 { Stream::Stderr } else { Stream::Stdout },
+            text: line.text,
+        }));
+        instance.lines_dropped |= ended.lines_dropped;
+        let attempts = instance.attempts;
+        let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
+        let whole = ended.inputs_whole;
+        instance.ended = Some(ended);
+        if self.outcome.is_some() {
+            return;
+        }
+        let Some(failure) = failed else {
+            self.progress.instance_ended(&plan.steps[step].name, index, true);
+            return self.instance_done(step, domain);
+        };
+        let wanted = policy.on.is_empty() || policy.on.contains(&failure.kind);
+        if wanted && attempts < policy.max_attempts {
+            let pause = policy.interval.mul_f64(policy.backoff_rate.powi(attempts as i32 - 1).min(1e6));
+            return match whole {
+                true => domain.set_timer(token(step, index), pause),
+                false => self.stop(Outcome::Again(pause), domain),
+            };
+        }
+        self.progress.instance_ended(&plan.steps[step].name, index, false);
+        let failure = Failure::of_instance(&plan, step, index, failure);
+        self.stop(Outcome::Failed(failure), domain);
+    }
+
+    fn instance_done(&mut self, step: usize, domain: &Shared) {
+        self.steps[step].open -= 1;
+        if self.steps[step].open > 0 {
+            return;
+        }
+        let plan = self.plan.clone();
+        self.progress.step_ended(&plan.steps[step].name);
+        for (next, other) in plan.steps.iter().enumerate() {
+            if other.after.contains(&step) {
+                self.steps[next].blocked_by -= 1;
+                if self.steps[next].blocked_by == 0 {
+                    self.start_step(next, domain);
+                }
+            }
+        }
+        if self.steps.iter().all(|step| step.open == 0) {
+            self.outcome = Some(Outcome::Done);
+            domain.finish();
+        }
+    }
+
+    fn stop(&mut self, outcome: Outcome, domain: &Shared) {
+        if self.outcome.is_none() {
+            self.outcome = Some(outcome);
+            domain.abort();
+        }
+    }
+}
+
+impl StepState {
+    fn new(plan: &Plan, step: &Step) -> StepState {
+        let args = serde_json::Value::Object(step.args.clone()).to_string();
+        let env = serde_json::to_string(&step.env).expect("strings are always JSON");
+        let labels = Labels {
+            workflow: plan.name.clone(),
+            step: step.name.clone(),
+            function: plan.functions[step.function].name.clone(),
+        };
+        let mut state = StepState {
+            labels: Arc::new(labels),
+            args: args.into(),
+            env: env.into(),
+            blocked_by: 0,
+            open: 0,
+            started: false,
+            instances: (0..step.instances).map(|_| InstanceState::default()).collect(),
+        };
+        state.rewind(step);
+        state
+    }
+
+    /// Back to the beginning; attempts stay counted and output stays.
+    fn rewind(&mut self, step: &Step) {
+        self.blocked_by = step.after.len();
+        self.open = step.instances;
+        self.started = false;
+        for instance in &mut self.instances {
+            instance.ended = None;
+        }
+    }
+
+    fn report(&self, plan: &Plan, step: &Step, scale: &Scale) -> StepReport {
+        let instances: Vec<_> = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale)).collect();
+        let status = if instances.iter().any(|i| i.status == Status::Failed) {
+            Status::Failed
+        } else if instances.iter().all(|i| i.status == Status::Done) {
+            Status::Done
+        } else {
+            Status::Cancelled
+        };
+        StepReport {
+            name: step.name.clone(),
+            function: self.labels.function.clone(),
+            status,
+            attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
+            instances,
+        }
+    }
+}
+
+impl InstanceState {
+    fn report(&self, plan: &Plan, step: &Step, index: u32, scale: &Scale) -> InstanceReport {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut report = InstanceReport {
+            index,
+            start_us: 0,
+            load_us: 0,
+            run_us: 0,
+            park_us: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            attempts: self.attempts,
+            status: Status::Cancelled,
+            error: None,
+            lines: self.lines.clone(),
+        };
+        if self.lines_dropped {
+            let text = format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output);
+            report.lines.push(Line { stream: Stream::Stderr, text });
+        }
+        let Some(ended) = &self.ended else { return report };
+        let counters = &ended.counters;
+        report.start_us = scale.since_begin(counters.started.load(Relaxed));
+        report.load_us = scale.us(counters.load.load(Relaxed));
+        report.run_us = scale.us(counters.run.load(Relaxed));
+        report.park_us = scale.us(counters.park.load(Relaxed));
+        report.bytes_in = counters.bytes_in.load(Relaxed);
+        report.bytes_out = counters.bytes_out.load(Relaxed);
+        match &ended.result {
+            Ok(()) => report.status = Status::Done,
+            Err(failure) if failure.kind == FailureKind::Cancelled => {}
+            Err(failure) => {
+                report.status = Status::Failed;
+                let position = plan.steps.iter().position(|s| s.name == step.name).unwrap_or(0);
+                report.error = Some(Failure::of_instance(plan, position, index, (**failure).clone()));
+            }
+        }
+        report
+    }
+}
+
+impl Failure {
+    /// A failure that no instance is behind.
+    pub(super) fn of_workflow(kind: FailureKind, blame: Blame, message: String) -> Failure {
+        Failure {
+            kind,
+            blame,
+            message,
+            step: None,
+            instance: None,
+            function: None,
+            address: None,
+            address_of: None,
+            ip: None,
+            backtrace: Vec::new(),
+        }
+    }
+
+    fn of_instance(plan: &Plan, step: usize, index: u32, failure: failure::Failure) -> Failure {
+        let step = &plan.steps[step];
+        Failure {
+            kind: failure.kind,
+            blame: failure.blame,
+            message: failure.message,
+            step: Some(step.name.clone()),
+            instance: Some(index),
+            function: Some(plan.functions[step.function].name.clone()),
+            address: failure.address,
+            address_of: failure.address_of,
+            ip: failure.at,
+            backtrace: failure.backtrace,
+        }
+    }
+}
+
+/// Instances are known to the domain by step and index.
+fn token(step: usize, index: u32) -> u64 {
+    (step as u64) << 32 | u64::from(index)
+}
+
+fn parts(token: u64) -> (usize, u32) {
+    ((token >> 32) as usize, token as u32)
+}
