@@ -2,7 +2,6 @@
 
 use crate::harness::Result;
 use example_kernels::{parts, sort};
-use std::convert::Infallible;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -54,9 +53,6 @@ fn sorted(part: &[u8], first_line: u64) -> Result<Vec<u64>> {
 
 fn merged(runs: &[&[u64]]) -> Vec<u8> {
     let mut text = Vec::new();
-    let Ok(()) = sort::merge(runs, |value| {
-        text.extend_from_slice(sort::line(value, &mut [0; sort::DIGITS + 1]));
-        Ok::<(), Infallible>(())
-    });
+    sort::merge(runs, |value| text.extend_from_slice(sort::line(value, &mut [0; sort::DIGITS + 1])));
     text
 }

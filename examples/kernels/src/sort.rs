@@ -7,7 +7,10 @@
 //! Where the runs are cut is decided on a sample of the text before anything is sorted, so that the merged texts only
 //! have to be put one after the other.
 
+use alloc::collections::BinaryHeap;
+use alloc::collections::binary_heap::PeekMut;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 use core::ops::Range;
 
@@ -17,7 +20,7 @@ pub const DIGITS: usize = 20;
 const SAMPLES_PER_CUT: usize = 64;
 
 /// A line that is not a whole number below 2^64.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BadLine {
     /// Which line, from 1.
     pub line: u64,
@@ -28,6 +31,13 @@ pub struct BadLine {
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} is not a whole number from 0 to 18446744073709551615: \"{}\"", self.line, self.text)
+    }
+}
+
+/// A program that ends with this error shows its `Debug`: the sentence.
+impl fmt::Debug for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -125,41 +135,39 @@ pub fn pieces(run: &[u64], cuts: &[u64]) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Merges sorted runs; calls `each` with every number in ascending order.
-pub fn merge<E>(runs: &[&[u64]], mut each: impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
+pub fn merge(runs: &[&[u64]], mut each: impl FnMut(u64)) {
     match runs {
-        [] => Ok(()),
-        [run] => run.iter().try_for_each(|&value| each(value)),
-        [a, b] => merge_two(a, b, &mut each),
-        more => {
-            let mut heap: alloc::collections::BinaryHeap<core::cmp::Reverse<(u64, usize, usize)>> = more
-                .iter()
-                .enumerate()
-                .filter_map(|(run, r)| Some(core::cmp::Reverse((*r.first()?, run, 0))))
-                .collect();
+        [run] => run.iter().copied().for_each(each),
+        [a, b] => merge_two(a, b, each),
+        _ => {
+            // The next number of every run, its run, and where it stands there.
+            let firsts =
+                runs.iter().enumerate().filter_map(|(run, numbers)| Some(Reverse((*numbers.first()?, run, 0))));
+            let mut heap: BinaryHeap<Reverse<(u64, usize, usize)>> = firsts.collect();
             while let Some(mut top) = heap.peek_mut() {
                 let (value, run, at) = top.0;
-                each(value)?;
-                match more[run].get(at + 1) {
+                each(value);
+                match runs[run].get(at + 1) {
                     Some(next) => top.0 = (*next, run, at + 1),
-                    None => drop(alloc::collections::binary_heap::PeekMut::pop(top)),
+                    None => drop(PeekMut::pop(top)),
                 }
             }
-            Ok(())
         }
     }
 }
 
-fn merge_two<E>(mut a: &[u64], mut b: &[u64], each: &mut impl FnMut(u64) -> Result<(), E>) -> Result<(), E> {
+/// The common case, without a heap.
+fn merge_two(mut a: &[u64], mut b: &[u64], mut each: impl FnMut(u64)) {
     while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b) {
         if x <= y {
-            each(*x)?;
+            each(*x);
             a = rest_a;
         } else {
-            each(*y)?;
+            each(*y);
             b = rest_b;
         }
     }
-    a.iter().chain(b).try_for_each(|&value| each(value))
+    a.iter().chain(b).copied().for_each(each);
 }
 
 /// Writes `value` in decimal to the end of `digits`; returns what it wrote.
@@ -189,7 +197,6 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
     use alloc::vec;
-    use core::convert::Infallible;
 
     fn parsed(text: &[u8]) -> Result<Vec<u64>, BadLine> {
         let mut numbers = Vec::new();
@@ -253,11 +260,7 @@ mod tests {
             for merger in 0..mergers {
                 let inputs: Vec<&[u64]> =
                     runs.iter().map(|run| &run[pieces(run, &cuts).nth(merger).unwrap()]).collect();
-                merge(&inputs, |value| {
-                    all.push(value);
-                    Ok::<(), Infallible>(())
-                })
-                .unwrap();
+                merge(&inputs, |value| all.push(value));
             }
             let mut expected = numbers.clone();
             expected.sort_unstable();
