@@ -1,5 +1,6 @@
-//! A function waits, another goes on: two threads of an instance hand a word back and forth on one core. The price
-//! must not depend on how much memory the instance has.
+//! A function waits, another goes on: two threads of an instance take turns on one core. A turn is two switches, out of
+//! one thread and into the other, as a pair of swapcontext is; besides, a turn makes the other thread ready and looks
+//! whether there is reason to wait. The price must not depend on how much memory the instance has.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;

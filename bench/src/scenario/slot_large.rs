@@ -1,5 +1,5 @@
 //! 16 MiB from A to B, summed by B; against A summing the same buffer in place, just before. Both figures come from
-//! the same run of the same two functions: from A's letting go to the end of B's sum.
+//! the same run of the same two functions: from A letting go of it to A getting it back, summed.
 
 use crate::harness::{Effort, Result, Row, Unit, pairs};
 use crate::machine::on_one_core;

@@ -1,0 +1,156 @@
+//! Measures Monohull from inside a function. Argument `what` chooses the measurement; the figures, in nanoseconds per
+//! operation, are left in slot `figures` for the benchmark to read.
+//!
+//! `ping` and `pong`, `give` and `sum` are the halves of a measurement: two instances that run at the same time.
+#![no_std]
+#![deny(unsafe_code)]
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU32, Ordering};
+use monohull_abi::number;
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotError, SlotString};
+use monohull_std::thread;
+use monohull_std::time::Instant;
+use monohull_trampoline::user::hostcall;
+
+#[monohull::main]
+fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize>) -> Result<(), Box<dyn Error>> {
+    let bytes = bytes.unwrap_or(0);
+    match what.as_str() {
+        "hostcall" => leave(&[("hostcall", null_calls(count))]),
+        "park" => leave(&[("park", parks(count, cell_bytes.unwrap_or(0)))]),
+        "ping" => leave(&[("ping", ping(count, bytes)?)]),
+        "pong" => pong(count)?,
+        "give" => {
+            let (in_place, handed_over) = give(count, bytes)?;
+            leave(&[("in place", in_place), ("handed over", handed_over)]);
+        }
+        "sum" => sum_given(count)?,
+        _ => return Err(format!("no measurement is called {what}").into()),
+    }
+    Ok(())
+}
+
+/// Leaves figures as lines `NAME: NUMBER`.
+fn leave(figures: &[(&str, f64)]) {
+    let mut slot = SlotString::with_slot("figures");
+    figures.iter().for_each(|(name, figure)| slot.push_str(&format!("{name}: {figure}\n")));
+}
+
+fn nanoseconds_per(start: Instant, count: u64) -> f64 {
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+/// The call that does nothing.
+fn null_calls(count: u64) -> f64 {
+    let start = Instant::now();
+    for _ in 0..count {
+        black_box(hostcall(number::NULL, [0; 6]));
+    }
+    nanoseconds_per(start, count)
+}
+
+/// Two threads take turns on one carrier. A turn is two switches, out of one thread and into the other: one parks, the
+/// other resumes. `cell_bytes` of the instance's memory are in use meanwhile.
+fn parks(count: u64, cell_bytes: usize) -> f64 {
+    /// Whose turn it is: 0 or 1.
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    fn take_turns(me: u32, count: u64) {
+        for _ in 0..count {
+            while TURN.load(Ordering::Acquire) != me {
+                let address = TURN.as_ptr() as u64;
+                hostcall(number::FUTEX_WAIT, [address, u64::from(1 - me), u64::MAX, 0, 0, 0]);
+            }
+            TURN.store(1 - me, Ordering::Release);
+            hostcall(number::FUTEX_WAKE, [TURN.as_ptr() as u64, 1, 0, 0, 0, 0]);
+        }
+    }
+
+    let mut memory = vec![0u8; cell_bytes];
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    let other = thread::spawn(move || take_turns(1, count / 2));
+    let start = Instant::now();
+    take_turns(0, count / 2);
+    other.join().expect("the other thread takes turns and ends");
+    let time = nanoseconds_per(start, count);
+    black_box(&memory);
+    time
+}
+
+/// A message there and one back; both sides write and read every byte. Half of it is one way.
+fn ping(count: u64, bytes: usize) -> Result<f64, SlotError> {
+    let mut message = SlotBuffer::<[u8]>::with_slot_len("ping", bytes);
+    let start = Instant::now();
+    for round in 0..count {
+        message.fill(round as u8);
+        message.hand_on("ping")?;
+        message = SlotBuffer::from_slot("pong")?;
+        black_box(sum_of_bytes(&message));
+    }
+    let time = nanoseconds_per(start, 2 * count);
+    message.discard();
+    Ok(time)
+}
+
+/// The other side of [`ping`].
+fn pong(count: u64) -> Result<(), SlotError> {
+    for _ in 0..count {
+        let mut message = SlotBuffer::<[u8]>::from_slot("ping")?;
+        let sum = black_box(sum_of_bytes(&message));
+        message.fill(sum as u8);
+        message.hand_on("pong")?;
+    }
+    Ok(())
+}
+
+fn sum_of_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte)).sum()
+}
+
+/// Sums a buffer in place, then has the other side sum it. The sum comes back in the first word, as a proof. Returns
+/// the medians of both.
+fn give(count: u64, bytes: usize) -> Result<(f64, f64), Box<dyn Error>> {
+    let mut buffer = SlotBuffer::<[u64]>::with_slot_len("given", bytes / 8);
+    let (mut in_place, mut handed_over) = (Vec::new(), Vec::new());
+    for round in 0..count {
+        buffer.fill(round);
+        let start = Instant::now();
+        let expected = black_box(sum_of_words(&buffer));
+        in_place.push(nanoseconds_per(start, 1));
+
+        let start = Instant::now();
+        buffer.hand_on("given")?;
+        buffer = SlotBuffer::from_slot("summed")?;
+        handed_over.push(nanoseconds_per(start, 1));
+        if buffer[0] != expected {
+            return Err(format!("the sum is {expected}, the other side says {}", buffer[0]).into());
+        }
+    }
+    buffer.discard();
+    Ok((median(in_place), median(handed_over)))
+}
+
+/// The other side of [`give`].
+fn sum_given(count: u64) -> Result<(), SlotError> {
+    for _ in 0..count {
+        let mut buffer = SlotBuffer::<[u64]>::from_slot("given")?;
+        let sum = black_box(sum_of_words(&buffer));
+        buffer[0] = sum;
+        buffer.hand_on("summed")?;
+    }
+    Ok(())
+}
+
+/// Not inlined: both sides run the same instructions.
+#[inline(never)]
+fn sum_of_words(words: &[u64]) -> u64 {
+    words.iter().fold(0, |sum, &word| sum.wrapping_add(word))
+}
+
+/// The middle one of at least one figure.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}

@@ -1,0 +1,19 @@
+//! Puts the texts of all mergers one after the other: slots `text.0`, `text.1`, … become slot `sorted`. The first text's
+//! buffer grows to hold them all.
+#![no_std]
+#![deny(unsafe_code)]
+
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotVec};
+
+#[monohull::main]
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut texts = SlotBuffer::<[u8]>::take_all("text");
+    let mut sorted = SlotVec::from(texts.next().ok_or("there is nothing to join")??);
+    for text in texts {
+        sorted.extend_from_slice(&text?);
+    }
+    sorted.hand_on("sorted")?;
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Merges what all sorters have of one range of values, and writes it down: slots `piece.M.0`, `piece.M.1`, … become
+//! slot `text.M`.
+#![no_std]
+#![deny(unsafe_code)]
+
+use example_kernels::sort::{DIGITS, line, merge};
+use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotError, SlotVec};
+
+#[monohull::main]
+fn main() -> Result<(), SlotError> {
+    let me = monohull_std::process::id() - 1;
+    let pieces = SlotBuffer::<[u64]>::take_all(&format!("piece.{me}")).collect::<Result<Vec<_>, _>>()?;
+    let runs: Vec<&[u64]> = pieces.iter().map(|piece| &piece[..]).collect();
+    let mut text = SlotVec::with_slot(&format!("text.{me}"));
+    merge(&runs, |value| text.extend_from_slice(line(value, &mut [0; DIGITS + 1])));
+    Ok(())
+}
