@@ -133,7 +133,7 @@ const PANICKED: u64 = u64::MAX;
 global_asm!(
     ".pushsection .text.monohull_gates, \"ax\", @progbits",
 
-    // ── enter(context: rdi, call: rsi) -> Exit ────────────────────────────────────────────────────────────────────
+    // ── enter(context: rdi, call: rsi) -> Exit: jumped to, with a return address on the stack; see `enter` ────────────────────────────────────────────────────────────────────
     ".p2align 6",
     ".globl monohull_enter",
     ".hidden monohull_enter",
@@ -316,7 +316,8 @@ global_asm!(
     "pop rbx",
     "pop rbp",
     "xor eax, eax",
-    "ret",
+    "pop rcx",
+    "jmp rcx",
     "6:",
     "call monohull_defaults",
     "jmp 7b",
@@ -493,7 +494,7 @@ global_asm!(
 static SIGNAL_TARGET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 unsafe extern "C" {
-    fn monohull_enter(context: *mut CarrierContext, call: *mut Call) -> u64;
+    fn monohull_enter();
     fn monohull_entry_plain();
     fn monohull_entry_keys();
     fn monohull_exit_plain();
@@ -597,8 +598,26 @@ impl CarrierContext {
 /// with. No lock that a signal handler needs is held.
 #[inline(always)]
 pub unsafe fn enter(context: *mut CarrierContext, call: *mut Call) -> Exit {
-    // SAFETY: the caller's promise.
-    match unsafe { monohull_enter(context, call) } {
+    let exit: u64;
+    // The processor predicts a `ret` by the calls it has seen. The way in ends with a `ret` that belongs to the user
+    // side's `call gs:[0]`, so the way in must not be a call itself, and the way out not a `ret`: then every prediction
+    // holds, which halves the price of the round trip.
+    // SAFETY: the caller's promise. The gate saves and restores what the ABI asks a callee to preserve, pops the
+    // address that is pushed here, and comes back to it.
+    unsafe {
+        asm!(
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "jmp {enter}",
+            "2:",
+            enter = sym monohull_enter,
+            inlateout("rdi") context => _,
+            inlateout("rsi") call => _,
+            lateout("rax") exit,
+            clobber_abi("C"),
+        );
+    }
+    match exit {
         0 => Exit::Hostcall,
         _ => Exit::Fault,
     }
