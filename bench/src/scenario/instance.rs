@@ -3,30 +3,20 @@
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
-use crate::{ours, peer};
-use serde_json::json;
+use crate::ours::Workflow;
+use crate::peer;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let few = 16;
     let many = effort.size(2016, 32);
     let forks = effort.size("500", "10");
+    let (short, long) = (Workflow::nothing(few)?, Workflow::nothing(many)?);
     let sides = on_one_core(|| {
         take_turns(
             effort,
-            || Ok((time_of(many)? - time_of(few)?) / f64::from(many - few)),
+            || Ok((long.run()?.nanoseconds - short.run()?.nanoseconds) / f64::from(many - few)),
             || peer::measure("fork", &[forks]),
         )
     })?;
     Ok(vec![Row::new("instance", sides, "fork + exit + wait", Unit::Microseconds, Some(0.1))])
-}
-
-/// Nanoseconds of a workflow of this many instances of the no-op function, one after the other.
-fn time_of(instances: u32) -> Result<f64> {
-    let document = json!({
-        "name": "bench-instance",
-        "functions": {"no-op": {"image": ours::image("no-op")}},
-        "steps": [{"name": "nothing", "function": "no-op", "instances": instances}],
-        "limits": {"carriers": 1},
-    });
-    Ok(ours::run(&document, &[])?.nanoseconds)
 }

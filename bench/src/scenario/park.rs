@@ -4,7 +4,8 @@
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
-use crate::{ours, peer};
+use crate::ours::Workflow;
+use crate::peer;
 use serde_json::json;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
@@ -13,13 +14,9 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let cells: [(&str, u64); 2] = [("64 KiB", 64 << 10), effort.size(("1 GiB", 1 << 30), ("1 MiB", 1 << 20))];
     let mut rows = Vec::new();
     for (size, bytes) in cells {
-        let probe = json!({"what": "park", "count": count, "cell_bytes": bytes});
+        let probe = Workflow::probes(&[json!({"what": "park", "count": count, "cell_bytes": bytes})])?;
         let sides = on_one_core(|| {
-            take_turns(
-                effort,
-                || ours::probe(probe.clone())?.figure("park"),
-                || peer::measure("swapcontext", &[&peer_count]),
-            )
+            take_turns(effort, || probe.run()?.figure("park"), || peer::measure("swapcontext", &[&peer_count]))
         })?;
         rows.push(Row::new(format!("park, cell of {size}"), sides, "swapcontext pair", Unit::Nanoseconds, Some(0.3)));
     }

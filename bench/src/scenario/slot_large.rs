@@ -3,15 +3,16 @@
 
 use crate::harness::{Effort, Result, Row, Unit, pairs};
 use crate::machine::on_one_core;
-use crate::ours;
+use crate::ours::Workflow;
 use serde_json::json;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let bytes = effort.size(16u64 << 20, 1 << 20);
     let arguments = |what: &str| json!({"what": what, "count": effort.size(20, 2), "bytes": bytes});
+    let probes = Workflow::probes(&[arguments("give"), arguments("sum")])?;
     let sides = on_one_core(|| {
         pairs(effort, || {
-            let figures = ours::probe_pair(arguments("give"), arguments("sum"))?;
+            let figures = probes.run()?;
             Ok((figures.figure("handed over")?, figures.figure("in place")?))
         })
     })?;

@@ -2,7 +2,8 @@
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
-use crate::{ours, peer};
+use crate::ours::Workflow;
+use crate::peer;
 use serde_json::json;
 
 const BYTES: u64 = 4096;
@@ -11,10 +12,11 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let count = effort.size(20_000, 100);
     let peer_arguments = [BYTES.to_string(), count.to_string()];
     let arguments = |what: &str| json!({"what": what, "count": count, "bytes": BYTES});
+    let probes = Workflow::probes(&[arguments("ping"), arguments("pong")])?;
     let sides = on_one_core(|| {
         take_turns(
             effort,
-            || ours::probe_pair(arguments("ping"), arguments("pong"))?.figure("ping"),
+            || probes.run()?.figure("ping"),
             || peer::measure("pipe", &[&peer_arguments[0], &peer_arguments[1]]),
         )
     })?;

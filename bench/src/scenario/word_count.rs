@@ -1,7 +1,8 @@
 //! The words of 10 MB of text, from a file to a file, with one and two instances or threads.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
-use crate::{ours, peer};
+use crate::ours::{self, Workflow};
+use crate::peer;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -11,12 +12,12 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     std::fs::write(&input, text(effort.size(10 << 20, 100 << 10))).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     for workers in [1u32, 2] {
-        let document = document(workers);
+        let workflow = Workflow::new(&document(workers))?;
         let (ours_out, peer_out) = (folder.join("words.ours"), folder.join("words.peer"));
         let arguments = [input.to_string_lossy(), peer_out.to_string_lossy(), workers.to_string().into()];
         let sides = take_turns(
             effort,
-            || ours::run_to_file(&document, ("text", &input), ("counts", &ours_out)),
+            || workflow.run_to_file(("text", &input), ("counts", &ours_out)),
             || peer::measure("words", &arguments.each_ref().map(|argument| &**argument)),
         )?;
         ours::same(&ours_out, &peer_out)?;
