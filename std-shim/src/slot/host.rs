@@ -6,7 +6,6 @@ use crate::string::{String, ToString};
 use core::cell::RefCell;
 use host_std::alloc::{Layout, alloc_zeroed, dealloc};
 use host_std::collections::HashMap;
-use host_std::thread_local;
 use monohull_abi::types::{FailKind, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 
@@ -26,7 +25,7 @@ struct Slot {
     type_name: String,
 }
 
-thread_local! {
+host_std::thread_local! {
     static ARENA: RefCell<Arena> = RefCell::default();
 }
 
