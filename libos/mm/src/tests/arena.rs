@@ -91,3 +91,57 @@ fn the_arena_goes_on_where_the_first_generation_ends() {
     assert_eq!(mm.free(A, giant), 0);
     assert_eq!(mm.alloc(A, 3 << 30), ARENA_BASE);
 }
+
+/// Many buffers of many sizes come, grow and go; none touches another, none shows what another held.
+#[test]
+fn buffers_never_overlap_and_always_start_zeroed() {
+    let mm = Mm::start();
+    let mut seed = 1_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    // Start, bytes and mark of every living buffer; the mark stands at both ends.
+    let mut living: Vec<(u64, u64, u8)> = Vec::new();
+    let stamp = |address: u64, bytes: u64, mark: u8| {
+        mm.poke(address, &[mark]);
+        mm.poke(address + bytes - 1, &[mark]);
+    };
+    for step in 0..5000 {
+        let mark = step as u8 | 1;
+        match random(3) {
+            0 if !living.is_empty() => {
+                let (address, bytes, mark) = living.swap_remove(random(living.len() as u64) as usize);
+                assert_eq!((mm.peek(address, 1)[0], mm.peek(address + bytes - 1, 1)[0]), (mark, mark));
+                assert_eq!(mm.free(A, address), 0);
+            }
+            1 if !living.is_empty() => {
+                let (address, bytes, mark) = living.swap_remove(random(living.len() as u64) as usize);
+                let larger = bytes + PAGE * random(20);
+                let moved = mm.resize(A, address, larger) as u64;
+                assert_eq!((mm.peek(moved, 1)[0], mm.peek(moved + bytes - 1, 1)[0]), (mark, mark));
+                if larger > bytes {
+                    assert_eq!(mm.peek(moved + larger - 1, 1), [0]);
+                }
+                stamp(moved, larger, mark);
+                living.push((moved, larger, mark));
+            }
+            _ => {
+                let bytes = PAGE * (1 + random(if step % 50 == 0 { 2000 } else { 30 }));
+                let address = mm.alloc(A, bytes);
+                assert_eq!((mm.peek(address, 1)[0], mm.peek(address + bytes - 1, 1)[0]), (0, 0));
+                stamp(address, bytes, mark);
+                living.push((address, bytes, mark));
+            }
+        }
+        if step % 100 == 0 {
+            let mut sorted = living.clone();
+            sorted.sort_unstable();
+            assert!(sorted.is_sorted_by(|(a, bytes, _), (b, ..)| a + bytes <= *b), "two buffers overlap");
+            assert_eq!(mm.stats(A).arena_bytes, living.iter().map(|(_, bytes, _)| bytes).sum::<u64>());
+        }
+        if living.len() > 300 {
+            living.drain(..150).for_each(|(address, ..)| assert_eq!(mm.free(A, address), 0));
+        }
+    }
+}
