@@ -7,6 +7,8 @@
 #![no_std]
 
 #[cfg(feature = "user")]
+pub mod memory;
+#[cfg(feature = "user")]
 pub mod user;
 
 #[cfg(feature = "system")]
