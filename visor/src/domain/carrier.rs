@@ -267,13 +267,15 @@ fn unregister_rseq() -> Result<(), CarrierError> {
         static __rseq_offset: isize;
         static __rseq_size: u32;
     }
-    thread_local!(static GONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     // SAFETY: constants that glibc 2.35 and newer exports.
     let (offset, size) = unsafe { (__rseq_offset, __rseq_size) };
-    if size == 0 || GONE.replace(true) {
+    let area = thread_pointer().wrapping_add_signed(offset as i64);
+    // The second word is the processor's number while registered, negative otherwise. A thread whose creator has
+    // none is not registered by glibc either.
+    // SAFETY: every thread has the area, at this offset.
+    if size == 0 || unsafe { (area as *const i32).add(1).read_volatile() } < 0 {
         return Ok(());
     }
-    let area = thread_pointer().wrapping_add_signed(offset as i64);
     // The registered length: 32 on every glibc so far, whatever part of it (`__rseq_size`) is in use.
     // SAFETY: unregisters the area that glibc registered for this thread; glibc then falls back to system calls.
     let status = unsafe { libc::syscall(libc::SYS_rseq, area, size.max(32), RSEQ_FLAG_UNREGISTER, RSEQ_SIGNATURE) };

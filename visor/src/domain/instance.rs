@@ -62,11 +62,9 @@ pub struct Line {
     pub text: String,
 }
 
-/// What an instance has used. Times are ticks of the time-stamp counter.
+/// What an instance has used, as it is counted.
 #[derive(Default, Debug)]
 pub struct Counters {
-    /// When it was asked for.
-    pub asked: AtomicU64,
     /// When its first instruction ran.
     pub started: AtomicU64,
     /// Spent mapping and relocating.
@@ -81,14 +79,46 @@ pub struct Counters {
     pub bytes_out: AtomicU64,
 }
 
+/// What an instance has used. Times are ticks of the time-stamp counter.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Usage {
+    /// When its first instruction ran; 0 if none did.
+    pub started: u64,
+    /// Spent mapping and relocating.
+    pub load: u64,
+    /// On carriers, all threads together.
+    pub run: u64,
+    /// The main thread parked.
+    pub park: u64,
+    /// Bytes taken over by reference.
+    pub bytes_in: u64,
+    /// Bytes handed on by reference.
+    pub bytes_out: u64,
+}
+
+impl Counters {
+    /// The figures so far.
+    pub fn read(&self) -> Usage {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Usage {
+            started: get(&self.started),
+            load: get(&self.load),
+            run: get(&self.run),
+            park: get(&self.park),
+            bytes_in: get(&self.bytes_in),
+            bytes_out: get(&self.bytes_out),
+        }
+    }
+}
+
 /// A running instance.
 pub struct Instance {
     /// Unique in the domain; the low byte is the cell.
     pub id: u32,
     /// What it was started with.
     pub spec: Spec,
-    /// Its memory.
-    pub cell: Mutex<Cell>,
+    /// Its memory, until it is reclaimed.
+    pub cell: Mutex<Option<Cell>>,
     /// Where its image is.
     pub image_base: u64,
     /// Set when it must not run any more.
@@ -134,6 +164,11 @@ impl Instance {
     /// The addresses it may name.
     pub fn bounds(&self) -> UserBounds {
         super::bounds_of_cell((self.id & ((1 << CELL_BITS) - 1)) as usize)
+    }
+
+    /// Looks at its memory; `None` if that has been reclaimed.
+    pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
+        self.cell.lock().expect("cell").as_mut().map(look)
     }
 
     /// Charges or refunds bytes; false if the limit would be passed.

@@ -29,7 +29,7 @@ use carrier::{CarrierError, monotonic_ns, ticks};
 use cell::Cell;
 use failure::{Blame, Failure, FailureKind};
 use hostcall::{Loaded, Modules, Table};
-use instance::{CELL_BITS, Counters, Instance, Line, Output, Spec};
+use instance::{CELL_BITS, Counters, Instance, Line, Output, Spec, Usage};
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Ending, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
 use region::{Access, Partition, RegionError};
@@ -89,7 +89,7 @@ pub struct Ended {
     /// It could be started again with the inputs it had.
     pub inputs_whole: bool,
     /// What it used; times in ticks.
-    pub counters: Counters,
+    pub usage: Usage,
     /// What it printed.
     pub lines: Vec<Line>,
     /// Some of what it printed was dropped.
@@ -352,7 +352,7 @@ impl Shared {
                     token,
                     result: Err(Box::new(failure)),
                     inputs_whole: true,
-                    counters: Counters::default(),
+                    usage: Usage::default(),
                     lines: Vec::new(),
                     lines_dropped: false,
                     ended: ticks(),
@@ -366,7 +366,7 @@ impl Shared {
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
             id: self.started.fetch_add(1, Ordering::Relaxed) << CELL_BITS | index as u32,
-            cell: Mutex::new(cell),
+            cell: Mutex::new(Some(cell)),
             image_base,
             stop: AtomicBool::new(false),
             running: AtomicU32::new(0),
@@ -377,7 +377,6 @@ impl Shared {
             explanations: Mutex::default(),
             spec,
         });
-        instance.counters.asked.store(begin, Ordering::Relaxed);
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
         self.instances.write().expect("instances")[index] = Some(instance.clone());
         let mut scheduler = self.lock();
@@ -444,31 +443,25 @@ impl Shared {
         let index = (id & ((1 << CELL_BITS) - 1)) as usize;
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
         let inputs_whole = self.modules.ended(self, id, ending);
-        let mut shared = self.instances.write().expect("instances")[index].take().expect("the instance is live");
-        // A handler on another carrier may be looking at it for a report; that takes microseconds.
-        let instance = loop {
-            match Arc::try_unwrap(shared) {
-                Ok(instance) => break instance,
-                Err(again) => shared = again,
-            }
-            std::thread::yield_now();
-        };
-        let output = instance.lines.into_inner().expect("lines");
-        let mut cell = instance.cell.into_inner().expect("cell");
-        let ended = ticks();
-        match cell.wipe(&self.partition) {
-            Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
-            Err(error) => {
-                // The cell is out of use from here on; the rest of the domain is not affected.
-                tracing::error!("cell {index} cannot be wiped and is not used again: {error}");
+        let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
+        let cell = instance.cell.lock().expect("cell").take();
+        if let Some(mut cell) = cell {
+            match cell.wipe(&self.partition) {
+                Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
+                Err(error) => {
+                    // The cell is out of use from here on; the rest of the domain is not affected.
+                    tracing::error!("cell {index} cannot be wiped and is not used again: {error}");
+                }
             }
         }
+        let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
+        let ended = ticks();
         let mut scheduler = self.lock();
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
             result,
             inputs_whole,
-            counters: instance.counters,
+            usage: instance.counters.read(),
             lines: output.lines,
             lines_dropped: output.full,
             ended,

@@ -300,7 +300,6 @@ impl StepState {
 
 impl InstanceState {
     fn report(&self, plan: &Plan, step: &Step, index: u32, scale: &Scale) -> InstanceReport {
-        use std::sync::atomic::Ordering::Relaxed;
         let mut report = InstanceReport {
             index,
             start_us: 0,
@@ -319,13 +318,13 @@ impl InstanceState {
             report.lines.push(Line { stream: Stream::Stderr, text });
         }
         let Some(ended) = &self.ended else { return report };
-        let counters = &ended.counters;
-        report.start_us = scale.since_begin(counters.started.load(Relaxed));
-        report.load_us = scale.us(counters.load.load(Relaxed));
-        report.run_us = scale.us(counters.run.load(Relaxed));
-        report.park_us = scale.us(counters.park.load(Relaxed));
-        report.bytes_in = counters.bytes_in.load(Relaxed);
-        report.bytes_out = counters.bytes_out.load(Relaxed);
+        let usage = &ended.usage;
+        report.start_us = scale.since_begin(usage.started);
+        report.load_us = scale.us(usage.load);
+        report.run_us = scale.us(usage.run);
+        report.park_us = scale.us(usage.park);
+        report.bytes_in = usage.bytes_in;
+        report.bytes_out = usage.bytes_out;
         match &ended.result {
             Ok(()) => report.status = Status::Done,
             Err(failure) if failure.kind == FailureKind::Cancelled => {}

@@ -1,6 +1,7 @@
 //! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
 
 use crate::domain::Shared;
+use crate::domain::cell::Cell;
 use crate::domain::failure::{CodePlace, Failure, FailureKind};
 use crate::domain::instance::Instance;
 use monohull_abi::layout::{
@@ -54,7 +55,8 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     }
     let address = fault.address;
     let owner = whose(domain, instance, address);
-    let guard = instance.cell.lock().expect("cell").stack_around(address).filter(|s| address < s.start + PAGE);
+    let stack = instance.with_cell(|cell| cell.stack_around(address)).flatten();
+    let guard = stack.filter(|stack| address < stack.start + PAGE);
     let mut failure = match guard {
         Some(stack) => Failure::new(
             FailureKind::StackOverflow,
@@ -74,7 +76,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "the null page".into();
     }
     if (own.start..own.end).contains(&address) {
-        return whose_own(instance, address).into();
+        return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
     }
     if (USER_BASE..CELLS_END).contains(&address) {
         let cell = ((address - USER_BASE) / CELL_SIZE) as usize;
@@ -95,8 +97,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
     "in the system partition".into()
 }
 
-fn whose_own(instance: &Instance, address: u64) -> &'static str {
-    let cell = instance.cell.lock().expect("cell");
+fn whose_own(cell: &Cell, address: u64) -> &'static str {
     if let Some(stack) = cell.stack_around(address) {
         return if address < stack.start + PAGE { "the guard page of its own stack" } else { "its own stack" };
     }

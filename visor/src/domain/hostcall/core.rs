@@ -3,6 +3,7 @@
 use super::Shared;
 use crate::domain::failure::{Failure, FailureKind};
 use crate::domain::instance::Instance;
+use crate::domain::region::RegionError;
 use crate::domain::scheduler::get;
 use crate::domain::thread::ThreadRef;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
@@ -115,17 +116,19 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let [entry, argument, ..] = call.args;
-    let mut cell = instance.cell.lock().expect("cell");
-    let stack = match cell.open_stack(&domain.partition) {
-        Ok(Some(stack)) => stack,
-        Ok(None) => return Err(Errno::TooMany),
-        Err(error) => {
+    let opened = instance.with_cell(|cell| {
+        let stack = cell.open_stack(&domain.partition)?;
+        Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
+    });
+    let (stack, user_rsp) = match opened {
+        Some(Ok(Some(opened))) => opened,
+        Some(Ok(None)) | None => return Err(Errno::TooMany),
+        Some(Err(error)) => {
+            let error: RegionError = error;
             domain.explain(call, error.to_string());
             return Err(Errno::OutOfMemory);
         }
     };
-    let user_rsp = cell.prepare_stack(Some(stack), entry);
-    drop(cell);
     let mut scheduler = domain.lock();
     let alive = scheduler.rosters.get(&instance.id).map_or(0, |r| r.threads.len());
     let thread = if alive < instance.spec.max_threads as usize {
@@ -135,7 +138,7 @@ fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     };
     let Some(thread) = thread else {
         drop(scheduler);
-        instance.cell.lock().expect("cell").close_stack(stack);
+        instance.with_cell(|cell| cell.close_stack(stack));
         domain.explain(call, format!("no more than {} threads at a time", instance.spec.max_threads));
         return Err(Errno::TooMany);
     };
@@ -152,7 +155,7 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
         domain.end(instance, Ok(()));
         return Outcome { tag: Outcome::ENDED, value: 0 };
     };
-    instance.cell.lock().expect("cell").close_stack(stack);
+    instance.with_cell(|cell| cell.close_stack(stack));
     Outcome { tag: Outcome::ENDED, value: 0 }
 }
 

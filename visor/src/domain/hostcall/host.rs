@@ -125,10 +125,9 @@ unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -
     if !instance.charge(charge) {
         return Errno::OutOfMemory.to_value();
     }
-    let grown = instance.cell.lock().expect("cell").grow_heap(&domain.partition, bytes);
-    match grown {
-        Ok(Some(address)) => address as i64,
-        Ok(None) | Err(_) => {
+    match instance.with_cell(|cell| cell.grow_heap(&domain.partition, bytes)) {
+        Some(Ok(Some(address))) => address as i64,
+        _ => {
             instance.charge(-charge);
             Errno::OutOfMemory.to_value()
         }
@@ -138,10 +137,8 @@ unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -
 unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    domain.instance(instance).map_or(0, |i| {
-        let heap = i.cell.lock().expect("cell").heap();
-        heap.end - heap.start
-    })
+    let heap = domain.instance(instance).and_then(|instance| instance.with_cell(|cell| cell.heap()));
+    heap.map_or(0, |heap| heap.end - heap.start)
 }
 
 unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
