@@ -1,1 +1,77 @@
 //! What functions link instead of std.
+//!
+//! A function runs in user memory: no C library, no system calls, no thread-locals at `fs`. This crate gives it std's
+//! names, types and behaviour on top of hostcalls, so that an ordinary program changes only its first line:
+//!
+//! ```ignore
+//! #![no_std] monohull_std::program!();        // a program with nothing but a plain `fn main()`
+//!
+//! #![no_std] use monohull_std::prelude::*;    // a function with arguments from the workflow file
+//! #[monohull::main]
+//! fn main(count: u32, pattern: Option<String>) -> Result<(), std::io::Error> { … }
+//! ```
+//!
+//! Or rename the dependency, `std = { package = "monohull-std", … }`: then the compiler itself takes this crate for
+//! std, in every module of the program, without `#![no_std]`; the first line is `std::program!();`.
+//!
+//! Where things lie while a function runs:
+//!
+//! ```text
+//!   image                                 heap (rt::heap)          one stack per thread
+//!   | text | data | bss: first 32 KiB of heap |   grows →   |      | guard | ↓ frames | return | header (rt::header) |
+//! ```
+//!
+//! Threads of one instance run in parallel, and what waits parks without holding a thread of the host. A panic ends
+//! the whole instance (the image has no unwinder): so locks are never poisoned, and `JoinHandle::join` never sees an
+//! `Err`.
+//!
+//! Not here, because a function has no such thing: processes, `set_var`, `catch_unwind`.
+#![no_std]
+#![deny(unsafe_code)]
+#![allow(clippy::legacy_numeric_constants, reason = "std still has the modules of the number types")]
+
+extern crate alloc as alloc_crate;
+// The tests of this crate run on the host, with the host's threads.
+#[cfg(test)]
+extern crate std as host_std;
+// What `#[derive(SlotData)]` calls this crate.
+#[cfg(test)]
+extern crate self as monohull_std;
+
+#[macro_use]
+mod macros;
+#[doc(hidden)]
+pub mod rt;
+mod sys;
+
+pub mod alloc;
+pub mod collections;
+pub mod env;
+mod float;
+pub mod hash;
+pub mod io;
+pub mod prelude;
+pub mod process;
+pub mod slot;
+pub mod sync;
+pub mod task;
+pub mod thread;
+pub mod time;
+
+pub use alloc_crate::{borrow, boxed, fmt, format, rc, slice, str, string, vec};
+pub use core::{any, arch, array, ascii, cell, char, clone, cmp, convert, default, error, f32, f64, future, hint};
+pub use core::{assert, assert_eq, assert_ne, debug_assert, debug_assert_eq, debug_assert_ne, matches};
+pub use core::{cfg, column, compile_error, concat, env, file, format_args, include, include_bytes, include_str, line};
+pub use core::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
+pub use core::{iter, marker, mem, net, num, ops, option, panic, pin, primitive, ptr, result};
+pub use core::{module_path, option_env, stringify, todo, unimplemented, unreachable, write, writeln};
+
+/// Strings for foreign interfaces.
+pub mod ffi {
+    pub use alloc_crate::ffi::{CString, FromVecWithNulError, IntoStringError, NulError};
+    pub use core::ffi::*;
+}
+
+#[doc(inline)]
+pub use env::{arg, try_arg};
+pub use monohull_macros::{main, program};

@@ -1,1 +1,40 @@
 //! Attribute and derive macros of monohull-std.
+
+mod entry;
+mod slot_data;
+
+use proc_macro::TokenStream;
+
+/// Makes `fn main` the function's entry, and takes its parameters from the step's `args` by name.
+///
+/// ```ignore
+/// #[monohull::main]
+/// fn main(count: u32, pattern: String, extra: Option<Vec<u64>>) -> Result<(), ParseError> { … }
+/// ```
+///
+/// A parameter may have any type that serde can read; one whose type is `Option<…>` may be missing. A missing argument,
+/// or one of another type, fails the function with a text that names it. `main` may return `()`, an
+/// `ExitCode`, or a `Result` of these whose error is `Debug`.
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
+    entry::expand(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a crate with a plain `fn main()` a function, and gives it std's names. Its first line:
+///
+/// ```ignore
+/// #![no_std] monohull_std::program!();
+/// ```
+///
+/// Modules below the root start with `use std::prelude::v1::*;` (which changes nothing when the same source is compiled
+/// with std). They need not if the dependency is renamed to `std`; then the line is `std::program!();` alone.
+#[proc_macro]
+pub fn program(options: TokenStream) -> TokenStream {
+    entry::program(options.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Lets a type travel in a slot; see the trait of the same name.
+#[proc_macro_derive(SlotData)]
+pub fn derive_slot_data(input: TokenStream) -> TokenStream {
+    slot_data::derive(syn::parse_macro_input!(input as syn::DeriveInput)).into()
+}

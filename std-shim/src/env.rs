@@ -1,0 +1,209 @@
+//! What a function is told: its arguments and its environment.
+//!
+//! The step's `args` are a JSON object. A program sees them as std's `args()`: the function's name, then `--name=value`
+//! for each member in the order of the file (text as it is, other values as JSON). A function asks by name instead:
+//! [`arg`], or the parameters of `#[monohull::main]`.
+
+use crate::string::{String, ToString};
+use crate::sync::OnceLock;
+use crate::vec::{self, Vec};
+use crate::{any, error, fmt, format, process, sys};
+use monohull_abi::types::Text;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+/// Reads a map's members in the order of the text, into whatever can be extended by them.
+pub(crate) fn members<'de, D, K, V, C>(deserializer: D) -> Result<C, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de>,
+    V: Deserialize<'de>,
+    C: Default + Extend<(K, V)>,
+{
+    struct Collect<K, V, C>(core::marker::PhantomData<(K, V, C)>);
+
+    impl<'de, K: Deserialize<'de>, V: Deserialize<'de>, C: Default + Extend<(K, V)>> Visitor<'de> for Collect<K, V, C> {
+        type Value = C;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<C, A::Error> {
+            let mut members = C::default();
+            while let Some(member) = map.next_entry()? {
+                members.extend([member]);
+            }
+            Ok(members)
+        }
+    }
+
+    deserializer.deserialize_map(Collect(core::marker::PhantomData))
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Vec<(String, T)> {
+    // The visor has checked the workflow file, so this is an object, or empty.
+    members(&mut serde_json::Deserializer::from_str(text)).unwrap_or_default()
+}
+
+fn arguments() -> &'static [(String, Value)] {
+    static ARGUMENTS: OnceLock<Vec<(String, Value)>> = OnceLock::new();
+    ARGUMENTS.get_or_init(|| parse(&sys::text(Text::Args)))
+}
+
+/// An argument is missing or is not what the function expects. The workflow file is at fault.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgError(String);
+
+impl fmt::Display for ArgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for ArgError {}
+
+/// Finds `name` among `members` and reads it as a `T`. A type that can be null, such as `Option`, may be missing.
+fn find<T: DeserializeOwned>(members: &[(String, Value)], name: &str) -> Result<T, ArgError> {
+    match members.iter().find(|(member, _)| member == name) {
+        Some((_, value)) => T::deserialize(value).map_err(|error| ArgError(format!("argument `{name}`: {error}"))),
+        None => T::deserialize(&Value::Null).map_err(|_| {
+            ArgError(format!("argument `{name}` is missing: a value of type `{}` is expected", any::type_name::<T>()))
+        }),
+    }
+}
+
+/// The step's argument `name`, read as a `T`; `Option` if it may be missing.
+pub fn try_arg<T: DeserializeOwned>(name: &str) -> Result<T, ArgError> {
+    find(arguments(), name)
+}
+
+/// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type.
+pub fn arg<T: DeserializeOwned>(name: &str) -> T {
+    try_arg(name).unwrap_or_else(|error| process::fail(format_args!("{error}")))
+}
+
+fn as_words(function: String, members: &[(String, Value)]) -> Vec<String> {
+    let word = |(name, value): &(String, Value)| match value {
+        Value::String(text) => format!("--{name}={text}"),
+        other => format!("--{name}={other}"),
+    };
+    [function].into_iter().chain(members.iter().map(word)).collect()
+}
+
+/// The function's name and its arguments.
+pub fn args() -> Args {
+    Args(as_words(sys::text(Text::Function), arguments()).into_iter())
+}
+
+/// What [`args`] returns.
+#[derive(Debug)]
+pub struct Args(vec::IntoIter<String>);
+
+/// What [`vars`] returns.
+#[derive(Debug)]
+pub struct Vars(vec::IntoIter<(String, String)>);
+
+macro_rules! forward_iterator {
+    ($type:ty => $item:ty) => {
+        impl Iterator for $type {
+            type Item = $item;
+
+            fn next(&mut self) -> Option<$item> {
+                self.0.next()
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+
+        impl DoubleEndedIterator for $type {
+            fn next_back(&mut self) -> Option<$item> {
+                self.0.next_back()
+            }
+        }
+
+        impl ExactSizeIterator for $type {}
+    };
+}
+
+forward_iterator!(Args => String);
+forward_iterator!(Vars => (String, String));
+
+fn variables() -> &'static [(String, String)] {
+    static VARIABLES: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    VARIABLES.get_or_init(|| parse(&sys::text(Text::Env)))
+}
+
+/// The step's environment.
+pub fn vars() -> Vars {
+    Vars(variables().to_vec().into_iter())
+}
+
+/// Why [`var`] has no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VarError {
+    /// The step's environment has no such variable.
+    NotPresent,
+    /// Its value is not UTF-8. Cannot happen: the workflow file is.
+    NotUnicode(String),
+}
+
+impl fmt::Display for VarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VarError::NotPresent => f.write_str("environment variable not found"),
+            VarError::NotUnicode(value) => write!(f, "environment variable was not valid unicode: {value:?}"),
+        }
+    }
+}
+
+impl error::Error for VarError {}
+
+/// A variable of the step's environment.
+pub fn var<K: AsRef<str>>(key: K) -> Result<String, VarError> {
+    let key = key.as_ref();
+    let found = variables().iter().find(|(name, _)| name == key);
+    found.map(|(_, value)| value.to_string()).ok_or(VarError::NotPresent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vec;
+
+    const TEXT: &str = r#"{"count": 3, "pattern": "a b", "sizes": [1, 2], "on": true, "nothing": null, "wide": -1}"#;
+
+    #[test]
+    fn words_keep_the_order_of_the_file() {
+        let words = as_words("grep".to_string(), &parse(TEXT));
+        let expected =
+            ["grep", "--count=3", "--pattern=a b", "--sizes=[1,2]", "--on=true", "--nothing=null", "--wide=-1"];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn arguments_are_found_by_name_and_type() {
+        let members = parse(TEXT);
+        assert_eq!(find::<u32>(&members, "count"), Ok(3));
+        assert_eq!(find::<Option<Vec<u64>>>(&members, "sizes"), Ok(Some(vec![1, 2])));
+        assert_eq!(find::<Option<String>>(&members, "absent"), Ok(None));
+        assert_eq!(find::<Option<u8>>(&members, "nothing"), Ok(None));
+    }
+
+    #[test]
+    fn errors_name_the_argument_and_what_was_expected() {
+        let members = parse(TEXT);
+        let text = |result: Result<u32, ArgError>| result.unwrap_err().to_string();
+        assert_eq!(text(find(&members, "pattern")), r#"argument `pattern`: invalid type: string "a b", expected u32"#);
+        assert_eq!(text(find(&members, "wide")), "argument `wide`: invalid value: integer `-1`, expected u32");
+        assert_eq!(text(find(&members, "absent")), "argument `absent` is missing: a value of type `u32` is expected");
+    }
+
+    #[test]
+    fn no_arguments_is_no_members() {
+        assert!(parse::<Value>("").is_empty());
+        assert!(parse::<Value>("{}").is_empty());
+    }
+}

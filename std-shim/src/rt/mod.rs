@@ -1,0 +1,115 @@
+//! How an image starts and how it ends.
+//!
+//! The gate "returns" to the image's `monohull_start` on a fresh main stack. [`start`] runs the image's constructors and
+//! then `main`, and gives its outcome to the host. Nothing returns from here.
+
+pub(crate) mod header;
+mod heap;
+
+pub use crate::{c_memory, image};
+pub use core::ffi::c_void;
+pub use heap::Heap;
+pub(crate) use heap::drop_cache;
+pub use monohull_abi::types::ImageHeader;
+pub use monohull_trampoline::{memory, thread_entry};
+
+use crate::process::Termination;
+use crate::{io, sys, thread};
+use core::fmt::Write;
+use core::panic::PanicInfo;
+use monohull_abi::types::{Fact, FailKind};
+
+/// What an image says about itself.
+pub const IMAGE: ImageHeader =
+    ImageHeader { magic: monohull_abi::module::MAGIC, abi_version: monohull_abi::ABI_VERSION as u64 };
+
+/// The main thread's body: everything from the first instruction to `EXIT`.
+pub fn start<T: Termination>(main: fn() -> T) -> ! {
+    header::learn_stack_size(sys::fact(Fact::StackSize));
+    run_constructors();
+    let status = main().report();
+    thread::end_of_thread();
+    crate::process::exit(status.to_i32())
+}
+
+#[allow(unsafe_code, reason = "constructors are known by their addresses only")]
+fn run_constructors() {
+    let count = sys::fact(Fact::InitCount) as usize;
+    if count == 0 {
+        return;
+    }
+    let first = sys::fact(Fact::InitArray) as *const extern "C" fn();
+    // SAFETY: the loader found the array in the image's dynamic section and has relocated it; a function that makes up
+    // another answer can only harm itself.
+    for constructor in unsafe { core::slice::from_raw_parts(first, count) } {
+        constructor();
+    }
+}
+
+/// The panic handler: std's words, in the instance's report.
+pub fn panicked(info: &PanicInfo<'_>) -> ! {
+    let mut text = Words::default();
+    let _ = write!(text, "{}", info.message());
+    if let Some(bytes) = heap::refused(text.as_str()) {
+        text.len = 0;
+        let _ = write!(text, "{bytes} bytes");
+        sys::fail(FailKind::OutOfMemory, text.as_str())
+    }
+    text.len = 0;
+    let _ = write!(text, "thread '");
+    thread::with_current_name(|name| text.write_str(name.unwrap_or("<unnamed>"))).ok();
+    let _ = write!(text, "' panicked");
+    if let Some(place) = info.location() {
+        let _ = write!(text, " at {place}");
+    }
+    let _ = write!(text, ":\n{}", info.message());
+    io::flush_before_the_end();
+    sys::fail(FailKind::Panic, text.as_str())
+}
+
+/// Text on the stack, cut where it is full: a panic may be about memory.
+struct Words {
+    bytes: [u8; Self::CAPACITY],
+    len: usize,
+}
+
+impl Words {
+    const CAPACITY: usize = 2048;
+
+    fn as_str(&self) -> &str {
+        // Only whole characters are ever added.
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words { bytes: [0; Self::CAPACITY], len: 0 }
+    }
+}
+
+impl Write for Words {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = Self::CAPACITY - self.len;
+        let fits = (0..=text.len().min(room)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        self.bytes[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
+        self.len += fits;
+        if fits == text.len() { Ok(()) } else { Err(core::fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let mut words = Words::default();
+        let mut written = 0;
+        while words.write_str("Rümpfe ").is_ok() {
+            written += 1;
+        }
+        assert_eq!(words.as_str().matches('ü').count(), written + usize::from(words.len % 8 > 2));
+        assert!(words.len > Words::CAPACITY - 2);
+    }
+}

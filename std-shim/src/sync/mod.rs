@@ -1,0 +1,26 @@
+//! Synchronisation, as in `std::sync`. What waits parks: it holds no thread of the host.
+//!
+//! A panic ends the whole instance, so nothing is ever poisoned; the types and results that speak of it are there so
+//! that programs compile unchanged.
+
+mod barrier;
+mod condvar;
+mod lazy_lock;
+pub mod mpsc;
+mod mutex;
+mod once;
+mod once_lock;
+mod poison;
+pub(crate) mod raw;
+mod rwlock;
+
+pub use alloc_crate::sync::{Arc, Weak};
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use core::sync::atomic;
+pub use lazy_lock::LazyLock;
+pub use mutex::{Mutex, MutexGuard};
+pub use once::{Once, OnceState};
+pub use once_lock::OnceLock;
+pub use poison::{LockResult, PoisonError, TryLockError, TryLockResult};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

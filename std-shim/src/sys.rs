@@ -1,0 +1,156 @@
+//! Hostcalls as Rust functions. Nothing else in the shim knows a number.
+//!
+//! This crate's own tests run on the host, where nobody answers hostcalls; `sys/host.rs` stands in for the few that
+//! locks, clocks and threads need.
+
+use crate::string::String;
+use crate::time::Duration;
+use crate::vec;
+use crate::vec::Vec;
+use core::sync::atomic::AtomicU32;
+use monohull_abi::errno::Errno;
+use monohull_abi::number;
+use monohull_abi::types::{Clock, Fact, FailKind, Text};
+
+#[cfg(test)]
+#[path = "sys/host.rs"]
+mod gate;
+#[cfg(not(test))]
+use monohull_trampoline::user as gate;
+
+/// Makes hostcall `number` with up to six arguments.
+pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, Errno> {
+    const { assert!(N <= 6) }
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&args);
+    Errno::from_value(gate::hostcall(number, all))
+}
+
+/// An answer that only a broken host gives.
+#[cold]
+#[track_caller]
+fn refused(what: &str, errno: Errno) -> ! {
+    panic!("the host refused to {what}: {errno}")
+}
+
+/// Ends the instance. Status 0 is success.
+pub(crate) fn exit(status: i32) -> ! {
+    loop {
+        let _ = call(number::EXIT, [status as u32 as u64]);
+    }
+}
+
+/// Ends the instance as failed.
+pub(crate) fn fail(kind: FailKind, text: &str) -> ! {
+    loop {
+        let _ = call(number::FAIL, [kind as u64, text.as_ptr() as u64, text.len() as u64]);
+    }
+}
+
+/// Starts a thread at `entry`, which finds `word` in `rax`; returns its number.
+pub(crate) fn thread_spawn(entry: u64, word: u64) -> Result<u64, Errno> {
+    call(number::THREAD_SPAWN, [entry, word])
+}
+
+/// Ends the calling thread.
+pub(crate) fn thread_exit() -> ! {
+    loop {
+        let _ = call(number::THREAD_EXIT, []);
+    }
+}
+
+/// Waits until a thread of this instance has ended.
+pub(crate) fn thread_join(thread: u64) {
+    if let Err(errno) = call(number::THREAD_JOIN, [thread]) {
+        refused("join a thread", errno)
+    }
+}
+
+/// Lets another thread run.
+pub(crate) fn yield_now() {
+    let _ = call(number::YIELD, []);
+}
+
+/// Parks while `*word == expected`, at most for `timeout`. False if the time ran out; true says nothing about `word`.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
+    let ns = timeout.map_or(u64::MAX, nanos);
+    match call(number::FUTEX_WAIT, [word.as_ptr() as u64, u64::from(expected), ns]) {
+        Ok(_) | Err(Errno::Again) => true,
+        Err(Errno::TimedOut) => false,
+        Err(errno) => refused("wait", errno),
+    }
+}
+
+/// Wakes up to `most` threads that wait on `word`, whose memory may have been freed meanwhile.
+pub(crate) fn futex_wake(word: *const AtomicU32, most: u32) {
+    let _ = call(number::FUTEX_WAKE, [word as u64, u64::from(most)]);
+}
+
+/// One of the instance's numbers.
+pub(crate) fn fact(what: Fact) -> u64 {
+    call(number::FACT, [what as u64]).unwrap_or_else(|errno| refused("state a fact", errno))
+}
+
+/// One of the instance's texts.
+pub(crate) fn text(what: Text) -> String {
+    let len = call(number::TEXT_LEN, [what as u64]).unwrap_or_else(|errno| refused("give a text", errno));
+    let mut bytes = vec![0; len as usize];
+    let read = call(number::TEXT_READ, [what as u64, bytes.as_mut_ptr() as u64, len])
+        .unwrap_or_else(|errno| refused("give a text", errno));
+    bytes.truncate(read as usize);
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Fills `buffer` with random bytes.
+pub(crate) fn random(buffer: &mut [u8]) {
+    if let Err(errno) = call(number::RANDOM, [buffer.as_mut_ptr() as u64, buffer.len() as u64]) {
+        refused("give random bytes", errno)
+    }
+}
+
+/// Adds at least `bytes` (whole pages) to the heap: the address of the addition.
+pub(crate) fn heap_grow(bytes: usize) -> Result<u64, Errno> {
+    call(number::HEAP_GROW, [bytes as u64])
+}
+
+/// Writes all of `bytes` to stream 1 or 2.
+pub(crate) fn write(stream: u64, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let taken = call(number::WRITE, [stream, bytes.as_ptr() as u64, bytes.len() as u64])? as usize;
+        if taken == 0 {
+            return Err(Errno::Io);
+        }
+        bytes = bytes.get(taken..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Sends an unfinished line of stream 1 or 2 on its way.
+pub(crate) fn flush(stream: u64) -> Result<(), Errno> {
+    call(number::FLUSH, [stream]).map(drop)
+}
+
+/// Reads a clock, in ns.
+pub(crate) fn clock(which: Clock) -> u64 {
+    call(number::CLOCK, [which as u64]).unwrap_or_else(|errno| refused("read a clock", errno))
+}
+
+/// Parks for at least `time`.
+pub(crate) fn sleep(time: Duration) {
+    if let Err(errno) = call(number::SLEEP, [nanos(time)]) {
+        refused("sleep", errno)
+    }
+}
+
+/// Why this thread's last hostcall failed, in words; empty if there is nothing to add.
+pub(crate) fn explain() -> String {
+    let mut text = [0; 512];
+    let len = call(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64]).unwrap_or(0) as usize;
+    let text: Vec<u8> = text[..len.min(512)].into();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Nanoseconds that fit; centuries are as good as for ever.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
+}
