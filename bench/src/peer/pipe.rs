@@ -24,16 +24,14 @@ pub(super) fn ping_pong(size: usize, count: usize) -> Result<f64> {
         _ => drop((ping_end, pong)),
     }
     let mut message = vec![0; size];
-    let mut sum = 0u64;
     let start = Instant::now();
     for round in 0..count {
         message.fill(round as u8);
         ping.write_all(&message).map_err(fail)?;
         pong_end.read_exact(&mut message).map_err(fail)?;
-        sum += bytes(&message);
+        std::hint::black_box(sum(&message));
     }
     let time = start.elapsed().as_nanos() as f64;
-    std::hint::black_box(sum);
     Ok(time / (2 * count) as f64)
 }
 
@@ -42,12 +40,13 @@ fn echo(from: &mut PipeReader, to: &mut PipeWriter, size: usize) -> std::io::Res
     let mut message = vec![0; size];
     loop {
         from.read_exact(&mut message)?;
-        let sum = std::hint::black_box(bytes(&message));
+        let sum = std::hint::black_box(sum(&message));
         message.fill(sum as u8);
         to.write_all(&message)?;
     }
 }
 
-fn bytes(message: &[u8]) -> u64 {
-    message.iter().map(|&byte| u64::from(byte)).sum()
+/// Looks at every byte. The probe function has the same sum.
+fn sum(message: &[u8]) -> u64 {
+    message.as_chunks::<8>().0.iter().fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
 }

@@ -45,14 +45,14 @@ fn in_parallel<J: Send, T: Send>(jobs: Vec<J>, work: impl Fn(J) -> T + Sync) -> 
 }
 
 fn sorted(part: &[u8], first_line: u64) -> Result<Vec<u64>> {
-    let mut run = Vec::new();
+    let mut run = Vec::with_capacity(sort::newlines(part) as usize + 1);
     sort::parse(part, first_line, |value| run.push(value)).map_err(|error| error.to_string())?;
     run.sort_unstable();
     Ok(run)
 }
 
 fn merged(runs: &[&[u64]]) -> Vec<u8> {
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(runs.iter().map(|run| sort::text_len(run)).sum());
     sort::merge(runs, |value| text.extend_from_slice(sort::line(value, &mut [0; sort::DIGITS + 1])));
     text
 }

@@ -192,6 +192,14 @@ pub fn line(value: u64, line: &mut [u8; DIGITS + 1]) -> &[u8] {
     &line[DIGITS - len..]
 }
 
+/// Bytes of the lines of a sorted run: numbers of one length lie together.
+pub fn text_len(run: &[u64]) -> usize {
+    let longer =
+        |digits: u32| 10u64.checked_pow(digits).map_or(0, |power| run.len() - run.partition_point(|n| *n < power));
+    // A newline and a digit each, and one more for every power of ten that is reached.
+    2 * run.len() + (1..=DIGITS as u32).map(longer).sum::<usize>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +274,14 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(all, expected, "{sorters} sorters, {mergers} mergers");
         }
+    }
+
+    #[test]
+    fn text_is_as_long_as_foretold() {
+        let run = [0, 0, 9, 10, 99, 100, 12_345, 9_999_999_999_999_999_999, 10_000_000_000_000_000_000, u64::MAX];
+        let text: alloc::string::String = run.iter().map(|n| alloc::format!("{n}\n")).collect();
+        assert_eq!(text_len(&run), text.len());
+        assert_eq!(text_len(&[]), 0);
     }
 
     #[test]

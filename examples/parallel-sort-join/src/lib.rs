@@ -11,9 +11,9 @@ use monohull_std::slot::{SlotBuffer, SlotVec};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut texts = SlotBuffer::<[u8]>::take_all("text");
     let mut sorted = SlotVec::from(texts.next().ok_or("there is nothing to join")??);
-    for text in texts {
-        sorted.extend_from_slice(&text?);
-    }
+    let others = texts.collect::<Result<Vec<_>, _>>()?;
+    sorted.reserve(others.iter().map(|text| text.len()).sum());
+    others.iter().for_each(|text| sorted.extend_from_slice(text));
     sorted.hand_on("sorted")?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-use example_kernels::sort::{DIGITS, line, merge};
+use example_kernels::sort::{DIGITS, line, merge, text_len};
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotError, SlotVec};
 
@@ -12,7 +12,8 @@ fn main() -> Result<(), SlotError> {
     let me = monohull_std::process::id() - 1;
     let pieces = SlotBuffer::<[u64]>::take_all(&format!("piece.{me}")).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<&[u64]> = pieces.iter().map(|piece| &piece[..]).collect();
-    let mut text = SlotVec::with_slot(&format!("text.{me}"));
+    let len = runs.iter().map(|run| text_len(run)).sum();
+    let mut text = SlotVec::with_slot_capacity(&format!("text.{me}"), len);
     merge(&runs, |value| text.extend_from_slice(line(value, &mut [0; DIGITS + 1])));
     Ok(())
 }

@@ -5,7 +5,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
-use example_kernels::sort::{parse, pieces};
+use example_kernels::sort::{newlines, parse, pieces};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
@@ -18,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (first_line, cuts) = job.split_first().ok_or("the job is empty")?;
     let name = |merger: usize| format!("piece.{merger}.{me}");
 
-    let mut run = SlotVec::<u64>::with_slot(&name(0));
+    let lines = newlines(&text) as usize + 1;
+    let mut run = SlotVec::<u64>::with_slot_capacity(&name(0), lines);
     parse(&text, *first_line, |value| run.push(value))?;
     run.sort_unstable();
     let ranges: Vec<_> = pieces(&run, cuts).collect();
