@@ -68,9 +68,18 @@ fn find<T: DeserializeOwned>(members: &[(String, Value)], name: &str) -> Result<
     match members.iter().find(|(member, _)| member == name) {
         Some((_, value)) => T::deserialize(value).map_err(|error| ArgError(format!("argument `{name}`: {error}"))),
         None => T::deserialize(&Value::Null).map_err(|_| {
-            ArgError(format!("argument `{name}` is missing: a value of type `{}` is expected", any::type_name::<T>()))
+            ArgError(format!(
+                "argument `{name}` is missing: a value of type `{}` is expected",
+                short(any::type_name::<T>())
+            ))
         }),
     }
+}
+
+/// A type's name without the paths of its parts.
+fn short(name: &str) -> String {
+    let pieces = name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    pieces.map(|piece| piece.rsplit("::").next().unwrap_or(piece)).collect()
 }
 
 /// The step's argument `name`, read as a `T`; `Option` if it may be missing.
@@ -198,6 +207,7 @@ mod tests {
         let text = |result: Result<u32, ArgError>| result.unwrap_err().to_string();
         assert_eq!(text(find(&members, "pattern")), r#"argument `pattern`: invalid type: string "a b", expected u32"#);
         assert_eq!(text(find(&members, "wide")), "argument `wide`: invalid value: integer `-1`, expected u32");
+        assert_eq!(short(any::type_name::<Vec<Option<String>>>()), "Vec<Option<String>>");
         assert_eq!(text(find(&members, "absent")), "argument `absent` is missing: a value of type `u32` is expected");
     }
 
