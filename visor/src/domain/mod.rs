@@ -24,6 +24,7 @@ pub mod region;
 mod run;
 mod scheduler;
 mod thread;
+mod waiting;
 
 use carrier::{CarrierError, monotonic_ns, ticks};
 use cell::Cell;

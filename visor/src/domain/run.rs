@@ -5,16 +5,17 @@
 
 use super::carrier::{Carrier, CarrierError, monotonic_ns, nudge_signal, ticks};
 use super::failure::{Blame, Failure, FailureKind};
-use super::hostcall::core::join_key;
+use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
 use super::{Event, Shared, fault};
-use monohull_abi::module::{Outcome, Wake};
+use monohull_abi::module::{Call, Outcome, Wake};
+use monohull_abi::number::FUTEX_WAIT;
 use monohull_trampoline::system::{Exit, Variant, enter};
 use std::cell::Cell;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 thread_local!(static THIS: Cell<usize> = const { Cell::new(0) });
@@ -161,13 +162,15 @@ impl Shared {
                 current = Some(instance.id);
                 self.note_start(instance, now);
             }
-            if block.stack.is_none() && block.call.wake != Wake::First {
-                instance.counters.park.fetch_add(now.saturating_sub(block.parked_at), Ordering::Relaxed);
+            if block.left_at != 0 {
+                block.park += now.saturating_sub(block.left_at);
             }
             block.call.carrier = carrier.index() as u32;
             let left = self.run_thread(thread, instance, carrier);
             let then = ticks();
-            instance.counters.run.fetch_add(then.saturating_sub(now), Ordering::Relaxed);
+            // Still this carrier's: nobody else takes the thread before the scheduler's lock is free again.
+            block.run += then.saturating_sub(now);
+            block.left_at = then;
             now = then;
             switches += 1;
             let scheduler = match left {
@@ -190,8 +193,22 @@ impl Shared {
         let block = get(thread);
         let context = carrier.context();
         // A thread that was woken without its call being completed asks its handler again.
-        let mut outcome = if block.completed { Outcome::ready(block.call.value) } else { self.serve(&mut block.call) };
+        let mut served = match block.completed {
+            true => Ok(Outcome::ready(block.call.value)),
+            false => self.serve_thread(&mut block.call),
+        };
         loop {
+            let outcome = match served {
+                Ok(outcome) => outcome,
+                Err(mut scheduler) => {
+                    if instance.stop.load(Ordering::Relaxed) {
+                        return Left::Gone;
+                    }
+                    scheduler.park(thread);
+                    one_less(&instance.running);
+                    return Left::Waiting(scheduler);
+                }
+            };
             match outcome.tag {
                 Outcome::READY => block.call.value = outcome.value,
                 Outcome::PARK => {
@@ -199,13 +216,15 @@ impl Shared {
                     if instance.stop.load(Ordering::Relaxed) {
                         return Left::Gone;
                     }
-                    if scheduler.park(thread, ticks()) {
-                        instance.running.fetch_sub(1, Ordering::Relaxed);
+                    if scheduler.park(thread) {
+                        one_less(&instance.running);
                         return Left::Waiting(scheduler);
                     }
                     drop(scheduler);
-                    outcome =
-                        if block.completed { Outcome::ready(block.call.value) } else { self.serve(&mut block.call) };
+                    served = match block.completed {
+                        true => Ok(Outcome::ready(block.call.value)),
+                        false => self.serve_thread(&mut block.call),
+                    };
                     continue;
                 }
                 Outcome::YIELD => {
@@ -217,7 +236,7 @@ impl Shared {
                     block.completed = true;
                     block.state = State::Ready;
                     scheduler.enqueue(thread);
-                    instance.running.fetch_sub(1, Ordering::Relaxed);
+                    one_less(&instance.running);
                     return Left::Waiting(scheduler);
                 }
                 _ => return Left::Gone,
@@ -230,7 +249,7 @@ impl Shared {
                 Exit::Hostcall => {
                     block.call.wake = Wake::First;
                     block.call.scratch = [0; 4];
-                    outcome = self.serve(&mut block.call);
+                    served = self.serve_thread(&mut block.call);
                 }
                 Exit::Fault => {
                     self.fault(instance, carrier);
@@ -238,6 +257,18 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Serves a thread's call; the scheduler's lock if the thread waits on a futex now.
+    #[inline]
+    fn serve_thread(&self, call: &mut Call) -> Result<Outcome, MutexGuard<'_, Scheduler>> {
+        if call.number == u64::from(FUTEX_WAIT) {
+            return match futex_wait(self, call) {
+                Ok(scheduler) => Err(scheduler),
+                Err(outcome) => Ok(outcome),
+            };
+        }
+        Ok(self.serve(call))
     }
 
     /// The next thread to switch to at once, if nothing else is more urgent.
@@ -256,7 +287,7 @@ impl Shared {
     /// A thread has ended: its block is freed, and with the last thread of an ended instance everything else.
     fn leave(&self, thread: ThreadRef, instance: &Instance) -> MutexGuard<'_, Scheduler> {
         let mut scheduler = self.lock();
-        let left = instance.running.fetch_sub(1, Ordering::Relaxed) - 1;
+        let left = one_less(&instance.running);
         let id = instance.id;
         let number = get(thread).call.thread;
         scheduler.retire(thread);
@@ -301,12 +332,20 @@ impl Shared {
     }
 }
 
-/// The thread is on a carrier from here on.
+/// The thread is on a carrier from here on. The caller holds the scheduler's lock.
 fn take(thread: ThreadRef) {
     let block = get(thread);
     block.state = State::Running;
-    // SAFETY: a ready thread's instance is alive; the caller holds the scheduler's lock.
-    unsafe { (*block.instance).running.fetch_add(1, Ordering::Relaxed) };
+    // SAFETY: a ready thread's instance is alive.
+    let running = unsafe { &(*block.instance).running };
+    running.store(running.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// One thread less on a carrier. The caller holds the scheduler's lock, so no read-modify-write is needed.
+fn one_less(running: &AtomicU32) -> u32 {
+    let left = running.load(Ordering::Relaxed) - 1;
+    running.store(left, Ordering::Relaxed);
+    left
 }
 
 /// Serves all timers that are due; the instance whose time is up, if one is.

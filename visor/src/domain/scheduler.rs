@@ -14,11 +14,13 @@
 use super::Event;
 use super::instance::{Instance, Roster, Spec};
 use super::thread::{State, Thread, ThreadRef, Threads};
+use super::waiting::Waiting;
 use hashbrown::HashMap;
 use monohull_abi::layout::CARRIER_MAX;
-use monohull_abi::module::{NEVER, NO_KEY, Wake};
+use monohull_abi::module::{NEVER, Wake};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering;
 
 /// After this many handoffs in a row the ready queue gets its turn.
 const HANDOFFS_IN_A_ROW: u32 = 64;
@@ -46,17 +48,12 @@ pub(super) struct Scheduler {
     ready: VecDeque<ThreadRef>,
     handoff: [Option<ThreadRef>; CARRIER_MAX],
     handoffs: [u32; CARRIER_MAX],
-    waiting: HashMap<u64, Queue, foldhash::fast::FixedState>,
+    waiting: Waiting,
     timers: BinaryHeap<Reverse<Timer>>,
     /// Timers in the heap whose wait is over.
     stale: usize,
     /// Threads that wait with a deadline, and driver's timers: what will change by itself.
     pending: usize,
-}
-
-struct Queue {
-    first: ThreadRef,
-    last: ThreadRef,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
@@ -102,7 +99,7 @@ impl Scheduler {
             ready: VecDeque::new(),
             handoff: [None; CARRIER_MAX],
             handoffs: [0; CARRIER_MAX],
-            waiting: HashMap::default(),
+            waiting: Waiting::new(),
             timers: BinaryHeap::new(),
             stale: 0,
             pending: 0,
@@ -128,6 +125,9 @@ impl Scheduler {
         block.stack = stack;
         block.state = State::Ready;
         block.completed = true;
+        block.left_at = 0;
+        block.run = 0;
+        block.park = 0;
         block.position = roster.threads.len() as u32;
         roster.threads.push(thread);
         Some(thread)
@@ -141,8 +141,15 @@ impl Scheduler {
     /// Takes a thread that has ended out of its instance's list and frees its block.
     pub(super) fn retire(&mut self, thread: ThreadRef) {
         let block = get(thread);
-        self.unlink(thread);
+        self.waiting.unlink(thread);
         self.forget_timer(thread);
+        // SAFETY: the instance is alive as long as it has threads.
+        if let Some(instance) = unsafe { block.instance.as_ref() } {
+            instance.counters.run.fetch_add(block.run, Ordering::Relaxed);
+            if block.stack.is_none() {
+                instance.counters.park.store(block.park, Ordering::Relaxed);
+            }
+        }
         if let Some(roster) = self.rosters.get_mut(&block.call.instance) {
             let position = block.position as usize;
             roster.threads.swap_remove(position);
@@ -159,7 +166,7 @@ impl Scheduler {
         block.state = State::Parking;
         block.completed = false;
         block.wait = block.wait.wrapping_add(1);
-        self.link(thread, key);
+        self.waiting.link(thread, key);
         block.timed = deadline != NEVER;
         if block.timed {
             self.pending += 1;
@@ -168,14 +175,13 @@ impl Scheduler {
     }
 
     /// The handler has returned "park": false if the thread was woken meanwhile and must go on.
-    pub(super) fn park(&mut self, thread: ThreadRef, ticks: u64) -> bool {
+    pub(super) fn park(&mut self, thread: ThreadRef) -> bool {
         let block = get(thread);
         if block.state == State::Overtaken {
             block.state = State::Running;
             return false;
         }
         block.state = State::Parked;
-        block.parked_at = ticks;
         true
     }
 
@@ -184,9 +190,8 @@ impl Scheduler {
     pub(super) fn wake(&mut self, key: u64, most: u64, complete: Option<i64>, carrier: usize) -> u64 {
         let mut woken = 0;
         while woken < most {
-            let Some(queue) = self.waiting.get(&key) else { break };
-            let thread = queue.first;
-            self.unlink(thread);
+            let Some(thread) = self.waiting.first(key) else { break };
+            self.waiting.unlink(thread);
             self.resume(thread, Wake::Woken, complete, Some(carrier));
             woken += 1;
         }
@@ -254,7 +259,7 @@ impl Scheduler {
             }
             TimerKind::Thread(number, wait) => match self.threads.find(number) {
                 Some(thread) if waits(thread, wait) => {
-                    self.unlink(thread);
+                    self.waiting.unlink(thread);
                     self.forget_timer(thread);
                     self.stale -= 1;
                     self.resume(thread, Wake::TimedOut, None, None);
@@ -282,7 +287,7 @@ impl Scheduler {
         }
         let victims = if in_modules.is_empty() { others } else { in_modules };
         for thread in &victims {
-            self.unlink(*thread);
+            self.waiting.unlink(*thread);
             self.resume(*thread, Wake::Nobody, None, None);
         }
         !victims.is_empty()
@@ -292,7 +297,7 @@ impl Scheduler {
     pub(super) fn bytes(&self) -> usize {
         self.threads.bytes()
             + self.ready.capacity() * size_of::<ThreadRef>()
-            + self.waiting.capacity() * (size_of::<(u64, Queue)>() + 1)
+            + self.waiting.bytes()
             + self.timers.capacity() * size_of::<Timer>()
             + self.rosters.values().map(|r| r.threads.capacity() * size_of::<ThreadRef>()).sum::<usize>()
     }
@@ -330,53 +335,6 @@ impl Scheduler {
         match carrier {
             Some(carrier) if self.handoff[carrier].is_none() => self.handoff[carrier] = Some(thread),
             _ => self.ready.push_back(thread),
-        }
-    }
-
-    fn link(&mut self, thread: ThreadRef, key: u64) {
-        let block = get(thread);
-        block.key = key;
-        block.next = None;
-        block.previous = None;
-        if key == NO_KEY {
-            return;
-        }
-        match self.waiting.entry(key) {
-            hashbrown::hash_map::Entry::Occupied(mut queue) => {
-                let last = queue.get().last;
-                get(last).next = Some(thread);
-                block.previous = Some(last);
-                queue.get_mut().last = thread;
-            }
-            hashbrown::hash_map::Entry::Vacant(place) => {
-                place.insert(Queue { first: thread, last: thread });
-            }
-        }
-    }
-
-    /// Takes a thread out of the queue it waits in, if any.
-    fn unlink(&mut self, thread: ThreadRef) {
-        let block = get(thread);
-        let key = std::mem::replace(&mut block.key, NO_KEY);
-        if key == NO_KEY {
-            return;
-        }
-        let (next, previous) = (block.next.take(), block.previous.take());
-        if let Some(next) = next {
-            get(next).previous = previous;
-        }
-        if let Some(previous) = previous {
-            get(previous).next = next;
-        }
-        match (previous, next) {
-            (None, None) => {
-                self.waiting.remove(&key);
-            }
-            (None, Some(next)) => self.waiting.get_mut(&key).expect("a linked thread has a queue").first = next,
-            (Some(previous), None) => {
-                self.waiting.get_mut(&key).expect("a linked thread has a queue").last = previous;
-            }
-            (Some(_), Some(_)) => {}
         }
     }
 }

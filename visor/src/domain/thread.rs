@@ -32,8 +32,12 @@ pub(super) struct Thread {
     pub(super) completed: bool,
     /// The wait has a deadline.
     pub(super) timed: bool,
-    /// Time-stamp counter when it parked.
-    pub(super) parked_at: u64,
+    /// Time-stamp counter when it last left a carrier.
+    pub(super) left_at: u64,
+    /// Ticks on carriers, and ticks parked.
+    pub(super) run: u64,
+    /// See `run`.
+    pub(super) park: u64,
 }
 
 /// Where a thread stands. Changes only under the scheduler's lock.
@@ -156,7 +160,9 @@ impl Thread {
             position: 0,
             completed: false,
             timed: false,
-            parked_at: 0,
+            left_at: 0,
+            run: 0,
+            park: 0,
         }
     }
 }

@@ -3,5 +3,5 @@
 mod report;
 mod signals;
 
-pub use report::describe;
+pub use report::{add_place_of_call, describe};
 pub use signals::install;

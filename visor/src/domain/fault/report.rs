@@ -3,10 +3,12 @@
 use crate::domain::Shared;
 use crate::domain::cell::Cell;
 use crate::domain::failure::{CodePlace, Failure, FailureKind};
+use crate::domain::image::{Access as SegmentAccess, Segment};
 use crate::domain::instance::Instance;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, PAGE, USER_BASE, USER_END,
 };
+use monohull_abi::module::Call;
 use monohull_trampoline::system::{FaultInfo, copy};
 
 /// Addresses below this are called null.
@@ -15,12 +17,16 @@ const NULL_ZONE: u64 = 64 * 1024;
 const FPE_INTDIV: i32 = 1;
 /// The same for a quotient that does not fit.
 const FPE_INTOVF: i32 = 2;
+/// From the stack pointer that a hostcall leaves to the frame pointer its caller will have back.
+const FRAME_OF_A_CALL: u64 = 7 * 8;
 /// Most frames of a backtrace.
 const FRAMES_MAX: usize = 32;
 
 /// The failure of `instance` that `fault` stands for.
 pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
-    let at = place(instance, fault.ip);
+    // Anywhere but in its own code it has no business: it jumped.
+    let at = place(instance, fault.ip).filter(|at| is_code(instance, at.offset));
+    let jumped = at.is_none();
     let mut failure = match fault.signal {
         libc::SIGSYS => Failure::new(
             FailureKind::SystemCall,
@@ -37,18 +43,47 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
         ),
         _ => memory(domain, instance, fault),
     };
-    if at.is_none() && fault.signal != libc::SIGSYS {
+    if jumped && fault.signal != libc::SIGSYS {
         let owner = whose(domain, instance, fault.ip);
-        failure.message = format!("jumped to {:#x}, which is {owner}; {}", fault.ip, failure.message);
+        failure.message = match failure.address == Some(fault.ip) {
+            true => format!("jumped to {:#x}, which is {owner}", fault.ip),
+            false => format!("jumped to {:#x}, which is {owner}, and there {}", fault.ip, failure.message),
+        };
     }
-    failure.backtrace = backtrace(instance, fault, at.is_none());
-    failure.at = at.or_else(|| failure.backtrace.first().cloned());
+    let mut callers = backtrace(instance, fault, jumped).into_iter();
+    failure.at = at.or_else(|| callers.next());
+    failure.backtrace = callers.collect();
     failure
+}
+
+/// Adds to a failure where `call` was made: the place in the function's code, and its callers.
+///
+/// What a hostcall leaves on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
+/// chain, below it six words.
+pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure) {
+    let frames = frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL), Vec::new());
+    // The way from the failing line through the libraries to the hostcall tells nobody anything.
+    let first = frames.iter().position(|frame| !is_library(frame)).unwrap_or(0);
+    let mut frames = frames.into_iter().skip(first);
+    failure.at = frames.next();
+    failure.backtrace = frames.collect();
+}
+
+/// Whether a place lies in the libraries that every image is made with.
+fn is_library(place: &CodePlace) -> bool {
+    const LIBRARIES: [&str; 5] = ["monohull_std::", "<monohull_std::", "core::", "alloc::", "__rustc"];
+    place.symbol.as_ref().is_some_and(|symbol| LIBRARIES.iter().any(|library| symbol.starts_with(library)))
 }
 
 fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     /// `si_code` for faults the kernel has no address for: a general-protection fault.
     const SI_KERNEL: i32 = 128;
+    /// `si_code` of SIGBUS for a misaligned access.
+    const BUS_ADRALN: i32 = 1;
+    if fault.signal == libc::SIGBUS && fault.code == BUS_ADRALN {
+        let text = "used a misaligned address, having asked the processor to refuse those";
+        return Failure::new(FailureKind::MemoryFault, text);
+    }
     if fault.code == SI_KERNEL {
         let text = "used an address that cannot exist, or an instruction that needs privilege";
         return Failure::new(FailureKind::MemoryFault, text);
@@ -109,9 +144,9 @@ fn whose_own(cell: &Cell, address: u64) -> &'static str {
         }
         let segment = image.segments.iter().find(|s| (s.address..s.address + s.memory_size).contains(&offset));
         return match segment.map(|s| s.access) {
-            Some(crate::domain::image::Access::ReadExecute) => "its own code, which is read-only",
-            Some(crate::domain::image::Access::Read) => "its own constants, which are read-only",
-            Some(crate::domain::image::Access::ReadWrite) => "its own data, which is not executable",
+            Some(SegmentAccess::ReadExecute) => "its own code, which is read-only",
+            Some(SegmentAccess::Read) => "its own constants, which are read-only",
+            Some(SegmentAccess::ReadWrite) => "its own data, which is not executable",
             None => "a gap in its own image",
         };
     }
@@ -120,6 +155,13 @@ fn whose_own(cell: &Cell, address: u64) -> &'static str {
     } else {
         "in its own cell, past the end of its heap"
     }
+}
+
+/// Whether an offset in the instance's image lies in its code.
+fn is_code(instance: &Instance, offset: u64) -> bool {
+    let code = |s: &&Segment| s.access == SegmentAccess::ReadExecute;
+    let mut code = instance.spec.image.image.segments.iter().filter(code);
+    code.any(|s| (s.address..s.address + s.memory_size).contains(&offset))
 }
 
 /// The place of an address in the instance's image.
@@ -138,7 +180,11 @@ fn backtrace(instance: &Instance, fault: &FaultInfo, jumped: bool) -> Vec<CodePl
         // The jump left the frame alone: its caller's address is on top of the stack, if it was a call.
         frames.extend(read_word(instance, fault.sp).and_then(|address| place(instance, address)));
     }
-    let mut frame = fault.bp;
+    self::frames(instance, fault.bp, frames)
+}
+
+/// Adds the callers of the frame at address `frame`.
+fn frames(instance: &Instance, mut frame: u64, mut frames: Vec<CodePlace>) -> Vec<CodePlace> {
     while frames.len() < FRAMES_MAX {
         let Some(next) = read_word(instance, frame) else { break };
         let Some(caller) = read_word(instance, frame.wrapping_add(8)).and_then(|a| place(instance, a)) else { break };

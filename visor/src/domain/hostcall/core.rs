@@ -2,9 +2,10 @@
 
 use super::Shared;
 use crate::domain::failure::{Failure, FailureKind};
+use crate::domain::fault::add_place_of_call;
 use crate::domain::instance::Instance;
 use crate::domain::region::RegionError;
-use crate::domain::scheduler::get;
+use crate::domain::scheduler::{Scheduler, get};
 use crate::domain::thread::ThreadRef;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{Fact, FailKind, Text};
@@ -13,6 +14,7 @@ use monohull_abi::{Errno, number};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// The name under which the number table lists these calls.
@@ -47,7 +49,8 @@ pub fn bind(domain: &Shared) {
         (THREAD_EXIT, thread_exit),
         (THREAD_JOIN, thread_join),
         (YIELD, |_, _| Outcome { tag: Outcome::YIELD, value: 0 }),
-        (FUTEX_WAIT, futex_wait),
+        // Served by the run loop itself (see `futex_wait`); other callers have no thread to park.
+        (FUTEX_WAIT, |_, _| Outcome::error(Errno::Invalid)),
         (FUTEX_WAKE, |d, c| futex_wake(d, c).into()),
         (TEXT_LEN, |d, c| text(d, c).map(|t| t.len() as u64).into()),
         (TEXT_READ, |d, c| text_read(d, c).into()),
@@ -99,7 +102,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(errno) => format!("(its message cannot be read: {errno})"),
     };
-    let failure = match kind {
+    let mut failure = match kind {
         FailKind::Panic => Failure::new(FailureKind::Panic, message),
         FailKind::Error => Failure::new(FailureKind::Error, message),
         FailKind::OutOfMemory => {
@@ -109,6 +112,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
             Failure::new(FailureKind::MemoryLimit, text)
         }
     };
+    add_place_of_call(instance, call, &mut failure);
     domain.end(instance, Err(Box::new(failure)));
     Outcome { tag: Outcome::ENDED, value: 0 }
 }
@@ -176,16 +180,21 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
     Outcome::park()
 }
 
-fn futex_wait(domain: &Shared, call: &mut Call) -> Outcome {
+/// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
+/// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
+pub(in crate::domain) fn futex_wait<'d>(
+    domain: &'d Shared,
+    call: &mut Call,
+) -> Result<MutexGuard<'d, Scheduler>, Outcome> {
     match call.wake {
-        Wake::TimedOut => return Outcome::error(Errno::TimedOut),
-        Wake::Nobody => return deadlock(domain, call, "waits for a lock or a signal"),
+        Wake::TimedOut => return Err(Outcome::error(Errno::TimedOut)),
+        Wake::Nobody => return Err(deadlock(domain, call, "waits for a lock or a signal")),
         Wake::First | Wake::Woken => {}
     }
     let [address, expected, timeout, ..] = call.args;
     let slice = match UserSlice::<u32>::new(address, 1).check(domain.host(), call) {
         Ok(slice) => slice,
-        Err(refusal) => return Outcome::error(refused(domain, call, refusal)),
+        Err(refusal) => return Err(Outcome::error(refused(domain, call, refusal))),
     };
     let deadline = match timeout {
         NEVER => NEVER,
@@ -196,14 +205,14 @@ fn futex_wait(domain: &Shared, call: &mut Call) -> Outcome {
     let mut word = [MaybeUninit::uninit()];
     match slice.read_at(0, &mut word) {
         Ok(word) if word[0] == expected as u32 => {}
-        Ok(_) => return Outcome::error(Errno::Again),
+        Ok(_) => return Err(Outcome::error(Errno::Again)),
         Err(refusal) => {
             drop(scheduler);
-            return Outcome::error(refused(domain, call, refusal));
+            return Err(Outcome::error(refused(domain, call, refusal)));
         }
     }
     scheduler.wait(this_thread(call), address, deadline);
-    Outcome::park()
+    Ok(scheduler)
 }
 
 fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
@@ -222,7 +231,9 @@ fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
 fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
     let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Deadlock) };
     let text = format!("{what}, and nobody is left who could end the wait");
-    domain.end(instance, Err(Box::new(Failure::new(FailureKind::Deadlock, text))));
+    let mut failure = Failure::new(FailureKind::Deadlock, text);
+    add_place_of_call(instance, call, &mut failure);
+    domain.end(instance, Err(Box::new(failure)));
     Outcome { tag: Outcome::ENDED, value: 0 }
 }
 

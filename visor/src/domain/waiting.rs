@@ -1,0 +1,117 @@
+//! Who waits for what: a hash table of queues that are threaded through the control blocks themselves.
+//!
+//! ```text
+//! bucket(key) ─▶ first ⇄ thread ⇄ thread ⇄ last        threads of several keys may share a bucket;
+//!                                                       those of one key are woken in the order they came
+//! ```
+//!
+//! Waiting allocates nothing but, now and then, a larger table.
+
+use super::scheduler::get;
+use super::thread::ThreadRef;
+use monohull_abi::module::NO_KEY;
+
+/// Buckets to begin with; a power of two.
+const FIRST_BUCKETS: usize = 64;
+/// The table doubles when it holds this many threads per bucket.
+const THREADS_PER_BUCKET: usize = 4;
+
+/// All threads that wait for a key.
+pub(super) struct Waiting {
+    buckets: Vec<Queue>,
+    threads: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Queue {
+    first: Option<ThreadRef>,
+    last: Option<ThreadRef>,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Waiting {
+        Waiting { buckets: vec![Queue::default(); FIRST_BUCKETS], threads: 0 }
+    }
+
+    /// Queues a thread behind those who wait for the same key. Nobody is ever queued for [`NO_KEY`].
+    pub(super) fn link(&mut self, thread: ThreadRef, key: u64) {
+        get(thread).key = key;
+        if key == NO_KEY {
+            return;
+        }
+        if self.threads >= self.buckets.len() * THREADS_PER_BUCKET {
+            self.grow();
+        }
+        self.threads += 1;
+        append(self.bucket(key), thread);
+    }
+
+    /// Takes a thread out of its queue, if it is in one.
+    pub(super) fn unlink(&mut self, thread: ThreadRef) {
+        let block = get(thread);
+        let key = std::mem::replace(&mut block.key, NO_KEY);
+        if key == NO_KEY {
+            return;
+        }
+        self.threads -= 1;
+        let (next, previous) = (block.next.take(), block.previous.take());
+        let queue = self.bucket(key);
+        match next {
+            Some(next) => get(next).previous = previous,
+            None => queue.last = previous,
+        }
+        match previous {
+            Some(previous) => get(previous).next = next,
+            None => queue.first = next,
+        }
+    }
+
+    /// The thread that has waited longest for a key.
+    pub(super) fn first(&mut self, key: u64) -> Option<ThreadRef> {
+        let mut thread = self.bucket(key).first;
+        while let Some(candidate) = thread {
+            let block = get(candidate);
+            if block.key == key {
+                return thread;
+            }
+            thread = block.next;
+        }
+        None
+    }
+
+    /// Bytes of system memory the table takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<Queue>()
+    }
+
+    fn bucket(&mut self, key: u64) -> &mut Queue {
+        // Fibonacci hashing: the high bits of the product depend on all bits of the key.
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = hash >> (64 - self.buckets.len().ilog2());
+        &mut self.buckets[index as usize]
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![Queue::default(); self.buckets.len() * 2];
+        for queue in std::mem::replace(&mut self.buckets, larger) {
+            let mut thread = queue.first;
+            while let Some(moved) = thread {
+                let block = get(moved);
+                thread = block.next;
+                (block.next, block.previous) = (None, None);
+                append(self.bucket(block.key), moved);
+            }
+        }
+    }
+}
+
+fn append(queue: &mut Queue, thread: ThreadRef) {
+    let block = get(thread);
+    block.next = None;
+    block.previous = queue.last;
+    match queue.last {
+        Some(last) => get(last).next = Some(thread),
+        None => queue.first = Some(thread),
+    }
+    queue.last = Some(thread);
+}
