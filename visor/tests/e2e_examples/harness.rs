@@ -11,23 +11,23 @@ fn root() -> &'static Path {
 }
 
 /// A shipped workflow that a test may change before it runs it.
-pub struct Workflow {
+pub(crate) struct Workflow {
     document: Value,
 }
 
 /// What a run left behind.
-pub struct Ran {
+pub(crate) struct Ran {
     /// The exit code.
-    pub code: i32,
+    pub(crate) code: i32,
     /// The document that `--json` prints.
-    pub report: Value,
+    pub(crate) report: Value,
     /// The output slot's bytes, if it was written.
-    pub output: Option<Vec<u8>>,
+    pub(crate) output: Option<Vec<u8>>,
 }
 
 impl Workflow {
     /// `workflows/NAME.json`, with its images named in full.
-    pub fn shipped(name: &str) -> Workflow {
+    pub(crate) fn shipped(name: &str) -> Workflow {
         let path = root().join("workflows").join(name).with_extension("json");
         let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut document: Value = serde_json::from_slice(&text).expect("a shipped workflow is JSON");
@@ -42,7 +42,7 @@ impl Workflow {
     }
 
     /// Changes one field of one step.
-    pub fn set(&mut self, step: &str, pointer: &str, value: impl Into<Value>) -> &mut Workflow {
+    pub(crate) fn set(&mut self, step: &str, pointer: &str, value: impl Into<Value>) -> &mut Workflow {
         let steps = self.document["steps"].as_array_mut().expect("steps are a list");
         let step = steps.iter_mut().find(|s| s["name"] == step).unwrap_or_else(|| panic!("no step {step}"));
         *step.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value.into();
@@ -50,13 +50,13 @@ impl Workflow {
     }
 
     /// Gives it other steps.
-    pub fn with_steps(mut self, steps: Vec<Value>) -> Workflow {
+    pub(crate) fn with_steps(mut self, steps: Vec<Value>) -> Workflow {
         self.document["steps"] = steps.into();
         self
     }
 
     /// Runs it with one input and one output slot.
-    pub fn run(&self, input: Option<(&str, &[u8])>, output: &str) -> Ran {
+    pub(crate) fn run(&self, input: Option<(&str, &[u8])>, output: &str) -> Ran {
         let folder = fresh_folder();
         let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
@@ -85,21 +85,21 @@ impl Workflow {
 impl Ran {
     /// The output of a run that must have succeeded.
     #[track_caller]
-    pub fn output(self) -> Vec<u8> {
+    pub(crate) fn output(self) -> Vec<u8> {
         assert_eq!((self.code, self.report["status"].as_str()), (0, Some("done")), "{:#}", self.report);
         self.output.expect("a run that is done has written its output")
     }
 
     /// The message of a run that must have failed.
     #[track_caller]
-    pub fn failure(&self) -> &str {
+    pub(crate) fn failure(&self) -> &str {
         assert_eq!((self.code, self.report["status"].as_str()), (1, Some("failed")), "{:#}", self.report);
         self.report["error"]["message"].as_str().expect("a failure has a message")
     }
 }
 
 /// What a shell pipeline makes of `input`, in the C locale.
-pub fn shell(pipeline: &str, input: &[u8]) -> Vec<u8> {
+pub(crate) fn shell(pipeline: &str, input: &[u8]) -> Vec<u8> {
     let folder = fresh_folder();
     let path = folder.join("input");
     std::fs::write(&path, input).expect("the test's folder takes files");
@@ -120,16 +120,16 @@ fn fresh_folder() -> PathBuf {
 }
 
 /// Numbers that are the same in every run of a test.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Another seed, other numbers.
-    pub fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -137,7 +137,7 @@ impl Random {
     }
 
     /// The next number below `limit`.
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
