@@ -314,20 +314,33 @@ impl Shared {
         if fault.signal != nudge_signal() {
             return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
         }
-        if instance.stop.load(Ordering::Relaxed) {
-            return;
+        if !instance.stop.load(Ordering::Relaxed) {
+            if monotonic_ns() < instance.deadline {
+                let text = "was interrupted for no reason";
+                return self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
+            }
+            self.time_up(instance.id);
         }
-        if monotonic_ns() >= instance.deadline {
-            return self.time_up(instance.id);
+        // If its time was up, this is what it was doing.
+        let mut scheduler = self.lock();
+        let ending = scheduler.rosters.get_mut(&instance.id).and_then(|roster| roster.ending.as_mut());
+        if let Some(Err(failure)) = ending.filter(|e| e.as_ref().is_err_and(|f| f.kind == FailureKind::Timeout)) {
+            fault::add_place_of_interrupt(instance, &fault, failure);
         }
-        let text = "was interrupted for no reason";
-        self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
     }
 
     fn time_up(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
         let timeout = instance.spec.timeout.unwrap_or_default();
-        let failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
+        let mut failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
+        let scheduler = self.lock();
+        if instance.running.load(Ordering::Relaxed) == 0
+            && let Some(main) =
+                scheduler.rosters.get(&id).and_then(|r| r.threads.iter().find(|t| get(**t).stack.is_none()))
+        {
+            fault::add_place_of_call(&instance, &get(*main).call, &mut failure);
+        }
+        drop(scheduler);
         self.end(&instance, Err(Box::new(failure)));
     }
 }

@@ -46,6 +46,7 @@ pub enum HostError {
 pub struct Ready {
     plan: Arc<Plan>,
     images: Vec<Arc<LoadedImage>>,
+    carriers: usize,
 }
 
 impl Ready {
@@ -61,7 +62,9 @@ impl Ready {
             known.insert(function.image.clone(), image.clone());
             images.push(image);
         }
-        Ok(Ready { plan: Arc::new(plan), images })
+        // Asking for the host's cores reads files of its control groups: not something for the cold path.
+        let carriers = plan.limits.carriers.unwrap_or_else(cores);
+        Ok(Ready { plan: Arc::new(plan), images, carriers })
     }
 
     /// The plan.
@@ -79,7 +82,7 @@ impl Ready {
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
         loop {
             let domain = Domain::new(Options {
-                carriers: self.plan.limits.carriers.unwrap_or_else(cores),
+                carriers: self.carriers,
                 modules: modules.clone(),
                 load_all: options.load_all,
                 sink: Some(Arc::new(Lines(progress.clone()))),

@@ -3,5 +3,5 @@
 mod report;
 mod signals;
 
-pub use report::{add_place_of_call, describe};
+pub use report::{add_place_of_call, add_place_of_interrupt, describe};
 pub use signals::install;

@@ -3,7 +3,7 @@
 use crate::domain::Shared;
 use crate::domain::cell::Cell;
 use crate::domain::failure::{CodePlace, Failure, FailureKind};
-use crate::domain::image::{Access as SegmentAccess, Segment};
+use crate::domain::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::domain::instance::Instance;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, PAGE, USER_BASE, USER_END,
@@ -54,6 +54,12 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
     failure.at = at.or_else(|| callers.next());
     failure.backtrace = callers.collect();
     failure
+}
+
+/// Adds to a failure where user code was when it was interrupted.
+pub fn add_place_of_interrupt(instance: &Instance, fault: &FaultInfo, failure: &mut Failure) {
+    failure.at = place(instance, fault.ip);
+    failure.backtrace = backtrace(instance, fault, false);
 }
 
 /// Adds to a failure where `call` was made: the place in the function's code, and its callers.
@@ -166,9 +172,21 @@ fn is_code(instance: &Instance, offset: u64) -> bool {
 
 /// The place of an address in the instance's image.
 fn place(instance: &Instance, address: u64) -> Option<CodePlace> {
+    place_behind(instance, address, 0)
+}
+
+/// The place a return address goes back to. It may lie past the end of its function, if the call was the last
+/// instruction there, so the instruction before it says which function that is.
+fn return_place(instance: &Instance, address: u64) -> Option<CodePlace> {
+    place_behind(instance, address, 1)
+}
+
+/// The place of an address, in the symbol of the byte `distance` before it.
+fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<CodePlace> {
     let image = &instance.spec.image.image;
-    let offset = address.checked_sub(instance.image_base).filter(|offset| *offset < image.span)?;
-    let symbol = image.symbols.find(offset).map(|symbol| symbol.to_string());
+    let offset = address.checked_sub(instance.image_base).filter(|offset| (distance..image.span).contains(offset))?;
+    let symbol = image.symbols.find(offset - distance);
+    let symbol = symbol.map(|symbol| Symbol { offset: symbol.offset + distance, ..symbol }.to_string());
     Some(CodePlace { offset, symbol })
 }
 
@@ -178,7 +196,7 @@ fn backtrace(instance: &Instance, fault: &FaultInfo, jumped: bool) -> Vec<CodePl
     let mut frames = Vec::new();
     if jumped {
         // The jump left the frame alone: its caller's address is on top of the stack, if it was a call.
-        frames.extend(read_word(instance, fault.sp).and_then(|address| place(instance, address)));
+        frames.extend(read_word(instance, fault.sp).and_then(|address| return_place(instance, address)));
     }
     self::frames(instance, fault.bp, frames)
 }
@@ -187,7 +205,9 @@ fn backtrace(instance: &Instance, fault: &FaultInfo, jumped: bool) -> Vec<CodePl
 fn frames(instance: &Instance, mut frame: u64, mut frames: Vec<CodePlace>) -> Vec<CodePlace> {
     while frames.len() < FRAMES_MAX {
         let Some(next) = read_word(instance, frame) else { break };
-        let Some(caller) = read_word(instance, frame.wrapping_add(8)).and_then(|a| place(instance, a)) else { break };
+        let Some(caller) = read_word(instance, frame.wrapping_add(8)).and_then(|a| return_place(instance, a)) else {
+            break;
+        };
         frames.push(caller);
         if next <= frame {
             break;
