@@ -28,7 +28,8 @@ use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::layout::{
-    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK,
+    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
+    SELECTOR_BLOCK,
 };
 use monohull_abi::module::{Call, Handler, Outcome};
 
@@ -116,6 +117,9 @@ pub const INFO_KEY: u32 = 1;
 /// The first key of functions.
 pub const FIRST_FUNCTION_KEY: u32 = 2;
 
+/// How many keys functions have among them. There are no stubs for the others: a stub for key 0 would be a gift.
+const FUNCTION_KEYS: usize = KEY_COUNT - FIRST_FUNCTION_KEY as usize;
+
 /// PKRU for user code of `key`: every key denied but its own, and the info page's readable.
 pub const fn user_pkru(key: u32) -> u32 {
     !(0b11 << (2 * key)) & !(0b01 << (2 * INFO_KEY))
@@ -127,6 +131,10 @@ const X87_DEFAULT: u32 = 0x037f;
 const MXCSR_CONTROL: u32 = 0xffc0;
 /// EFLAGS that must not follow user code out: trap (8), nested task (14), alignment check (18).
 const BAD_FLAGS: u32 = 1 << 8 | 1 << 14 | 1 << 18;
+/// The system call that sets fs and gs, and its two orders (`asm/prctl.h`).
+const ARCH_PRCTL: u64 = 158;
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
 /// What `rax` holds when a guarded handler panicked.
 const PANICKED: u64 = u64::MAX;
 
@@ -202,7 +210,7 @@ global_asm!(
     "ret",
     ".size monohull_entry_plain, . - monohull_entry_plain",
 
-    // ── the last step in, with keys: a stub for each carrier and key ──────────────────────────────────────────────
+    // ── the last step in, with keys: a stub for each carrier and function key ──────────────────────────────────────────────
     // eax is compared with an immediate, because registers are the attacker's who jumps to the WRPKRU itself, and
     // memory of key 0 is out of reach there.
     ".p2align 7",
@@ -211,7 +219,7 @@ global_asm!(
     ".type monohull_entry_keys, @function",
     "monohull_entry_keys:",
     ".irp i,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
-    ".irp k,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    ".irp k,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
     ".p2align 7",
     "xor ecx, ecx",
     "xor edx, edx",
@@ -276,7 +284,11 @@ global_asm!(
     ".p2align 6",
     ".type monohull_exit_tail, @function",
     "monohull_exit_tail:",
-    // Whose gate is this? fs is the one register user code cannot change (the checker and the dispatch see to it).
+    // Has user code lost gs (by loading a selector)? Then this very read faults, while a fault is still user code's: the
+    // next one to run here must find its gate.
+    "mov r10, gs:[0]",
+    // Whose gate is this? User code can lose fs in the same way, but not choose where it points (the checker and the
+    // dispatch see to it).
     "mov r10, fs:[0]",
     "cmp r10, [r11 + {thread_pointer}]",
     "jne monohull_kill",
@@ -546,11 +558,13 @@ pub fn exit_gate(variant: Variant, index: usize) -> u64 {
 
 /// Address of the entry stub of carrier `index` for `key`; without keys there is one for all.
 pub fn entry_stub(variant: Variant, index: usize, key: u32) -> u64 {
-    assert!(index < CARRIER_MAX && (key as usize) < KEY_COUNT);
+    assert!(index < CARRIER_MAX);
     match variant {
         Variant::Plain => monohull_entry_plain as *const () as u64,
         Variant::Keys => {
-            monohull_entry_keys as *const () as u64 + ((index * KEY_COUNT + key as usize) * ENTRY_STRIDE) as u64
+            assert!((FIRST_FUNCTION_KEY..KEY_COUNT as u32).contains(&key));
+            let stub = index * FUNCTION_KEYS + (key - FIRST_FUNCTION_KEY) as usize;
+            monohull_entry_keys as *const () as u64 + (stub * ENTRY_STRIDE) as u64
         }
     }
 }
@@ -583,10 +597,26 @@ impl CarrierContext {
         unsafe { core::ptr::read_volatile(self.selector) == SELECTOR_BLOCK }
     }
 
-    /// Allows system calls again; for signal handlers that found user code running.
-    pub fn allow_system_calls(&mut self) {
+    /// Takes the carrier back; for signal handlers that found user code running. Allows system calls again, and puts fs
+    /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector.
+    pub fn take_back(&mut self) {
         // SAFETY: as above.
         unsafe { core::ptr::write_volatile(self.selector, SELECTOR_ALLOW) }
+        let line = self.selector as u64 - offset_of!(CarrierLine, selector) as u64;
+        for (order, base) in [(ARCH_SET_FS, self.thread_pointer), (ARCH_SET_GS, line)] {
+            // SAFETY: both registers get the values that this thread has had since it was attached.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inlateout("rax") ARCH_PRCTL => _,
+                    in("rdi") order,
+                    in("rsi") base,
+                    lateout("rcx") _,
+                    lateout("r11") _,
+                    options(nostack),
+                );
+            }
+        }
     }
 }
 
