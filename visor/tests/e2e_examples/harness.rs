@@ -55,8 +55,8 @@ impl Workflow {
         self
     }
 
-    /// Runs it with one input and one output slot.
-    pub(crate) fn run(&self, input: Option<(&str, &[u8])>, output: &str) -> Ran {
+    /// Runs it with one input and one output slot, or without.
+    pub(crate) fn run<'s>(&self, input: Option<(&str, &[u8])>, output: impl Into<Option<&'s str>>) -> Ran {
         let folder = fresh_folder();
         let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
@@ -70,7 +70,9 @@ impl Workflow {
             command.arg("--input").arg(format!("{slot}={}", write("input", bytes).display()));
         }
         let result = folder.join("output");
-        command.arg("--output").arg(format!("{output}={}", result.display()));
+        if let Some(output) = output.into() {
+            command.arg("--output").arg(format!("{output}={}", result.display()));
+        }
         let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("monohull starts");
         let report = serde_json::from_slice(&stdout).unwrap_or_else(|error| {
             let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

@@ -5,5 +5,7 @@
 
 mod chain;
 mod harness;
+mod report;
 mod sort;
+mod tour;
 mod word_count;
