@@ -27,13 +27,25 @@ pub fn install() {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
-            // No mask: the handler may leave without sigreturn, and then nothing must stay blocked.
+            // A nudge waits while a handler runs: it would find user code running still, and the first signal be lost.
+            // The handler unblocks it itself if it leaves without sigreturn.
+            action.sa_mask = nudges();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
             // SAFETY: the entry keeps to the handler's calling convention.
             let status = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
             assert_eq!(status, 0, "sigaction({signal})");
         }
     });
+}
+
+/// The set with the nudge in it.
+fn nudges() -> libc::sigset_t {
+    // SAFETY: a set of no signals is all zeros; then a valid signal is added.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigaddset(&mut set, nudge_signal());
+        set
+    }
 }
 
 /// # Safety
@@ -52,7 +64,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             nudged(carrier.index(), code == SI_TKILL, in_user);
         }
         if in_user {
-            carrier.allow_system_calls();
+            carrier.take_back();
             // SAFETY: as above.
             let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
             let address = match signal {
@@ -63,6 +75,12 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             };
             let (sp, bp) = (register(libc::REG_RSP), register(libc::REG_RBP));
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
+            let (nudges, size) = (nudges(), size_of::<u64>());
+            // SAFETY: reads eight bytes of the set, the kernel's size for it. A nudge that comes now finds trusted code.
+            unsafe {
+                let unblock = libc::SIG_UNBLOCK;
+                libc::syscall(libc::SYS_rt_sigprocmask, unblock, &nudges, std::ptr::null_mut::<u8>(), size);
+            }
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
             unsafe { abandon(carrier) };

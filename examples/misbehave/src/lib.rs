@@ -1,0 +1,75 @@
+//! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each.
+//!
+//! Every way is a function of its own that is never inlined, so that a report can name it.
+#![no_std]
+#![deny(unsafe_code)]
+
+mod limits;
+#[allow(unsafe_code, reason = "wrong uses of memory are this module's purpose")]
+mod memory;
+#[allow(unsafe_code, reason = "instructions the compiler does not make by itself")]
+mod processor;
+mod retry;
+mod waits;
+
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::process;
+
+#[monohull::main]
+fn main(how: String) -> Result<(), Box<dyn Error>> {
+    match how.as_str() {
+        "panic" => panics(),
+        "return-error" => return returns_an_error(),
+        "exit-status" => process::exit(3),
+
+        "null-write" => memory::null_write(),
+        "wild-read" => memory::wild_read(),
+        "write-trusted" => memory::write_trusted(),
+        "write-code" => memory::write_code(),
+        "execute-data" => memory::execute_data(),
+        "wild-jump" => memory::wild_jump(),
+        "stack-overflow" => memory::stack_overflow(),
+        "stack-overflow-in-thread" => memory::stack_overflow_in_thread(),
+
+        "divide-by-zero" => processor::divide_by_zero(),
+        "illegal-instruction" => processor::illegal_instruction(),
+        "breakpoint" => processor::breakpoint(),
+        "single-step" => processor::single_step(),
+        "unmasked-float" => processor::unmasked_float(),
+        "alignment-check" => processor::alignment_check(),
+        "raw-system-call" => processor::raw_system_call(),
+        "lost-thread-pointer" => processor::lost_thread_pointer(),
+        "lost-gate" => processor::lost_gate(),
+
+        "endless-loop" => waits::endless_loop(),
+        "endless-loop-in-thread" => waits::endless_loop_in_thread(),
+        "sleep" => waits::sleep_for_ever(),
+        "deadlock" => waits::deadlock(),
+        "missing-slot" => return waits::missing_slot(),
+
+        "too-much-memory" => limits::too_much_memory(),
+        "too-much-slot-memory" => limits::too_much_slot_memory(),
+        "output-flood" => limits::output_flood(),
+        "thread-flood" => limits::thread_flood(),
+
+        "make-input" => retry::make_input(),
+        "flaky" => return retry::flaky(),
+        "flaky-with-input" => return retry::flaky_with_input(),
+        "flaky-after-writing" => return retry::flaky_after_writing(),
+        _ => return Err(format!("nobody knows how to fail by `{how}`").into()),
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn panics() {
+    panic!("as it was told to");
+}
+
+#[inline(never)]
+fn returns_an_error() -> Result<(), Box<dyn Error>> {
+    let number: u32 = "twelve".parse()?;
+    println!("{number}");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Instructions that trap, registers set to what trusted code must not see.
+
+use core::arch::asm;
+use core::hint::black_box;
+use monohull_std::prelude::*;
+
+/// The alignment-check flag.
+const AC: u64 = 1 << 18;
+/// The trap flag.
+const TF: u64 = 1 << 8;
+
+/// Sets bits of the flags register.
+#[inline(always)]
+fn set_flags(bits: u64) {
+    // SAFETY: the stack is balanced; what the flags do to the code behind is what is wanted.
+    unsafe {
+        asm!(
+            "pushfq",
+            "or [rsp], {}",
+            "popfq",
+            in(reg) bits,
+        );
+    }
+}
+
+#[inline(never)]
+pub(crate) fn divide_by_zero() {
+    let divisor = black_box(0u32);
+    // Rust itself would panic first.
+    // SAFETY: raises a divide error, which ends the instance.
+    unsafe { asm!("xor edx, edx", "mov eax, 1", "div {:e}", in(reg) divisor, out("eax") _, out("edx") _) };
+}
+
+#[inline(never)]
+pub(crate) fn illegal_instruction() {
+    // SAFETY: raises an invalid-opcode exception, which ends the instance.
+    unsafe { asm!("ud2") };
+}
+
+#[inline(never)]
+pub(crate) fn breakpoint() {
+    // SAFETY: raises a breakpoint exception, which ends the instance.
+    unsafe { asm!("int3") };
+}
+
+#[inline(never)]
+pub(crate) fn single_step() {
+    set_flags(TF);
+    println!("stepped over");
+}
+
+#[inline(never)]
+pub(crate) fn unmasked_float() {
+    let unmasked = 0u32;
+    // SAFETY: unmasks all floating-point exceptions; the next division raises one, which ends the instance.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const unmasked) };
+    println!("{}", black_box(1.0f64) / black_box(0.0));
+}
+
+#[inline(never)]
+pub(crate) fn alignment_check() {
+    let words = black_box([0u64; 2]);
+    let between = words.as_ptr().cast::<u8>().wrapping_add(1).cast::<u64>();
+    set_flags(AC);
+    // SAFETY: inside the array; misaligned on purpose, which the processor now refuses.
+    println!("{}", unsafe { between.read_unaligned() });
+}
+
+#[inline(never)]
+pub(crate) fn raw_system_call() {
+    /// `getpid`.
+    const NUMBER: u64 = 39;
+    let process: u64;
+    // SAFETY: the system call has no arguments and changes nothing.
+    unsafe { asm!("syscall", inlateout("rax") NUMBER => process, out("rcx") _, out("r11") _, options(nostack)) };
+    println!("the process is {process}");
+}
+
+/// Takes away the register by which trusted code finds its thread's data, and makes a hostcall.
+#[inline(never)]
+pub(crate) fn lost_thread_pointer() {
+    // SAFETY: functions do not use fs.
+    unsafe { asm!("mov fs, {:e}", in(reg) 0, options(nostack, preserves_flags)) };
+    println!("still here");
+}
+
+/// Takes away the register by which functions find their gate, and leaves through the gate nevertheless: whoever runs
+/// next on this carrier must not suffer.
+#[inline(never)]
+pub(crate) fn lost_gate() {
+    let gate: u64;
+    // SAFETY: reads the first word of this carrier's line, then forgets where the line is.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) gate, options(nostack, readonly, preserves_flags));
+        asm!("mov gs, {:e}", in(reg) 0, options(nostack, preserves_flags));
+    }
+    let exit = u64::from(monohull_abi::number::EXIT);
+    // SAFETY: the hostcall EXIT with status 0, without the shim; it does not come back.
+    unsafe { asm!("call {}", in(reg) gate, in("rax") exit, in("rdi") 0, clobber_abi("C")) };
+}

@@ -1,0 +1,45 @@
+//! What never ends, and what waits for nobody.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::SlotBuffer;
+use monohull_std::sync::Mutex;
+use monohull_std::thread;
+use monohull_std::time::Duration;
+
+#[inline(never)]
+pub(crate) fn endless_loop() {
+    static TURNS: AtomicU64 = AtomicU64::new(0);
+    loop {
+        TURNS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[inline(never)]
+pub(crate) fn endless_loop_in_thread() {
+    thread::spawn(endless_loop).join().expect("no thread ends with a panic");
+}
+
+#[inline(never)]
+pub(crate) fn sleep_for_ever() {
+    println!("good night");
+    thread::sleep(Duration::from_secs(1_000_000));
+}
+
+/// Locks a mutex that it has locked.
+#[inline(never)]
+pub(crate) fn deadlock() {
+    let mutex = Mutex::new(1);
+    let first = mutex.lock();
+    let second = mutex.lock();
+    println!("{}", first.is_ok() && second.is_ok());
+}
+
+/// Takes a slot that no step fills.
+#[inline(never)]
+pub(crate) fn missing_slot() -> Result<(), Box<dyn Error>> {
+    let slot = SlotBuffer::<u64>::from_slot("nobody-fills-this")?;
+    println!("{}", *slot);
+    Ok(())
+}
