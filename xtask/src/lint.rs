@@ -14,7 +14,9 @@ pub(crate) fn run() -> Result {
         shell::run(shell::cargo(clippy).args(&packages).args(["--", "-D", "warnings"]))?;
         shell::heading(&format!("rustdoc {}", packages.join(" ")));
         let doc = ["doc", "--quiet", "--no-deps", "--document-private-items"];
-        shell::run(shell::cargo(doc).args(&packages).env("RUSTDOCFLAGS", "-D warnings"))?;
+        // Private items are documented too, so public pages may link to them.
+        let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+        shell::run(shell::cargo(doc).args(&packages).env("RUSTDOCFLAGS", flags))?;
     }
     Ok(())
 }
