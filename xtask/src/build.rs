@@ -24,6 +24,9 @@ const IMAGE_FLAGS: &[&str] = &[
     "force-frame-pointers=yes",
     "relocation-model=pic",
 ];
+/// How the crates in them are compiled: reports follow frame pointers, through libraries as well. Modules have no need of
+/// that, but share what has been compiled.
+const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes";
 
 /// Visor, modules, images.
 pub(crate) fn everything() -> Result {
@@ -60,6 +63,7 @@ fn link(workspace: &Workspace, package: &Package, flags: &[&str], to: &Path) -> 
     for flag in flags {
         command.args(["-C", flag]);
     }
+    command.env("RUSTFLAGS", DEPENDENCY_FLAGS);
     shell::run(&mut command)?;
     let built = workspace.target().join("image").join(format!("lib{library}.so"));
     install(&built, to)

@@ -125,7 +125,8 @@ impl Raw {
 #[cold]
 pub(super) fn out_of_memory(error: &SlotError) -> ! {
     crate::io::flush_before_the_end();
-    sys::fail(monohull_abi::types::FailKind::OutOfMemory, error.message())
+    let what = crate::format!("a slot buffer ({})", error.message());
+    sys::fail(monohull_abi::types::FailKind::OutOfMemory, &what)
 }
 
 fn describe(tag: &Tag) -> TypeDesc {

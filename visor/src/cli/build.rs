@@ -32,6 +32,8 @@ const CODEGEN: &[&str] = &[
     "force-frame-pointers=yes",
     "relocation-model=pic",
 ];
+/// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well.
+const DEPENDENCIES: &str = "-C force-frame-pointers=yes";
 
 /// Build and check a function's image
 #[derive(Debug, Args)]
@@ -192,6 +194,7 @@ fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
     for option in CODEGEN {
         command.args(["-C", option]);
     }
+    command.env("RUSTFLAGS", DEPENDENCIES);
     let output = run(manifest, &mut command)?;
     for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         if let Message::CompilerArtifact { manifest_path, filenames } = serde_json::from_slice(line)?

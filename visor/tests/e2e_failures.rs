@@ -1,0 +1,396 @@
+//! Every way to fail, from end to end: `monohull run workflows/failures/NAME.json` ends with the right status, and its
+//! report names kind, culprit, place and whose memory it was; in words, too.
+//!
+//! The images come from `cargo xtask build`; `cargo xtask test` does both.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any of these workflows takes on a busy machine, and shorter than what sleeps or loops in them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/failures")
+}
+
+/// Exit status, standard output and standard error of `monohull run workflows/failures/NAME.json OPTIONS…`.
+fn monohull(name: &str, options: &[&str]) -> (i32, String, String) {
+    let file = folder().join(name).with_extension("json");
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    let output = command.arg("run").arg(file).args(options).stdin(Stdio::null()).output().expect("monohull starts");
+    assert!(start.elapsed() < PATIENCE, "{name} took {:?}", start.elapsed());
+    let text = |bytes| String::from_utf8(bytes).expect("all output is UTF-8");
+    (output.status.code().expect("an exit status"), text(output.stdout), text(output.stderr))
+}
+
+/// The report of a run.
+fn report(name: &str) -> (i32, Value) {
+    let (status, stdout, stderr) = monohull(name, &["--json"]);
+    let report = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{name}: {error}\n{stdout}\n{stderr}"));
+    (status, report)
+}
+
+/// A run that failed as it should, for further questions.
+struct Failed {
+    report: Value,
+    error: Value,
+    /// What `monohull run` says without `--json`.
+    words: String,
+}
+
+/// Runs a workflow that must fail with this kind of failure, of this culprit.
+#[track_caller]
+fn fails(name: &str, kind: &str, blame: &str) -> Failed {
+    let (status, report) = report(name);
+    let error = report["error"].clone();
+    assert_eq!((status, report["status"].as_str()), (1, Some("failed")), "{report:#}");
+    assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some(kind), Some(blame)), "{error:#}");
+    let (status, _, words) = monohull(name, &[]);
+    assert_eq!(status, 1, "{words}");
+    assert!(words.contains(&format!("{kind}: ")), "{words}");
+    let culprit = if blame == "function" { "the function" } else { "the workflow" };
+    assert!(words.contains(&format!("at fault  {culprit}")), "{words}");
+    Failed { report, error, words }
+}
+
+/// The same for a failure of the one instance of step `fail`.
+#[track_caller]
+fn function_fails(name: &str, kind: &str) -> Failed {
+    let failed = fails(name, kind, "function");
+    let error = &failed.error;
+    let who = (error["step"].as_str(), error["instance"].as_u64(), error["function"].as_str());
+    assert_eq!(who, (Some("fail"), Some(0), Some("misbehave")), "{error:#}");
+    assert!(failed.words.contains(&format!("fail[0] (function misbehave): {kind}: ")), "{}", failed.words);
+    failed
+}
+
+impl Failed {
+    /// The message holds this text, in the report and in words.
+    #[track_caller]
+    fn says(self, text: &str) -> Failed {
+        let message = self.error["message"].as_str().expect("a failure has a message");
+        assert!(message.contains(text), "{message}");
+        assert!(self.words.contains(text), "{}", self.words);
+        self
+    }
+
+    /// The failure happened in this function of the image, at an offset that is told.
+    #[track_caller]
+    fn at(self, function: &str) -> Failed {
+        let place = &self.error["ip"];
+        let symbol = place["symbol"].as_str().unwrap_or_else(|| panic!("no symbol: {:#}", self.error));
+        assert!(symbol.starts_with(&format!("{function} + 0x")), "{symbol}");
+        let offset = place["offset"].as_u64().expect("an offset");
+        assert!(self.words.contains(&format!("at        {offset:#x} {symbol}")), "{}", self.words);
+        self
+    }
+
+    /// The functions that led there include `main`'s, and the place itself is not among them a second time.
+    #[track_caller]
+    fn called_from_main(self) -> Failed {
+        let frames = self.error["backtrace"].as_array().unwrap_or_else(|| panic!("no backtrace: {:#}", self.error));
+        let symbols: Vec<&str> = frames.iter().filter_map(|frame| frame["symbol"].as_str()).collect();
+        assert!(symbols.iter().any(|symbol| symbol.starts_with("misbehave::")), "{symbols:?}");
+        assert!(symbols.iter().any(|symbol| symbol.starts_with("monohull_std::rt::start")), "{symbols:?}");
+        assert_ne!(frames[0], self.error["ip"]);
+        self
+    }
+
+    /// It was about this address, and the report knows whose memory that is.
+    #[track_caller]
+    fn touched(self, address: impl FnOnce(u64) -> bool, owner: &str) -> Failed {
+        let touched = self.error["address"].as_u64().unwrap_or_else(|| panic!("no address: {:#}", self.error));
+        assert!(address(touched), "{touched:#x}");
+        assert_eq!(self.error["address_of"], owner);
+        // The host lays trusted memory out anew in each run, so the number may differ.
+        let line = self.words.lines().find(|line| line.contains("address   0x")).expect("the address in words");
+        assert!(line.ends_with(&format!(", {owner}")), "{line}");
+        self
+    }
+
+    /// No memory was at fault.
+    #[track_caller]
+    fn touched_nothing(self) -> Failed {
+        assert_eq!(self.error.get("address"), None, "{:#}", self.error);
+        self
+    }
+
+    /// How often the failing step was tried.
+    #[track_caller]
+    fn attempts(self, attempts: u64) -> Failed {
+        let steps = self.report["steps"].as_array().expect("steps");
+        let step = steps.iter().find(|step| step["name"] == "fail").expect("the step that fails");
+        assert_eq!(step["attempts"], attempts, "{step:#}");
+        self
+    }
+}
+
+/// Runs a workflow that must succeed.
+#[track_caller]
+fn succeeds(name: &str) -> Value {
+    let (status, report) = report(name);
+    assert_eq!((status, report["status"].as_str()), (0, Some("done")), "{report:#}");
+    assert_eq!(report["error"], Value::Null);
+    report
+}
+
+/// Where nothing is mapped, in the system partition; see `examples/misbehave`.
+const NOBODYS: u64 = 0x6666_0000_0000;
+
+/// An address of a cell.
+fn in_a_cell(address: u64) -> bool {
+    use monohull_abi::layout::{CELLS_END, USER_BASE};
+    (USER_BASE..CELLS_END).contains(&address)
+}
+
+#[test]
+fn panic() {
+    let failed = function_fails("panic", "panic").says("thread 'main' panicked at examples/misbehave/src/lib.rs:");
+    failed.says("as it was told to").at("misbehave::panics").called_from_main().touched_nothing();
+}
+
+#[test]
+fn return_error() {
+    function_fails("return-error", "error").says("InvalidDigit").attempts(1);
+}
+
+#[test]
+fn exit_status() {
+    function_fails("exit-status", "exit").says("exited with status 3");
+}
+
+#[test]
+fn null_write() {
+    let failed = function_fails("null-write", "memory-fault").touched(|address| address == 0, "the null page");
+    failed.at("misbehave::memory::null_write").called_from_main();
+}
+
+#[test]
+fn wild_read() {
+    let failed = function_fails("wild-read", "memory-fault").at("misbehave::memory::wild_read").called_from_main();
+    failed.touched(|address| address == NOBODYS, "in the system partition");
+}
+
+#[test]
+fn write_trusted() {
+    let failed = function_fails("write-trusted", "memory-fault").at("misbehave::memory::write_trusted");
+    failed.called_from_main().touched(|address| !in_a_cell(address), "in the system partition");
+}
+
+#[test]
+fn write_code() {
+    let failed = function_fails("write-code", "memory-fault").at("misbehave::memory::write_code").called_from_main();
+    failed.touched(in_a_cell, "its own code, which is read-only");
+}
+
+#[test]
+fn execute_data() {
+    let failed = function_fails("execute-data", "memory-fault").at("misbehave::memory::execute_data");
+    failed.says("jumped to ").called_from_main().touched(in_a_cell, "its own data, which is not executable");
+}
+
+#[test]
+fn wild_jump() {
+    let failed = function_fails("wild-jump", "memory-fault").at("misbehave::memory::wild_jump").called_from_main();
+    let failed = failed.says("jumped to 0x666600000000, which is in the system partition");
+    failed.touched(|address| address == NOBODYS, "in the system partition");
+}
+
+#[test]
+fn stack_overflow() {
+    let failed = function_fails("stack-overflow", "stack-overflow").says("overran its stack of 1020 KiB");
+    failed.at("misbehave::memory::recurse").touched(in_a_cell, "the guard page of its own stack");
+}
+
+#[test]
+fn stack_overflow_in_thread() {
+    let failed = function_fails("stack-overflow-in-thread", "stack-overflow").says("overran its stack of 1020 KiB");
+    failed.at("misbehave::memory::recurse").touched(in_a_cell, "the guard page of its own stack");
+}
+
+#[test]
+fn divide_by_zero() {
+    let failed = function_fails("divide-by-zero", "arithmetic").says("divided an integer by zero").touched_nothing();
+    failed.at("misbehave::processor::divide_by_zero").called_from_main();
+}
+
+#[test]
+fn illegal_instruction() {
+    let failed = function_fails("illegal-instruction", "illegal-instruction").touched_nothing();
+    failed.at("misbehave::processor::illegal_instruction").called_from_main();
+}
+
+#[test]
+fn breakpoint() {
+    function_fails("breakpoint", "trap").at("misbehave::processor::breakpoint").called_from_main().touched_nothing();
+}
+
+#[test]
+fn single_step() {
+    function_fails("single-step", "trap").at("misbehave::processor::single_step").called_from_main();
+}
+
+#[test]
+fn unmasked_float() {
+    let failed = function_fails("unmasked-float", "arithmetic").says("floating-point exception").touched_nothing();
+    failed.at("misbehave::processor::unmasked_float").called_from_main();
+}
+
+#[test]
+fn alignment_check() {
+    let failed = function_fails("alignment-check", "memory-fault").says("misaligned").touched_nothing();
+    failed.at("misbehave::processor::alignment_check").called_from_main();
+}
+
+#[test]
+fn raw_system_call() {
+    let failed = function_fails("raw-system-call", "system-call").says("made system call 39 directly");
+    failed.at("misbehave::processor::raw_system_call").called_from_main().touched_nothing();
+}
+
+#[test]
+fn lost_thread_pointer() {
+    function_fails("lost-thread-pointer", "memory-fault").touched(|address| address == 0, "the null page");
+}
+
+#[test]
+fn lost_gate() {
+    // The second attempt runs on the same carrier: had that lost its gate, it would fail at its first hostcall.
+    let failed = function_fails("lost-gate", "memory-fault").attempts(2).at("misbehave::processor::lost_gate");
+    failed.touched(|address| address == 0, "the null page");
+}
+
+#[test]
+fn endless_loop() {
+    let failed = function_fails("endless-loop", "timeout").says("ran longer than 200ms, its timeout");
+    failed.at("misbehave::waits::endless_loop").called_from_main();
+}
+
+#[test]
+fn endless_loop_in_thread() {
+    let failed = function_fails("endless-loop-in-thread", "timeout").says("ran longer than 200ms, its timeout");
+    failed.at("misbehave::waits::endless_loop");
+}
+
+#[test]
+fn sleep_too_long() {
+    let failed = function_fails("sleep-too-long", "timeout").says("ran longer than 100ms, its timeout");
+    // What was printed before is in the report.
+    assert_eq!(failed.report["steps"][0]["instances"][0]["lines"][0]["text"], "good night");
+}
+
+#[test]
+fn workflow_timeout() {
+    let failed = fails("workflow-timeout", "timeout", "workflow").says("the workflow ran longer than 100ms");
+    assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+}
+
+#[test]
+fn deadlock() {
+    function_fails("deadlock", "deadlock").says("nobody is left who could end the wait").at("misbehave::waits::deadlock");
+}
+
+#[test]
+fn missing_slot() {
+    function_fails("missing-slot", "error").says("nobody is left who could fill slot `nobody-fills-this`");
+}
+
+#[test]
+fn too_much_memory() {
+    let failed = function_fails("too-much-memory", "memory-limit").says("its memory limit is 16777216 bytes");
+    failed.at("misbehave::limits::too_much_memory").called_from_main();
+}
+
+#[test]
+fn too_much_slot_memory() {
+    let failed = function_fails("too-much-slot-memory", "memory-limit").says("its memory limit is 16777216 bytes");
+    failed.at("misbehave::limits::too_much_slot_memory").called_from_main();
+}
+
+#[test]
+fn output_flood() {
+    let report = succeeds("output-flood");
+    let lines = report["steps"][0]["instances"][0]["lines"].as_array().expect("lines");
+    let bytes: usize = lines.iter().map(|line| line["text"].as_str().expect("text").len() + 1).sum();
+    assert!((60 << 10..65 << 10).contains(&bytes), "{bytes} bytes of output are kept");
+    assert_eq!(lines[0]["text"], "line 0 of very many");
+    assert_eq!(lines[lines.len() - 1]["text"], "(output beyond the limit of 65536 bytes was dropped)");
+}
+
+#[test]
+fn thread_flood() {
+    let failed = function_fails("thread-flood", "panic").says("no more than 100 threads at a time");
+    failed.at("misbehave::limits::thread_flood").called_from_main();
+}
+
+#[test]
+fn flaky() {
+    let report = succeeds("flaky");
+    assert_eq!((&report["steps"][0]["attempts"], &report["output"]["result"]["text"]), (&3.into(), &"attempt 3".into()));
+}
+
+#[test]
+fn flaky_otherwise() {
+    function_fails("flaky-otherwise", "error").says("attempt 1 has no luck").attempts(1);
+}
+
+#[test]
+fn flaky_always() {
+    function_fails("flaky-always", "memory-fault").attempts(3).at("misbehave::memory::null_write");
+}
+
+#[test]
+fn flaky_with_input() {
+    let report = succeeds("flaky-with-input");
+    let attempts = |step: usize| report["steps"][step]["attempts"].as_u64();
+    assert_eq!((attempts(0), attempts(1)), (Some(1), Some(3)), "the failed instance alone is tried again");
+    assert_eq!(report["output"]["result"]["text"], "attempt 3");
+}
+
+#[test]
+fn flaky_after_writing() {
+    let report = succeeds("flaky-after-writing");
+    let attempts = |step: usize| report["steps"][step]["attempts"].as_u64();
+    assert_eq!((attempts(0), attempts(1)), (Some(3), Some(3)), "the whole workflow is tried again");
+    assert_eq!(report["output"]["result"]["text"], "attempt 3");
+}
+
+#[test]
+fn cancelled() {
+    let failed = function_fails("cancelled", "panic");
+    let steps = failed.report["steps"].as_array().expect("steps");
+    let ended = |name: &str| {
+        let step = steps.iter().find(|step| step["name"] == name).expect("a step");
+        (step["status"].as_str().expect("a status").to_owned(), step["attempts"].as_u64())
+    };
+    assert_eq!(ended("fail"), ("failed".to_owned(), Some(1)));
+    assert_eq!(ended("sleep"), ("cancelled".to_owned(), Some(1)));
+    assert_eq!(ended("never"), ("cancelled".to_owned(), Some(0)));
+}
+
+#[test]
+fn unfilled_output() {
+    let failed = fails("unfilled-output", "output", "workflow").says("no function filled the output slot `result`");
+    assert_eq!(failed.report["steps"][0]["status"], "done");
+}
+
+#[test]
+fn forbidden_instruction() {
+    let failed = fails("forbidden-instruction", "load", "function").says("WRGSBASE");
+    let failed = failed.says("forbidden_instruction::take_the_gate").says("forbidden-instruction");
+    assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+}
+
+/// Whoever adds a file adds a test: this file must name it.
+#[test]
+fn every_file_has_its_test() {
+    let tests = include_str!("e2e_failures.rs");
+    for entry in folder().read_dir().expect("the folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name in UTF-8");
+        assert!(tests.contains(&format!("\"{name}\"")), "no test runs {}", path.display());
+    }
+}
