@@ -70,14 +70,15 @@ impl Memory {
 
     pub(crate) fn publish(&self, call: &mut Call) -> Result<u64, Errno> {
         let [name, name_len, address, count, desc, _] = call.args;
-        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
-        let name = name.as_str();
-        let (desc, type_name) = self.read_type(call, desc)?;
+        let (mut name_room, mut type_room) = (Room::<SLOT_NAME_MAX>::new(), Room::<TYPE_NAME_MAX>::new());
+        let name = name_room.read(self, call, name, name_len, "the slot's name")?;
+        let desc = self.read_type(call, desc)?;
+        let type_name = type_room.read(self, call, desc.name, desc.name_len, "the type's name")?;
         let content = Content {
             count,
             element_size: desc.element_size,
             fingerprint: desc.fingerprint,
-            type_name: Box::from(type_name.as_str()),
+            type_name: Box::from(type_name),
         };
         let published = self.table.lock().publish(call.instance, name, address, content);
         let bytes = published.map_err(|denied| match denied {
@@ -115,9 +116,9 @@ impl Memory {
     /// `None` if the call has been registered to wait.
     fn try_take(&self, call: &mut Call) -> Result<Option<()>, Errno> {
         let [name, name_len, desc, out, flags, _] = call.args;
-        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
-        let name = name.as_str();
-        let (desc, type_name) = self.read_type(call, desc)?;
+        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let name = room.read(self, call, name, name_len, "the slot's name")?;
+        let desc = self.read_type(call, desc)?;
         // Before anything changes hands: is there a place for the answer?
         self.write_out(call, out, SlotView::default(), "the place for the slot's view")?;
         let found = {
@@ -132,7 +133,11 @@ impl Memory {
         };
         let found = found.map_err(|denied| match denied {
             Denied::WrongType(holds) => {
-                let asked = type_name.as_str();
+                let mut room = Room::<TYPE_NAME_MAX>::new();
+                let asked = match room.read(self, call, desc.name, desc.name_len, "the type's name") {
+                    Ok(asked) => asked,
+                    Err(errno) => return errno,
+                };
                 let why = if *holds == *asked {
                     format_args!("slot `{name}` holds a `{holds}` of another layout than the `{asked}` asked for")
                 } else {
@@ -167,11 +172,12 @@ impl Memory {
     pub(crate) fn look(&self, call: &mut Call) -> Result<u64, Errno> {
         self.trusted_only(call)?;
         let [name, name_len, out, text, capacity, _] = call.args;
-        let name = Text::<SLOT_NAME_MAX>::read(self, call, name, name_len, "the slot's name")?;
+        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let name = room.read(self, call, name, name_len, "the slot's name")?;
         let mut type_name = [0; TYPE_NAME_MAX];
         let (info, len): (SlotInfo, usize) = {
             let table = self.table.lock();
-            let (info, found) = table.look(name.as_str()).ok_or(Errno::NotFound)?;
+            let (info, found) = table.look(name).ok_or(Errno::NotFound)?;
             type_name[..found.len()].copy_from_slice(found.as_bytes());
             (info, found.len())
         };
@@ -181,10 +187,9 @@ impl Memory {
         Ok(len as u64)
     }
 
-    fn read_type(&self, call: &Call, address: u64) -> Result<(TypeDesc, Text<TYPE_NAME_MAX>), Errno> {
-        let desc: TypeDesc = read_one(self.host.raw(), call, address)
-            .map_err(|refusal| self.refuse(call, "the description of the type", refusal))?;
-        Ok((desc, Text::read(self, call, desc.name, desc.name_len, "the type's name")?))
+    fn read_type(&self, call: &Call, address: u64) -> Result<TypeDesc, Errno> {
+        read_one(self.host.raw(), call, address)
+            .map_err(|refusal| self.refuse(call, "the description of the type", refusal))
     }
 
     pub(crate) fn write_out<T>(&self, call: &Call, address: u64, value: T, what: &str) -> Result<(), Errno>
@@ -231,14 +236,16 @@ impl Memory {
     }
 }
 
-/// A text of at most `N` bytes, not none, copied out of user memory.
-struct Text<const N: usize> {
-    bytes: [u8; N],
-    len: usize,
-}
+/// Room for a text of at most `N` bytes.
+struct Room<const N: usize>([MaybeUninit<u8>; N]);
 
-impl<const N: usize> Text<N> {
-    fn read(memory: &Memory, call: &Call, address: u64, len: u64, what: &str) -> Result<Text<N>, Errno> {
+impl<const N: usize> Room<N> {
+    const fn new() -> Room<N> {
+        Room([MaybeUninit::uninit(); N])
+    }
+
+    /// Copies a text out of user memory: not empty, not longer than the room, UTF-8.
+    fn read(&mut self, memory: &Memory, call: &Call, address: u64, len: u64, what: &str) -> Result<&str, Errno> {
         let invalid = |why: fmt::Arguments<'_>| Err(memory.host.explain(call, Errno::Invalid, why));
         if len == 0 {
             return invalid(format_args!("{what} is empty"));
@@ -246,21 +253,13 @@ impl<const N: usize> Text<N> {
         if len > N as u64 {
             return invalid(format_args!("{what} has {len} bytes, more than {N}"));
         }
-        let mut copy = [MaybeUninit::uninit(); N];
         let copied = UserSlice::<u8>::new(address, len)
             .check(memory.host.raw(), call)
-            .and_then(|claim| claim.read_at(0, &mut copy[..len as usize]))
+            .and_then(|claim| claim.read_at(0, &mut self.0[..len as usize]))
             .map_err(|refusal| memory.refuse(call, what, refusal))?;
-        if core::str::from_utf8(copied).is_err() {
-            return invalid(format_args!("{what} is not UTF-8"));
+        match core::str::from_utf8(copied) {
+            Ok(text) => Ok(text),
+            Err(_) => invalid(format_args!("{what} is not UTF-8")),
         }
-        let mut bytes = [0; N];
-        bytes[..copied.len()].copy_from_slice(copied);
-        Ok(Text { bytes, len: copied.len() })
-    }
-
-    fn as_str(&self) -> &str {
-        // It has been found to be UTF-8 when it was read.
-        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }

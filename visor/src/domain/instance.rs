@@ -1,13 +1,13 @@
 //! One running copy of a function: what it was started with, what it may use, what it has used.
 
 use super::cell::Cell;
+use super::explanation::Explanations;
 use super::failure::Failure;
 use super::image::map::LoadedImage;
 use super::thread::ThreadRef;
 use monohull_abi::module::UserBounds;
 use serde::Serialize;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,10 +73,6 @@ pub struct Counters {
     pub run: AtomicU64,
     /// The main thread parked.
     pub park: AtomicU64,
-    /// Bytes taken over by reference.
-    pub bytes_in: AtomicU64,
-    /// Bytes handed on by reference.
-    pub bytes_out: AtomicU64,
 }
 
 /// What an instance has used. Times are ticks of the time-stamp counter.
@@ -105,8 +101,8 @@ impl Counters {
             load: get(&self.load),
             run: get(&self.run),
             park: get(&self.park),
-            bytes_in: get(&self.bytes_in),
-            bytes_out: get(&self.bytes_out),
+            bytes_in: 0,
+            bytes_out: 0,
         }
     }
 }
@@ -127,14 +123,12 @@ pub struct Instance {
     pub running: AtomicU32,
     /// Monotonic deadline in ns, or [`monohull_abi::module::NEVER`].
     pub deadline: u64,
-    /// Bytes of heap and owned slot buffers.
-    pub charged: AtomicI64,
     /// What it has used.
     pub counters: Counters,
     /// Its output.
     pub lines: Mutex<Output>,
-    /// Why hostcalls of its threads were refused, until the thread asks or the instance ends.
-    pub explanations: Mutex<HashMap<u32, String>>,
+    /// Why hostcalls of its threads were refused.
+    pub explanations: Explanations,
 }
 
 /// Output of an instance, bounded.
@@ -169,17 +163,6 @@ impl Instance {
     /// Looks at its memory; `None` if that has been reclaimed.
     pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
         self.cell.lock().expect("cell").as_mut().map(look)
-    }
-
-    /// Charges or refunds bytes; false if the limit would be passed.
-    pub fn charge(&self, bytes: i64) -> bool {
-        let limit = i64::try_from(self.spec.memory_limit).unwrap_or(i64::MAX);
-        self.charged
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                let new = used.saturating_add(bytes);
-                (bytes <= 0 || new <= limit).then_some(new)
-            })
-            .is_ok()
     }
 
     /// Who it is, for people.

@@ -12,8 +12,10 @@
 //! Locks, outermost first: driver, scheduler, an instance's cell. Module locks are taken around the scheduler's, never
 //! inside it.
 
+mod account;
 pub mod carrier;
 pub mod cell;
+mod explanation;
 pub mod failure;
 pub mod fault;
 pub mod hostcall;
@@ -26,8 +28,10 @@ mod scheduler;
 mod thread;
 mod waiting;
 
+use account::{Account, Accounts};
 use carrier::{CarrierError, monotonic_ns, ticks};
 use cell::Cell;
+use explanation::Explanations;
 use failure::{Blame, Failure, FailureKind};
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Counters, Instance, Line, Output, Spec, Usage};
@@ -37,7 +41,7 @@ use region::{Access, Partition, RegionError};
 use scheduler::{Scheduler, TimerKind, get};
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
 use std::time::Duration;
 
@@ -127,6 +131,7 @@ pub struct Shared {
     /// Idle carriers wait here, with the scheduler's lock.
     work: Condvar,
     instances: RwLock<Vec<Option<Arc<Instance>>>>,
+    accounts: Accounts,
     cells: Mutex<Cells>,
     started: AtomicU32,
     driver: Mutex<Option<Box<dyn Driver>>>,
@@ -164,8 +169,9 @@ impl Domain {
             scheduler: Mutex::new(Scheduler::new()),
             work: Condvar::new(),
             instances: RwLock::new(vec![None; CELL_COUNT]),
+            accounts: Accounts::new(),
             cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), warm: Vec::new() }),
-            started: AtomicU32::new(0),
+            started: AtomicU32::new(1),
             driver: Mutex::new(None),
             helpers: Mutex::new(Vec::new()),
             first_entry: AtomicU64::new(0),
@@ -304,6 +310,15 @@ impl Shared {
         self.instances.read().expect("instances").get(cell)?.clone()
     }
 
+    fn account(&self, id: u32) -> Option<&Account> {
+        self.accounts.of((id & ((1 << CELL_BITS) - 1)) as usize, id)
+    }
+
+    fn usage(&self, instance: &Instance) -> Usage {
+        let (bytes_in, bytes_out) = self.account(instance.id).map_or((0, 0), Account::passed);
+        Usage { bytes_in, bytes_out, ..instance.counters.read() }
+    }
+
     fn live(&self) -> Vec<Arc<Instance>> {
         self.instances.read().expect("instances").iter().flatten().cloned().collect()
     }
@@ -311,13 +326,12 @@ impl Shared {
     /// Leaves words for `EXPLAIN`.
     fn explain(&self, call: &Call, text: String) {
         if let Some(instance) = self.caller(call) {
-            instance.explanations.lock().expect("explanations").insert(call.thread, text);
+            instance.explanations.leave(call.thread, call.number, text);
         }
     }
 
     fn explanation(&self, call: &Call) -> String {
-        let own = self.caller(call).and_then(|i| i.explanations.lock().expect("explanations").remove(&call.thread));
-        own.unwrap_or_default()
+        self.caller(call).map_or_else(String::new, |instance| instance.explanations.take(call.thread))
     }
 
     /// Keeps a line of output and passes it on.
@@ -372,13 +386,13 @@ impl Shared {
             stop: AtomicBool::new(false),
             running: AtomicU32::new(0),
             deadline,
-            charged: AtomicI64::new(0),
             counters: Counters::default(),
             lines: Mutex::new(Output::default()),
-            explanations: Mutex::default(),
+            explanations: Explanations::default(),
             spec,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
+        self.accounts.open(index, instance.id, instance.spec.memory_limit);
         self.instances.write().expect("instances")[index] = Some(instance.clone());
         let mut scheduler = self.lock();
         scheduler.rosters.insert(instance.id, instance::Roster::default());
@@ -445,6 +459,8 @@ impl Shared {
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
         let inputs_whole = self.modules.ended(self, id, ending);
         let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
+        let usage = self.usage(&instance);
+        self.accounts.close(index);
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(mut cell) = cell {
             match cell.wipe(&self.partition) {
@@ -462,7 +478,7 @@ impl Shared {
             token: instance.spec.token,
             result,
             inputs_whole,
-            usage: instance.counters.read(),
+            usage,
             lines: output.lines,
             lines_dropped: output.full,
             ended,

@@ -15,7 +15,6 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 
 /// The name under which the number table lists these calls.
 pub const NAME: &str = "core";
@@ -107,7 +106,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
         FailKind::Error => Failure::new(FailureKind::Error, message),
         FailKind::OutOfMemory => {
             let limit = instance.spec.memory_limit;
-            let used = instance.charged.load(Ordering::Relaxed);
+            let used = domain.account(instance.id).map_or(0, |account| account.charged());
             let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
             Failure::new(FailureKind::MemoryLimit, text)
         }
@@ -160,11 +159,12 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
         return Outcome { tag: Outcome::ENDED, value: 0 };
     };
     instance.with_cell(|cell| cell.close_stack(stack));
+    instance.explanations.take(call.thread);
     Outcome { tag: Outcome::ENDED, value: 0 }
 }
 
 fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
-    let number = call.args[0] as u32;
+    let Ok(number) = u32::try_from(call.args[0]) else { return Outcome::error(Errno::Invalid) };
     let mut scheduler = domain.lock();
     let other = scheduler.threads.find(number).filter(|t| get(*t).call.instance == call.instance);
     match other {

@@ -13,7 +13,6 @@ use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 /// Arena commits from this size on ask for huge pages.
 const HUGE: u64 = 2 << 20;
@@ -120,15 +119,17 @@ unsafe extern "C" fn realtime() -> u64 {
 unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    let Some(instance) = domain.instance(instance) else { return Errno::Invalid.to_value() };
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Errno::Invalid.to_value();
+    };
     let Ok(charge) = i64::try_from(page_up(bytes)) else { return Errno::OutOfMemory.to_value() };
-    if !instance.charge(charge) {
+    if !account.charge(charge) {
         return Errno::OutOfMemory.to_value();
     }
     match instance.with_cell(|cell| cell.grow_heap(&domain.partition, bytes)) {
         Some(Ok(Some(address))) => address as i64,
         _ => {
-            instance.charge(-charge);
+            account.charge(-charge);
             Errno::OutOfMemory.to_value()
         }
     }
@@ -163,8 +164,8 @@ unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) 
 
 unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
     // SAFETY: see `shared`.
-    match unsafe { shared(domain) }.instance(instance) {
-        Some(instance) if !instance.charge(bytes) => Errno::OutOfMemory.to_value(),
+    match unsafe { shared(domain) }.account(instance) {
+        Some(account) if !account.charge(bytes) => Errno::OutOfMemory.to_value(),
         _ => 0,
     }
 }
@@ -176,9 +177,8 @@ unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
 
 unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
     // SAFETY: see `shared`.
-    if let Some(instance) = unsafe { shared(domain) }.instance(instance) {
-        let counter = if taken == 1 { &instance.counters.bytes_in } else { &instance.counters.bytes_out };
-        counter.fetch_add(bytes, Ordering::Relaxed);
+    if let Some(account) = unsafe { shared(domain) }.account(instance) {
+        account.pass(bytes, taken == 1);
     }
 }
 

@@ -75,10 +75,17 @@ impl Shared {
     /// Serves the call that a function has just made. Its number is not yet trusted.
     #[inline]
     pub fn serve(&self, call: &mut Call) -> Outcome {
-        if call.number >= u64::from(SYSTEM_ONLY) {
-            return Outcome::error(Errno::NoSuchCall);
+        let outcome = match call.number < u64::from(SYSTEM_ONLY) {
+            true => self.dispatch(call),
+            false => Outcome::error(Errno::NoSuchCall),
+        };
+        if outcome.tag == Outcome::READY
+            && let Err(errno) = Errno::from_value(outcome.value)
+            && let Some(instance) = self.caller(call)
+        {
+            instance.explanations.complete(call.thread, call.number, errno);
         }
-        self.dispatch(call)
+        outcome
     }
 
     /// Serves a call by trusted code: the visor or a module.

@@ -1,0 +1,92 @@
+//! Why hostcalls were refused, in words, until the thread asks (`EXPLAIN`) or ends.
+//!
+//! An error number says what kind of refusal it was; whoever refuses may leave words as well. A refusal without words
+//! gets general ones, so that a thread never reads the words of an earlier one.
+
+use monohull_abi::{Errno, number};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// The explanations for the threads of one instance.
+#[derive(Default)]
+pub struct Explanations {
+    by_thread: Mutex<HashMap<u32, Explanation>>,
+}
+
+struct Explanation {
+    /// The number of the call that was refused.
+    call: u64,
+    text: String,
+}
+
+impl Explanations {
+    /// `call` of `thread` is about to be refused for this reason.
+    pub fn leave(&self, thread: u32, call: u64, text: String) {
+        self.lock().insert(thread, Explanation { call, text });
+    }
+
+    /// `call` of `thread` has been refused; if nobody left words, here are some.
+    #[cold]
+    pub fn complete(&self, thread: u32, call: u64, errno: Errno) {
+        // These two are answers rather than refusals, and frequent.
+        if matches!(errno, Errno::Again | Errno::TimedOut) {
+            return;
+        }
+        let mut explanations = self.lock();
+        if explanations.get(&thread).is_some_and(|own| own.call == call) {
+            return;
+        }
+        let name = u32::try_from(call).ok().and_then(number::name_of);
+        let text = match name {
+            _ if errno == Errno::NotFound => {
+                // A question that was answered: nothing to add.
+                explanations.remove(&thread);
+                return;
+            }
+            Some(name) => format!("{name}: {errno}"),
+            None => format!("no hostcall has number {call}"),
+        };
+        explanations.insert(thread, Explanation { call, text });
+    }
+
+    /// What there is to say to `thread`; nothing the second time.
+    pub fn take(&self, thread: u32) -> String {
+        self.lock().remove(&thread).map(|own| own.text).unwrap_or_default()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Explanation>> {
+        self.by_thread.lock().expect("explanations")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREAD: u32 = 7;
+    const CALL: u64 = number::FACT as u64;
+    const OTHER: u64 = number::RANDOM as u64;
+
+    #[test]
+    fn words_are_for_one_thread_and_once() {
+        let explanations = Explanations::default();
+        explanations.leave(THREAD, CALL, "because".into());
+        explanations.complete(THREAD, CALL, Errno::Invalid);
+        assert_eq!(explanations.take(THREAD + 1), "");
+        assert_eq!(explanations.take(THREAD), "because");
+        assert_eq!(explanations.take(THREAD), "");
+    }
+
+    #[test]
+    fn a_refusal_without_words_does_not_get_those_of_an_earlier_one() {
+        let explanations = Explanations::default();
+        explanations.leave(THREAD, OTHER, "because".into());
+        explanations.complete(THREAD, CALL, Errno::Invalid);
+        assert_eq!(explanations.take(THREAD), "FACT: an argument is out of range");
+        explanations.leave(THREAD, OTHER, "because".into());
+        explanations.complete(THREAD, CALL, Errno::NotFound);
+        assert_eq!(explanations.take(THREAD), "");
+        explanations.complete(THREAD, u64::MAX, Errno::NoSuchCall);
+        assert_eq!(explanations.take(THREAD), "no hostcall has number 18446744073709551615");
+    }
+}
