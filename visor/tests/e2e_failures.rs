@@ -290,7 +290,9 @@ fn workflow_timeout() {
 
 #[test]
 fn deadlock() {
-    function_fails("deadlock", "deadlock").says("nobody is left who could end the wait").at("misbehave::waits::deadlock");
+    function_fails("deadlock", "deadlock")
+        .says("nobody is left who could end the wait")
+        .at("misbehave::waits::deadlock");
 }
 
 #[test]
@@ -329,7 +331,10 @@ fn thread_flood() {
 #[test]
 fn flaky() {
     let report = succeeds("flaky");
-    assert_eq!((&report["steps"][0]["attempts"], &report["output"]["result"]["text"]), (&3.into(), &"attempt 3".into()));
+    assert_eq!(
+        (&report["steps"][0]["attempts"], &report["output"]["result"]["text"]),
+        (&3.into(), &"attempt 3".into())
+    );
 }
 
 #[test]

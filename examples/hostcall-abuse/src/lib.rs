@@ -1,8 +1,112 @@
-//! Gives hostcalls every address and number it should not.
+//! Gives hostcalls every address and number it should not, while another instance watches over its own data.
+//!
+//! ```text
+//!   victim    holds a heap block, a stack variable, a slot buffer ── addresses ──▶ slot `victim`
+//!   attacker  every case: call, compare with the refusal that is right, ask why ──▶ slot `verdicts`
+//!   victim    is everything as it was? ──────────────────────────────────────────▶ slot `victim-says`
+//! ```
 #![no_std]
 #![deny(unsafe_code)]
 
+mod addresses;
+mod cases;
+#[allow(unsafe_code, reason = "the shim's own way out takes 32-bit numbers only")]
+mod gate;
+
+use addresses::Addresses;
+use core::fmt::Write;
+use core::hint::black_box;
+use monohull_abi::types::Text;
+use monohull_abi::{Errno, number};
+use monohull_std::error::Error;
 use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotString};
+use monohull_trampoline::user::hostcall;
+
+/// What the victim's data looks like.
+const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
 #[monohull::main]
-fn main() {}
+fn main(role: String) -> Result<(), Box<dyn Error>> {
+    match role.as_str() {
+        "victim" => victim(),
+        "attacker" => attacker(),
+        "fail-badly" => fail_badly(),
+        "spawn-badly" => spawn_badly(),
+        "odd-registers" => odd_registers(),
+        _ => Err(format!("nobody plays `{role}`").into()),
+    }
+}
+
+fn victim() -> Result<(), Box<dyn Error>> {
+    let heap = black_box(vec![PATTERN; 1000]);
+    let stack = black_box([PATTERN; 16]);
+    let buffer = SlotBuffer::<[u64]>::with_slot_from("kept-by-the-victim", &[PATTERN; 1000]);
+    let addresses = [heap.as_ptr() as u64, stack.as_ptr() as u64, buffer.as_ptr() as u64];
+    SlotBuffer::<[u64; 3]>::with_slot_value("victim", addresses).publish()?;
+    SlotBuffer::<u64>::from_slot("attacked")?.discard();
+    let intact = [&heap[..], &stack[..], &buffer[..]].iter().all(|data| data.iter().all(|word| *word == PATTERN));
+    SlotString::with_slot("victim-says").push_str(if intact { "intact" } else { "damaged" });
+    buffer.discard();
+    Ok(())
+}
+
+fn attacker() -> Result<(), Box<dyn Error>> {
+    let [heap, stack, buffer] = *SlotBuffer::<[u64; 3]>::from_slot("victim")?;
+    let addresses = Addresses::new([heap, stack, buffer]);
+    let mut verdicts = SlotString::with_slot("verdicts");
+    for case in cases::all(&addresses) {
+        if case.after_a_refusal {
+            hostcall(number::FACT, [u64::MAX; 6]);
+        }
+        let value = gate::any_hostcall(case.number, case.args);
+        let why = explain();
+        // These two are answers, not refusals.
+        let needs_words = value < 0 && ![Errno::Again, Errno::TimedOut].map(Errno::to_value).contains(&value);
+        let right = value == case.value && needs_words != why.is_empty();
+        let verdict = if right { "right" } else { "WRONG" };
+        writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
+    }
+    SlotBuffer::<u64>::with_slot_value("attacked", 1).publish()?;
+    Ok(())
+}
+
+/// Why this thread's last hostcall was refused.
+fn explain() -> String {
+    let mut text = [0u8; 256];
+    let len = hostcall(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
+    String::from_utf8_lossy(&text[..len.max(0) as usize]).into_owned()
+}
+
+/// Ends as failed, with a message in memory that is not its own.
+fn fail_badly() -> Result<(), Box<dyn Error>> {
+    hostcall(number::FAIL, [0, u64::MAX - 4, u64::MAX, 0, 0, 0]);
+    Ok(())
+}
+
+/// Starts a thread where no code is.
+fn spawn_badly() -> Result<(), Box<dyn Error>> {
+    let thread = hostcall(number::THREAD_SPAWN, [64, 0, 0, 0, 0, 0]);
+    hostcall(number::THREAD_JOIN, [thread as u64, 0, 0, 0, 0, 0]);
+    Ok(())
+}
+
+/// Makes hostcalls that copy, add and look at memory, with flags and control words that would disturb those who do.
+fn odd_registers() -> Result<(), Box<dyn Error>> {
+    for (what, flags, mxcsr, x87) in gate::ODD {
+        let mut text = [0u8; 100];
+        let args = [Text::Args as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
+        let len = gate::odd_hostcall(number::TEXT_READ.into(), args, flags, mxcsr, x87);
+        let text = text.get(..len as usize).ok_or("no text")?;
+        if text != br#"{"role":"odd-registers"}"# {
+            return Err(format!("{what}: {}", String::from_utf8_lossy(text)).into());
+        }
+        let line = format!("{what} does no harm\n");
+        let args = [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0];
+        let written = gate::odd_hostcall(number::WRITE.into(), args, flags, mxcsr, x87);
+        if written != line.len() as i64 {
+            return Err(format!("{what}: {written}").into());
+        }
+    }
+    Ok(())
+}

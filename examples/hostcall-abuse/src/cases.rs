@@ -1,0 +1,257 @@
+//! The calls, and what is the right answer to each.
+
+use crate::addresses::{Addresses, Want};
+use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
+use monohull_abi::number::*;
+use monohull_abi::types::{BYTES_FINGERPRINT, Fact, MemoryStats, SlotView, TAKE_NOW, Text, TypeDesc};
+use monohull_std::prelude::*;
+use monohull_trampoline::user::hostcall;
+
+/// One call.
+pub(crate) struct Case {
+    /// What is tried, in words.
+    pub(crate) what: String,
+    pub(crate) number: u64,
+    pub(crate) args: [u64; 6],
+    /// There must be something to explain before it.
+    pub(crate) after_a_refusal: bool,
+    /// The right answer.
+    pub(crate) value: i64,
+}
+
+/// -1, or very many.
+const MAX: u64 = u64::MAX;
+/// The most negative number, or very many.
+const MIN: u64 = i64::MIN as u64;
+/// Where a call's argument is replaced by a bad address.
+const HERE: u64 = 0xdead;
+
+const STATS: u64 = size_of::<MemoryStats>() as u64;
+const VIEW: u64 = size_of::<SlotView>() as u64;
+const DESC: u64 = size_of::<TypeDesc>() as u64;
+
+const fn want(bytes: u64, align: u64) -> Want {
+    Want { bytes, align, writes: false, touches: true }
+}
+
+const fn room(bytes: u64, align: u64) -> Want {
+    Want { bytes, align, writes: true, touches: true }
+}
+
+/// Memory of the attacker's own that the good arguments lead to; leaked, for it must stay where it is.
+struct Own {
+    name: u64,
+    desc: u64,
+    view: u64,
+    word: u64,
+    bytes: u64,
+    buffer: u64,
+}
+
+fn keep<T>(value: T) -> u64 {
+    Box::leak(Box::new(value)) as *mut T as u64
+}
+
+impl Own {
+    fn new() -> Own {
+        let name = keep([b'n'; 512]);
+        Own {
+            name,
+            desc: keep(desc(name, 4)),
+            view: keep(SlotView::default()),
+            word: keep(0u32),
+            bytes: keep([0u8; 512]),
+            buffer: hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64,
+        }
+    }
+}
+
+fn desc(name: u64, name_len: u64) -> TypeDesc {
+    TypeDesc { fingerprint: BYTES_FINGERPRINT, name, name_len, element_size: 1 }
+}
+
+/// Collects cases.
+struct Cases<'a> {
+    addresses: &'a Addresses,
+    list: Vec<Case>,
+}
+
+impl Cases<'_> {
+    fn add(&mut self, what: &str, number: u32, args: &[u64], value: i64) {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        let name = name_of(number).unwrap_or("a number");
+        let what = format!("{name}: {what}");
+        self.list.push(Case { what, number: number.into(), args: all, after_a_refusal: false, value });
+    }
+
+    fn last_after_a_refusal(&mut self) {
+        self.list.last_mut().expect("a case").after_a_refusal = true;
+    }
+
+    fn refused(&mut self, what: &str, number: u32, args: &[u64], errno: Errno) {
+        self.add(what, number, args, errno.to_value());
+    }
+
+    /// One case for every bad address, in the place of [`HERE`].
+    fn bad(&mut self, what: &str, number: u32, args: &[u64], wanted: Want) {
+        for (label, address) in self.addresses.bad(wanted) {
+            let args: Vec<u64> = args.iter().map(|arg| if *arg == HERE { address } else { *arg }).collect();
+            self.refused(&format!("{what} {label}"), number, &args, Fault);
+        }
+    }
+}
+
+/// All cases, in an order in which each finds what it needs.
+pub(crate) fn all(addresses: &Addresses) -> Vec<Case> {
+    let mut cases = Cases { addresses, list: Vec::new() };
+    let own = Own::new();
+    core(&mut cases, &own);
+    memory(&mut cases, &own);
+    slots(&mut cases, &own);
+    output(&mut cases, &own);
+    numbers(&mut cases);
+    cases.list
+}
+
+fn core(cases: &mut Cases<'_>, own: &Own) {
+    let function = Text::Function as u64;
+    cases.add("does nothing", NULL, &[MAX, MAX, MAX, MAX, MAX, MAX], 0);
+
+    cases.refused("the word differs", FUTEX_WAIT, &[own.word, 1, MAX], Errno::Again);
+    cases.refused("no time to wait", FUTEX_WAIT, &[own.word, 0, 0], Errno::TimedOut);
+    cases.bad("a word", FUTEX_WAIT, &[HERE, 0, MAX], want(4, 4));
+    cases.bad("a word", FUTEX_WAKE, &[HERE, MAX], Want { touches: false, ..want(4, 4) });
+    cases.add("nobody waits", FUTEX_WAKE, &[own.word, MAX], 0);
+
+    cases.add("a name's length", TEXT_LEN, &[function], "hostcall-abuse".len() as i64);
+    cases.add("a name", TEXT_READ, &[function, own.bytes, 512], "hostcall-abuse".len() as i64);
+    cases.add("a part of a name", TEXT_READ, &[function, own.bytes, 4], 4);
+    cases.bad("room", TEXT_READ, &[function, HERE, 512], room(14, 1));
+    cases.bad("very much room", TEXT_READ, &[function, HERE, MAX], room(14, 1));
+    for what in [99, MAX, MIN, 1 << 32] {
+        cases.refused("no such text", TEXT_LEN, &[what], Invalid);
+        cases.refused("no such text", TEXT_READ, &[what, own.bytes, 512], Invalid);
+        cases.refused("no such fact", FACT, &[what], Invalid);
+    }
+    cases.add("the thread", FACT, &[Fact::Thread as u64], 0);
+
+    cases.add("some bytes", RANDOM, &[own.bytes, 512], 512);
+    cases.bad("room", RANDOM, &[HERE, 512], room(512, 1));
+    for len in [64 * 1024 + 1, MIN, MAX] {
+        cases.refused("too many bytes", RANDOM, &[own.bytes, len], Invalid);
+    }
+
+    for (label, address) in cases.addresses.bad(room(26, 1)) {
+        cases.refused(&format!("room {label}"), EXPLAIN, &[address, 256], Fault);
+        cases.last_after_a_refusal();
+    }
+
+    for thread in [MAX, MIN, 1 << 32] {
+        cases.refused("no thread's number", THREAD_JOIN, &[thread], Invalid);
+    }
+    cases.add("a thread that never was", THREAD_JOIN, &[0x0fff_ffff], 0);
+    for kind in [3, MIN, MAX] {
+        cases.refused("no such kind", FAIL, &[kind, own.bytes, 4], Invalid);
+    }
+}
+
+fn memory(cases: &mut Cases<'_>, own: &Own) {
+    cases.refused("by nothing", HEAP_GROW, &[0], Invalid);
+    for bytes in [MAX, MIN, 1 << 40] {
+        cases.refused("by very much", HEAP_GROW, &[bytes], OutOfMemory);
+    }
+    cases.add("all of it", MEMORY_STATS, &[keep(MemoryStats::default())], 0);
+    cases.bad("room", MEMORY_STATS, &[HERE], room(STATS, 8));
+
+    for bytes in [MAX, MIN, 1 << 40] {
+        cases.refused("very much", SLOT_ALLOC, &[bytes, 8], OutOfMemory);
+        cases.refused("to very much", SLOT_RESIZE, &[own.buffer, bytes], OutOfMemory);
+    }
+    for align in [0, 3, MIN, MAX] {
+        cases.refused("no alignment", SLOT_ALLOC, &[64, align], Invalid);
+    }
+    // Not the memory behind it is wanted here, but a buffer of the caller's that starts there.
+    let buffer = Want { bytes: 64, align: 1, writes: false, touches: true };
+    for (call, args) in [(SLOT_RESIZE, [HERE, 64]), (SLOT_FREE, [HERE, 0]), (SLOT_TOUCH, [HERE, 0])] {
+        cases.bad("a buffer", call, &args, buffer);
+        let inside = args.map(|arg| if arg == HERE { own.buffer + 8 } else { arg });
+        cases.refused("the middle of a buffer", call, &inside, Fault);
+    }
+    cases.add("its own buffer, which it did not take", SLOT_TOUCH, &[own.buffer], 0);
+}
+
+fn slots(cases: &mut Cases<'_>, own: &Own) {
+    let Own { name, desc: good, view, buffer, .. } = *own;
+    let publish = |name, len, address, count, desc| [name, len, address, count, desc];
+    cases.bad("a name", SLOT_PUBLISH, &publish(HERE, 16, buffer, 1, good), want(16, 1));
+    cases.bad("a type", SLOT_PUBLISH, &publish(name, 4, buffer, 1, HERE), want(DESC, 8));
+    cases.bad("a buffer", SLOT_PUBLISH, &publish(name, 4, HERE, 1, good), want(64, 1));
+    cases.bad("a name", SLOT_TAKE, &[HERE, 16, good, view, TAKE_NOW], want(16, 1));
+    cases.bad("a type", SLOT_TAKE, &[name, 4, HERE, view, TAKE_NOW], want(DESC, 8));
+    cases.bad("room", SLOT_TAKE, &[name, 4, good, HERE, TAKE_NOW], room(VIEW, 8));
+    for (label, address) in cases.addresses.bad(want(16, 1)) {
+        let bad = keep(desc(address, 16));
+        cases.refused(&format!("a type's name {label}"), SLOT_PUBLISH, &publish(name, 4, buffer, 1, bad), Fault);
+    }
+    for len in [0, 256, MIN, MAX] {
+        cases.refused("a name of no length", SLOT_PUBLISH, &publish(name, len, buffer, 1, good), Invalid);
+        cases.refused("a name of no length", SLOT_TAKE, &[name, len, good, view, TAKE_NOW], Invalid);
+        let bad = keep(desc(name, len));
+        cases.refused("a type's name of no length", SLOT_PUBLISH, &publish(name, 4, buffer, 1, bad), Invalid);
+    }
+    let broken = keep([0xffu8; 16]);
+    cases.refused("a name that is no text", SLOT_PUBLISH, &publish(broken, 16, buffer, 1, good), Invalid);
+    cases.refused("a name that is no text", SLOT_TAKE, &[broken, 16, good, view, TAKE_NOW], Invalid);
+    for count in [4097, MIN, MAX] {
+        cases.refused("more than the buffer holds", SLOT_PUBLISH, &publish(name, 4, buffer, count, good), Invalid);
+    }
+    for element_size in [4097, MIN, MAX] {
+        let bad = keep(TypeDesc { element_size, ..desc(name, 4) });
+        cases.refused("elements of that size", SLOT_PUBLISH, &publish(name, 4, buffer, 2, bad), Invalid);
+    }
+    cases.add("its buffer", SLOT_PUBLISH, &publish(name, 4, buffer, 1, good), 0);
+    cases.refused("a buffer it has no more", SLOT_PUBLISH, &publish(name, 5, buffer, 1, good), Fault);
+    cases.refused("a buffer it has no more", SLOT_FREE, &[buffer], Fault);
+    let second = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
+    cases.refused("a slot that is filled", SLOT_PUBLISH, &publish(name, 4, second, 1, good), Exists);
+    let other = keep(TypeDesc { fingerprint: 1, ..desc(name, 4) });
+    cases.refused("another type", SLOT_TAKE, &[name, 4, other, view, TAKE_NOW], Errno::WrongType);
+    // The name of the type matters only now, for the words.
+    for (label, address) in cases.addresses.bad(want(16, 1)) {
+        let bad = keep(TypeDesc { fingerprint: 1, ..desc(address, 16) });
+        let what = format!("another type, its name {label}");
+        cases.refused(&what, SLOT_TAKE, &[name, 4, bad, view, TAKE_NOW], Fault);
+    }
+    cases.add("what it published", SLOT_TAKE, &[name, 4, good, view, TAKE_NOW], 0);
+    cases.add("what it took", SLOT_FREE, &[buffer], 0);
+    cases.refused("what it has freed", SLOT_FREE, &[buffer], Fault);
+    cases.add("the other one", SLOT_FREE, &[second], 0);
+}
+
+fn output(cases: &mut Cases<'_>, own: &Own) {
+    cases.bad("a text", WRITE, &[1, HERE, 16], want(16, 1));
+    cases.bad("a text", WRITE, &[2, HERE, 16], want(16, 1));
+    for len in [1 << 40, MIN, MAX] {
+        cases.refused("a text without end", WRITE, &[1, own.bytes, len], Fault);
+    }
+    for stream in [0, 3, MIN, MAX, 1 << 32 | 1] {
+        cases.refused("no such stream", WRITE, &[stream, own.bytes, 4], Invalid);
+        cases.refused("no such stream", FLUSH, &[stream], Invalid);
+    }
+    for clock in [2, MIN, MAX, 1 << 32] {
+        cases.refused("no such clock", CLOCK, &[clock], Invalid);
+    }
+    cases.add("no time at all", SLEEP, &[0], 0);
+}
+
+fn numbers(cases: &mut Cases<'_>) {
+    for number in (14..32).chain([40, 63, 66, 79, 82, 191, SLOT_OWNS, SLOT_LOOK, 194, 255, 256, 1_000_000, u32::MAX]) {
+        cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
+    }
+    for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {
+        let what = format!("{number:#x} is no number");
+        let value = NoSuchCall.to_value();
+        cases.list.push(Case { what, number, args: [0; 6], after_a_refusal: false, value });
+    }
+}

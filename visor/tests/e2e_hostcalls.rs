@@ -1,0 +1,98 @@
+//! Hostcalls with addresses and numbers that are not the caller's to use: each is refused with the right error and a
+//! reason, the right ones among them work, and the data of an instance that runs at the same time stays as it was.
+//!
+//! The cases are in `examples/hostcall-abuse`, for only a function can make hostcalls.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{run, text};
+
+/// The workflow of victim and attacker, with so many carriers.
+fn abuse(carriers: u32) -> Value {
+    json!({
+        "name": "abuse",
+        "functions": { "hostcall-abuse": { "image": "hostcall-abuse" } },
+        "steps": [
+            { "name": "victim", "function": "hostcall-abuse", "args": { "role": "victim" } },
+            { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
+        ],
+        "limits": { "carriers": carriers },
+        "outputs": ["verdicts", "victim-says"],
+    })
+}
+
+/// A workflow of one step that plays this role.
+fn alone(role: &str) -> Value {
+    json!({
+        "name": "abuse",
+        "functions": { "hostcall-abuse": { "image": "hostcall-abuse" } },
+        "steps": [{ "name": "alone", "function": "hostcall-abuse", "args": { "role": role } }],
+    })
+}
+
+#[test]
+fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
+    for carriers in [1, 2] {
+        let report = run(&abuse(carriers));
+        let verdicts = text(&report, "verdicts");
+        let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(verdicts.lines().count() > 400, "{verdicts}");
+        // The positive control: what is right works.
+        let fine = |line: &&str| line.contains(" (expected 0): ");
+        assert!(verdicts.lines().filter(fine).count() >= 10, "{verdicts}");
+        assert_eq!(text(&report, "victim-says"), "intact");
+    }
+}
+
+#[test]
+fn every_kind_of_bad_address_is_told_apart() {
+    let report = run(&abuse(1));
+    let verdicts = text(&report, "verdicts");
+    let reason = |what: &str| {
+        let line = verdicts.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("no case {what}"));
+        line.rsplit("): ").next().expect("a reason").to_owned()
+    };
+    for (what, why) in [
+        ("MEMORY_STATS: room null", "the address is null"),
+        ("MEMORY_STATS: room misaligned", "not a multiple of 8"),
+        ("MEMORY_STATS: room wrapping", "wraps around the end of memory"),
+        ("MEMORY_STATS: room past the end", "outside the caller's cell"),
+        ("MEMORY_STATS: room straddling the end", "outside the caller's cell"),
+        ("MEMORY_STATS: room in the system partition", "touches the system partition"),
+        ("MEMORY_STATS: room of another instance's heap", "outside the caller's cell"),
+        ("MEMORY_STATS: room of another instance's slot buffer", "not inside a slot buffer that the caller owns"),
+        ("MEMORY_STATS: room in a hole", "nothing the caller may use is mapped there"),
+        ("MEMORY_STATS: room of its constants", "nothing the caller may use is mapped there"),
+        ("SLOT_OWNS: 192 is not for functions", "SLOT_OWNS: no such hostcall"),
+        ("a number: 1000000 is not for functions", "no hostcall has number 1000000"),
+    ] {
+        assert!(reason(what).contains(why), "{what}: {}", reason(what));
+    }
+}
+
+#[test]
+fn a_message_that_cannot_be_read_does_not_hide_the_failure() {
+    let report = run(&alone("fail-badly"));
+    let error = report.error.expect("it fails");
+    assert_eq!(error.kind.name(), "panic");
+    assert!(error.message.contains("its message cannot be read"), "{}", error.message);
+}
+
+#[test]
+fn a_thread_that_starts_nowhere_ends_its_instance() {
+    let report = run(&alone("spawn-badly"));
+    let error = report.error.expect("it fails");
+    assert_eq!((error.kind.name(), error.address), ("memory-fault", Some(64)));
+    assert!(error.message.contains("jumped to 0x40, which is the null page"), "{}", error.message);
+}
+
+#[test]
+fn flags_and_control_words_of_functions_disturb_nobody() {
+    let report = run(&alone("odd-registers"));
+    assert!(report.error.is_none(), "{:#?}", report.error);
+    let lines: Vec<&str> = report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(lines.len(), 6, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.ends_with(" does no harm")), "{lines:#?}");
+}
