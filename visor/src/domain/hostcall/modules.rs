@@ -115,11 +115,17 @@ impl Modules {
         let started = self.start(domain, name);
         let time = begin.elapsed();
         let failure = started.as_ref().err().map(|error| error.to_string());
-        if failure.is_some() {
-            domain.table.bind(numbers_of(name), refuse, domain.as_state());
-        }
         let entry = Entry { loaded: Loaded { name, time, failure }, started: started.ok() };
+        let started = entry.started;
+        // Known before its numbers are bound: other carriers use them from that moment on.
         self.entries.write().expect("modules").push(entry);
+        let serving = started.map_or(&[][..], |(table, _)| entries_of(table));
+        for number in numbers_of(name) {
+            match (serving.iter().find(|entry| entry.number == number), started) {
+                (Some(entry), Some((_, state))) => domain.table.bind([number], entry.handler, state),
+                _ => domain.table.bind([number], refuse, domain.as_state()),
+            }
+        }
     }
 
     /// From now on every call of this module is refused with this reason.
@@ -184,9 +190,7 @@ impl Modules {
         if own_name != name {
             return Err(ModuleError::Name { path, found: own_name.into_owned(), expected: name.into() });
         }
-        // SAFETY: a module of our version exports as many entries as it says.
-        let entries: &[ModuleEntry] = unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) };
-        if let Some(foreign) = entries.iter().find(|e| number::module_of(e.number) != Some(name)) {
+        if let Some(foreign) = entries_of(table).iter().find(|e| number::module_of(e.number) != Some(name)) {
             return Err(ModuleError::ForeignNumber { path, number: foreign.number });
         }
         // SAFETY: the host's services outlive the module's state, which is stopped before the domain ends.
@@ -196,12 +200,14 @@ impl Modules {
         if state.is_null() {
             return Err(ModuleError::Start { path, reason: "it could not make its state".into() });
         }
-        domain.table.bind(numbers_of(name), refuse, domain.as_state());
-        for entry in entries {
-            domain.table.bind([entry.number], entry.handler, state);
-        }
         Ok((table, state))
     }
+}
+
+/// What a module serves.
+fn entries_of(table: &'static ModuleTable) -> &'static [ModuleEntry] {
+    // SAFETY: a module of our version exports as many entries as it says, and stays loaded.
+    unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) }
 }
 
 /// Every number that belongs to a module.
