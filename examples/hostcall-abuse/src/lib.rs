@@ -16,7 +16,7 @@ mod gate;
 use addresses::Addresses;
 use core::fmt::Write;
 use core::hint::black_box;
-use monohull_abi::types::Text;
+use monohull_abi::types::{FailKind, Text};
 use monohull_abi::{Errno, number};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
@@ -27,13 +27,14 @@ use monohull_trampoline::user::hostcall;
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
 #[monohull::main]
-fn main(role: String) -> Result<(), Box<dyn Error>> {
+fn main(role: String, number: Option<u64>) -> Result<(), Box<dyn Error>> {
     match role.as_str() {
         "victim" => victim(),
         "attacker" => attacker(),
         "fail-badly" => fail_badly(),
         "spawn-badly" => spawn_badly(),
         "odd-registers" => odd_registers(),
+        "ask" => ask(number.unwrap_or_default()),
         _ => Err(format!("nobody plays `{role}`").into()),
     }
 }
@@ -76,6 +77,15 @@ fn explain() -> String {
     let mut text = [0u8; 256];
     let len = hostcall(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
     String::from_utf8_lossy(&text[..len.max(0) as usize]).into_owned()
+}
+
+/// Makes one hostcall twice and fails with both answers; uses no module besides.
+fn ask(number: u64) -> Result<(), Box<dyn Error>> {
+    let answers: Vec<String> =
+        (0..2).map(|_| format!("{}: {}", gate::any_hostcall(number, [0; 6]), explain())).collect();
+    let text = answers.join("\n");
+    hostcall(number::FAIL, [FailKind::Error as u64, text.as_ptr() as u64, text.len() as u64, 0, 0, 0]);
+    Ok(())
 }
 
 /// Ends as failed, with a message in memory that is not its own.

@@ -1,0 +1,205 @@
+//! Libos modules come on demand, and a module that is not as it should be costs its callers an error with words, never
+//! the process.
+//!
+//! The wrong modules are made here, with `rustc`, from `module.rs`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use monohull::orchestrator::RunOptions;
+use monohull::report::{Failure, RunReport, Silent};
+use monohull_abi::{Errno, number};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+use support::{root, run, run_with};
+
+/// The contract's crate, compiled for the modules made here.
+static CONTRACT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = fresh_folder("contract");
+    let to = folder.join("libmonohull_abi.rlib");
+    rustc(&["--crate-name=monohull_abi", "--crate-type=rlib"], &root().join("libos/abi/src/lib.rs"), &to);
+    to
+});
+
+fn rustc(options: &[&str], source: &Path, to: &Path) {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.args(["--edition=2024", "-O", "-Cpanic=abort", "--cap-lints=allow"]).args(options);
+    let output = command.arg("-o").arg(to).arg(source).output().expect("rustc starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A new empty folder.
+fn fresh_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("domain-modules").join(name);
+    // An earlier run of these tests may have left one.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("cargo's folder for tests takes folders");
+    folder
+}
+
+/// A folder of modules in which `time` is wrong in this way and the others are right.
+fn with_wrong_time(way: &str) -> PathBuf {
+    let folder = fresh_folder(way);
+    for name in ["mm", "stdio"] {
+        std::os::unix::fs::symlink(built(name), folder.join(name).with_extension("so")).expect("a link");
+    }
+    let contract = format!("--extern=monohull_abi={}", CONTRACT.display());
+    let options = ["--crate-name=time", "--crate-type=cdylib", "-Clink-arg=-nostartfiles", &contract, "--cfg", way];
+    rustc(&options, &root().join("visor/tests/domain_modules/module.rs"), &folder.join("time.so"));
+    folder
+}
+
+/// A module as built.
+fn built(name: &str) -> PathBuf {
+    let path = root().join("target/modules").join(name).with_extension("so");
+    assert!(path.exists(), "{}: modules are built first: run `cargo xtask test`", path.display());
+    path
+}
+
+/// A function that makes one hostcall twice and fails with both answers.
+fn ask(number: u32) -> Value {
+    json!({
+        "name": "ask",
+        "functions": { "hostcall-abuse": { "image": "hostcall-abuse" } },
+        "steps": [{ "name": "ask", "function": "hostcall-abuse", "args": { "role": "ask", "number": number } }],
+        "limits": { "carriers": 1 },
+    })
+}
+
+fn options(modules: PathBuf) -> RunOptions {
+    RunOptions { modules: Some(modules), ..RunOptions::default() }
+}
+
+/// What the function heard, from a run with these modules.
+fn heard(number: u32, modules: PathBuf) -> String {
+    let report = run_with(&ask(number), &options(modules), Arc::new(Silent));
+    report.error.expect("it always fails").message
+}
+
+/// Both calls are refused as the module's failure, with these words.
+#[track_caller]
+fn refused(way: &str, words: &str) {
+    let heard = heard(number::CLOCK, with_wrong_time(way));
+    let answers: Vec<&str> = heard.lines().collect();
+    assert_eq!(answers.len(), 2, "{heard}");
+    for answer in answers {
+        assert!(answer.starts_with(&format!("{}: libos module `time`: ", Errno::ModuleFailed.to_value())), "{answer}");
+        assert!(answer.contains(words), "{answer}");
+    }
+}
+
+fn nothing() -> Value {
+    json!({
+        "name": "nothing",
+        "functions": { "no-op": { "image": "no-op" } },
+        "steps": [{ "name": "nothing", "function": "no-op" }],
+    })
+}
+
+#[test]
+fn no_module_is_loaded_that_nobody_calls() {
+    assert_eq!(run(&nothing()).modules, [""; 0]);
+}
+
+#[test]
+fn a_module_is_loaded_for_who_calls_it() {
+    let report = run(&ask(number::CLOCK));
+    assert_eq!(report.modules, ["time"]);
+}
+
+#[test]
+fn all_modules_are_loaded_if_asked_for() {
+    let options = RunOptions { load_all: true, ..RunOptions::default() };
+    let report = run_with(&nothing(), &options, Arc::new(Silent));
+    assert_eq!(report.modules, ["mm", "stdio", "time"]);
+}
+
+#[test]
+fn a_right_module_made_here_serves() {
+    let heard = heard(number::CLOCK, with_wrong_time("nothing_wrong"));
+    assert_eq!(heard, "42: \n42: ");
+}
+
+#[test]
+fn a_missing_module_costs_only_who_calls_it() {
+    let empty = fresh_folder("empty");
+    let heard = heard(number::CLOCK, empty.clone());
+    assert!(heard.contains("time.so cannot be loaded"), "{heard}");
+    let report = run_with(&nothing(), &options(empty), Arc::new(Silent));
+    assert!(report.error.is_none(), "{:#?}", report.error);
+}
+
+#[test]
+fn a_missing_module_behind_an_input_slot_is_said() {
+    let mut document = nothing();
+    document["inputs"] = json!(["text"]);
+    let options = RunOptions {
+        inline_inputs: vec![("text".into(), b"text".to_vec())],
+        ..options(fresh_folder("empty-for-input"))
+    };
+    let Failure { kind, message, .. } = run_with(&document, &options, Arc::new(Silent)).error.expect("it fails");
+    assert_eq!(kind.name(), "input");
+    assert!(message.contains("mm.so cannot be loaded"), "{message}");
+}
+
+#[test]
+fn a_file_that_is_no_shared_object() {
+    let folder = fresh_folder("text");
+    std::fs::write(folder.join("time.so"), "tick tock").expect("a file");
+    let heard = heard(number::CLOCK, folder);
+    assert!(heard.contains("time.so cannot be loaded: "), "{heard}");
+}
+
+#[test]
+fn a_shared_object_that_is_no_module() {
+    refused("exports_nothing", "is not a libos module");
+    refused("no_magic", "is not a libos module");
+}
+
+#[test]
+fn a_module_of_another_version() {
+    refused("other_version", "was built for version 2 of the module contract; this visor has version 1");
+}
+
+#[test]
+fn a_module_by_another_name() {
+    refused("other_name", "calls itself `stdio`, `time` was needed");
+}
+
+#[test]
+fn a_module_that_claims_a_foreign_number() {
+    refused("foreign_number", "claims hostcall 1, which is not one of its own");
+}
+
+#[test]
+fn a_module_that_cannot_start() {
+    refused("makes_no_state", "did not start: it could not make its state");
+    refused("panics_at_start", "did not start: it panicked: no springs");
+}
+
+#[test]
+fn a_module_that_panics_is_not_called_again() {
+    refused("panics", "it panicked: the clock fell off the wall");
+}
+
+#[test]
+fn a_module_that_serves_less_than_it_should() {
+    let folder = with_wrong_time("serves_less");
+    assert_eq!(heard(number::CLOCK, folder.clone()), "42: \n42: ");
+    let refusal = format!("{}: SLEEP: no such hostcall", Errno::NoSuchCall.to_value());
+    assert_eq!(heard(number::SLEEP, folder), format!("{refusal}\n{refusal}"));
+}
+
+#[test]
+fn a_module_that_panics_at_an_end_harms_nobody() {
+    for way in ["panics_at_end", "panics_at_stop"] {
+        let folder = with_wrong_time(way);
+        for _ in 0..3 {
+            assert_eq!(heard(number::CLOCK, folder.clone()), "42: \n42: ", "{way}");
+        }
+    }
+    let report: RunReport = run(&nothing());
+    assert!(report.error.is_none(), "{:#?}", report.error);
+}

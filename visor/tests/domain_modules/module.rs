@@ -1,0 +1,74 @@
+//! A libos module called `time`, right or wrong in one way, which the test chooses by `--cfg`. Compiled by the test,
+//! with nothing but the contract.
+#![no_std]
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use monohull_abi::ABI_VERSION;
+use monohull_abi::module::{Call, Ending, Host, MAGIC, ModuleEntry, ModuleTable, Outcome};
+use monohull_abi::number::{CLOCK, SLEEP};
+
+static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
+
+fn panic_with(words: &str) -> ! {
+    // SAFETY: the visor's services outlive the module's state.
+    unsafe { ((*HOST.load(Ordering::Relaxed)).panicked)(words.as_ptr(), words.len()) }
+}
+
+unsafe extern "C" fn clock(_: *mut c_void, _: *mut Call) -> Outcome {
+    if cfg!(panics) {
+        panic_with("the clock fell off the wall");
+    }
+    Outcome::ready(42)
+}
+
+unsafe extern "C" fn sleep(_: *mut c_void, _: *mut Call) -> Outcome {
+    Outcome::ready(0)
+}
+
+unsafe extern "C" fn start(host: *const Host) -> *mut c_void {
+    HOST.store(host.cast_mut(), Ordering::Relaxed);
+    if cfg!(panics_at_start) {
+        panic_with("no springs");
+    }
+    if cfg!(makes_no_state) {
+        return core::ptr::null_mut();
+    }
+    HOST.as_ptr().cast()
+}
+
+unsafe extern "C" fn stop(_: *mut c_void) {
+    if cfg!(panics_at_stop) {
+        panic_with("it cannot stop");
+    }
+}
+
+unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
+    if cfg!(panics_at_end) {
+        panic_with("it cannot let go");
+    }
+    1
+}
+
+static ENTRIES: [ModuleEntry; 2] = [
+    ModuleEntry { number: CLOCK, handler: clock },
+    ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { SLEEP }, handler: sleep },
+];
+
+/// The table.
+#[cfg_attr(not(exports_nothing), unsafe(export_name = "MONOHULL_MODULE"))]
+pub static TABLE: ModuleTable = ModuleTable {
+    magic: if cfg!(no_magic) { 1 } else { MAGIC },
+    abi_version: if cfg!(other_version) { ABI_VERSION + 1 } else { ABI_VERSION },
+    entry_count: if cfg!(serves_less) { 1 } else { 2 },
+    name: *if cfg!(other_name) { b"stdio\0\0\0\0\0\0\0\0\0\0\0" } else { b"time\0\0\0\0\0\0\0\0\0\0\0\0" },
+    entries: ENTRIES.as_ptr(),
+    start,
+    stop,
+    ended,
+};
+
+#[panic_handler]
+fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
+    panic_with("an ordinary panic")
+}
