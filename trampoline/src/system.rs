@@ -534,6 +534,19 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
+/// Empties the x87 registers, which are the MMX registers too: nothing there passes from one function to another.
+pub fn clear_x87() {
+    // SAFETY: compiled code on x86-64 keeps nothing in them across calls, and `fninit` leaves the state the ABI wants.
+    unsafe {
+        asm!(
+            "fninit", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fldz", "fninit",
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+            out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+            options(nomem, nostack)
+        );
+    }
+}
+
 /// Address of the context of carrier `index`.
 pub const fn context_address(index: usize) -> u64 {
     CARRIER_BASE + index as u64 * CARRIER_SIZE + CONTEXT_OFFSET

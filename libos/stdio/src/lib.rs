@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending};
@@ -33,7 +34,7 @@ const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
 /// The unfinished lines of one domain.
 pub struct Stdio {
     host: HostRef,
-    unfinished: Mutex<BTreeMap<Stream, Vec<u8>>>,
+    unfinished: Mutex<BTreeMap<Stream, Arc<Mutex<Vec<u8>>>>>,
 }
 
 /// One output stream of one instance.
@@ -97,9 +98,10 @@ impl Stdio {
 
     /// Sends the lines that `bytes` completes and keeps the rest.
     fn append(&self, stream: Stream, bytes: &[u8]) {
-        // The lock is held while lines leave, so that they leave in the order in which they were written.
-        let mut unfinished = self.unfinished.lock();
-        let start = unfinished.entry(stream).or_default();
+        let line = self.unfinished.lock().entry(stream).or_default().clone();
+        // The stream's own lock is held while its lines leave, so that they leave in the order in which they were
+        // written. Whoever reads them may be slow; only this stream's writers wait for him.
+        let start = &mut *line.lock();
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
         for line in lines {
@@ -125,8 +127,9 @@ impl Stdio {
     /// Sends an unfinished line and forgets the stream.
     fn finish(&self, stream: Stream) {
         let line = self.unfinished.lock().remove(&stream);
-        if let Some(line) = line.filter(|line| !line.is_empty()) {
-            self.host.line(stream.instance, stream.number, &line);
+        let rest = line.map(|line| core::mem::take(&mut *line.lock())).unwrap_or_default();
+        if !rest.is_empty() {
+            self.host.line(stream.instance, stream.number, &rest);
         }
     }
 }

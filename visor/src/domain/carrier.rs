@@ -10,20 +10,20 @@
 use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
-use monohull_trampoline::system::{CarrierContext, Variant, VectorState, context_address, exit_gate, thread_pointer};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use monohull_trampoline::system::{
+    CarrierContext, Variant, VectorState, clear_x87, context_address, exit_gate, thread_pointer,
+};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering, fence};
 
 /// What other carriers and this carrier's signal handler know of it.
 pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
-    /// Nudges sent to it and nudges its handler has seen.
-    sent: AtomicU32,
-    /// See `sent`.
-    seen: AtomicU32,
-    /// Its timer has been set since it was last put right.
+    /// A nudge has been sent that its handler has not seen.
+    nudged: AtomicBool,
+    /// Its timer has fired, or was set by the handler, since it was last put right.
     timer_set: AtomicBool,
-    /// The kernel's timer id plus one; 0 if there is none yet.
+    /// The kernel's timer id.
     timer: AtomicI32,
     /// The `stop` flag of the instance it runs, null in between.
     stop: AtomicPtr<AtomicBool>,
@@ -33,10 +33,9 @@ pub struct CarrierState {
 pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
     CarrierState {
         tid: AtomicI32::new(0),
-        sent: AtomicU32::new(0),
-        seen: AtomicU32::new(0),
+        nudged: AtomicBool::new(false),
         timer_set: AtomicBool::new(false),
-        timer: AtomicI32::new(0),
+        timer: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
     }
 }; CARRIER_MAX];
@@ -99,7 +98,9 @@ impl Carrier {
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         state.tid.store(unsafe { libc::gettid() }, Ordering::Release);
-        state.seen.store(state.sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        state.nudged.store(false, Ordering::Relaxed);
+        state.timer_set.store(false, Ordering::Relaxed);
+        state.timer.store(new_timer(state.tid.load(Ordering::Acquire))?, Ordering::Release);
         unregister_rseq()?;
         // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
         checked("arch_prctl(ARCH_SET_GS)", unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, line) })?;
@@ -124,21 +125,25 @@ impl Carrier {
 
     /// Before the first entry of another instance: what stops it and when its time is up.
     ///
-    /// After this no nudge and no timer meant for an earlier instance can come any more: nudges that were sent are
-    /// waited for (they were sent under the scheduler's lock, before this instance was chosen), and setting the
-    /// timer replaces the old one. So a nudge that finds user code running always means this instance.
+    /// After this no signal meant for an earlier instance can come any more: a nudge that was sent is waited for, none is
+    /// sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
+    /// that finds user code running always means this instance.
     pub fn turn_to(&mut self, stop: &AtomicBool, deadline: u64) -> Result<(), CarrierError> {
         let state = &CARRIERS[self.index];
-        while state.sent.load(Ordering::Acquire) != state.seen.load(Ordering::Acquire) {
+        while state.nudged.load(Ordering::Acquire) {
             // SAFETY: has no preconditions; returning from any system call delivers what is pending.
             unsafe { libc::sched_yield() };
         }
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
+        // Whoever sets `stop` after this sees us and sends a nudge; whoever set it before is seen by the run loop, which
+        // looks before it enters. The same fence stands in `Shared::end`.
+        fence(Ordering::SeqCst);
         if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
             state.timer_set.store(false, Ordering::Relaxed);
             set_timer(state, deadline)?;
             self.armed = deadline;
         }
+        clear_x87();
         Ok(())
     }
 
@@ -152,12 +157,12 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         let state = &CARRIERS[self.index];
         state.stop.store(std::ptr::null_mut(), Ordering::Release);
-        let timer = state.timer.swap(0, Ordering::AcqRel);
+        let timer = state.timer.swap(-1, Ordering::AcqRel);
         // SAFETY: the timer is this carrier's; dispatch off has no further arguments; the old stack is what the thread
         // had before; gs goes back to what a thread starts with.
         unsafe {
-            if timer != 0 {
-                libc::syscall(libc::SYS_timer_delete, timer - 1);
+            if timer >= 0 {
+                libc::syscall(libc::SYS_timer_delete, timer);
             }
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0u64, 0u64, 0u64);
             libc::sigaltstack(&self.old_stack, std::ptr::null_mut());
@@ -167,8 +172,11 @@ impl Drop for Carrier {
     }
 }
 
-/// The signal that makes a carrier look up from user code.
-pub fn nudge_signal() -> i32 {
+/// The signal that makes a carrier look up from user code. A classic one: it is never refused for want of memory.
+pub const NUDGE: i32 = libc::SIGUSR2;
+
+/// The signal of the carriers' timers.
+pub fn timer_signal() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
@@ -181,26 +189,23 @@ pub fn runs(index: usize, stop: &AtomicBool) -> bool {
 pub fn nudge(index: usize) {
     let state = &CARRIERS[index];
     let tid = state.tid.load(Ordering::Acquire);
-    if tid == 0 {
-        return;
+    if tid != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
+        // SAFETY: the thread is alive: carriers detach only after the run, under the same lock.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, NUDGE) };
     }
-    state.sent.fetch_add(1, Ordering::AcqRel);
-    // SAFETY: the thread is alive: carriers detach only after the run, under the same lock.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, nudge_signal()) };
 }
 
-/// The handler's side of a nudge on carrier `index`; `sent` if it came from [`nudge`] and not from the timer.
-/// Only atomics and system calls: this runs in a signal handler.
-pub fn nudged(index: usize, sent: bool, in_user: bool) {
+/// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
+pub fn looked_up(index: usize, signal: i32, in_user: bool) {
     let state = &CARRIERS[index];
-    if sent {
-        state.seen.fetch_add(1, Ordering::AcqRel);
-    }
-    if in_user {
-        return;
+    if signal == NUDGE {
+        state.nudged.store(false, Ordering::Release);
+    } else {
+        // It is not armed any more, whatever the run loop believes.
+        state.timer_set.store(true, Ordering::Relaxed);
     }
     // Trusted code was interrupted, perhaps just before it enters: look again soon, unless the run loop is past it.
-    if !state.stop.load(Ordering::Acquire).is_null() {
+    if !in_user && !state.stop.load(Ordering::Acquire).is_null() {
         state.timer_set.store(true, Ordering::Relaxed);
         let _ = set_timer(state, monotonic_ns() + LOOK_AGAIN_NS);
     }
@@ -226,14 +231,7 @@ pub fn ticks() -> u64 {
 }
 
 fn set_timer(state: &CarrierState, at: u64) -> Result<(), CarrierError> {
-    let mut timer = state.timer.load(Ordering::Acquire);
-    if timer == 0 {
-        if at == NEVER {
-            return Ok(());
-        }
-        timer = new_timer(state.tid.load(Ordering::Acquire))? + 1;
-        state.timer.store(timer, Ordering::Release);
-    }
+    let timer = state.timer.load(Ordering::Acquire);
     // A deadline that has passed must fire, and zero would switch the timer off.
     let at = if at == NEVER { 0 } else { at.max(1) };
     let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -241,7 +239,7 @@ fn set_timer(state: &CarrierState, at: u64) -> Result<(), CarrierError> {
     let setting = libc::itimerspec { it_interval: zero, it_value: value };
     // SAFETY: the timer is this carrier's; the old setting is not asked for.
     let status = unsafe {
-        libc::syscall(libc::SYS_timer_settime, timer - 1, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut::<u8>())
+        libc::syscall(libc::SYS_timer_settime, timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut::<u8>())
     };
     checked("timer_settime", status)
 }
@@ -250,7 +248,7 @@ fn new_timer(tid: i32) -> Result<i32, CarrierError> {
     // SAFETY: plain data.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_signo = nudge_signal();
+    event.sigev_signo = timer_signal();
     event.sigev_notify_thread_id = tid;
     let mut timer = 0i32;
     // SAFETY: both pointers are to locals; the kernel writes a 32-bit id.

@@ -26,7 +26,7 @@ pub struct Cell {
     image: Arc<LoadedImage>,
     stack_size: u64,
     pristine: Vec<Pristine>,
-    zero_start: u64,
+    zeros: Vec<Range<u64>>,
     heap_start: u64,
     heap_end: u64,
     /// Thread stacks that have ever been used, and those among them that are free.
@@ -45,21 +45,14 @@ impl Cell {
         let base = cell_base(index);
         let image_base = base + stack_size;
         partition.protect(base + PAGE..base + stack_size, Access::ReadWrite)?;
-        let pristine = match image.map(partition, image_base) {
-            Ok(pristine) => pristine,
-            Err(error) => {
-                partition.reset(base..base + THREAD_STACKS_OFFSET)?;
-                return Err(error);
-            }
-        };
+        let pristine = image.map(partition, image_base)?;
         let heap_start = image.end(image_base);
-        let zero_start = image.zero_start(image_base);
         Ok(Cell {
+            zeros: image.zeros(image_base),
             index,
             image,
             stack_size,
             pristine,
-            zero_start,
             heap_start,
             heap_end: heap_start,
             stacks: 0,
@@ -190,7 +183,9 @@ impl Cell {
                 std::ptr::copy_nonoverlapping(pages.bytes.as_ptr(), pages.address as *mut u8, pages.bytes.len());
             }
         }
-        partition.discard(self.zero_start..self.heap_start);
+        for zeros in &self.zeros {
+            partition.discard(zeros.clone());
+        }
         if self.heap_end > self.heap_start {
             partition.reset(self.heap_start..self.heap_end)?;
             self.heap_end = self.heap_start;

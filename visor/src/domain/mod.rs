@@ -41,7 +41,7 @@ use region::{Access, Partition, RegionError};
 use scheduler::{Scheduler, TimerKind, get};
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
 use std::time::Duration;
 
@@ -134,6 +134,8 @@ pub struct Shared {
     accounts: Accounts,
     cells: Mutex<Cells>,
     started: AtomicU32,
+    /// When the run's time is up (monotonic ns); carriers in user code are interrupted then.
+    run_deadline: AtomicU64,
     driver: Mutex<Option<Box<dyn Driver>>>,
     helpers: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Ticks when the first instruction of a function ran; 0 before.
@@ -171,7 +173,8 @@ impl Domain {
             instances: RwLock::new(vec![None; CELL_COUNT]),
             accounts: Accounts::new(),
             cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), warm: Vec::new() }),
-            started: AtomicU32::new(1),
+            started: AtomicU32::new(0),
+            run_deadline: AtomicU64::new(NEVER),
             driver: Mutex::new(None),
             helpers: Mutex::new(Vec::new()),
             first_entry: AtomicU64::new(0),
@@ -196,7 +199,11 @@ impl Domain {
             scheduler.events.push_back(Event::Begin);
         }
         let result = self.carry(0);
-        self.finish();
+        match &result {
+            Ok(()) => self.finish(),
+            // Other carriers may be in user code that never ends by itself.
+            Err(_) => self.abort(),
+        }
         for helper in std::mem::take(&mut *self.helpers.lock().expect("helpers")) {
             helper.join().expect("a carrier thread does not panic");
         }
@@ -242,8 +249,7 @@ impl Shared {
     pub fn abort(&self) {
         self.finish();
         for instance in self.live() {
-            let text = "ended because the workflow ends";
-            self.end(&instance, Err(Box::new(Failure::blamed(FailureKind::Cancelled, Blame::Workflow, text))));
+            self.end(&instance, Err(Box::new(cancelled())));
         }
     }
 
@@ -254,7 +260,9 @@ impl Shared {
 
     /// The driver hears of the deadline after `delay`.
     pub fn set_deadline(&self, delay: Duration) {
-        self.lock().set_timer(after(delay), TimerKind::Run);
+        let at = after(delay);
+        self.run_deadline.store(at, Ordering::Relaxed);
+        self.lock().set_timer(at, TimerKind::Run);
     }
 
     /// The run is over: carriers stop as soon as they leave user code.
@@ -310,6 +318,12 @@ impl Shared {
         self.instances.read().expect("instances").get(cell)?.clone()
     }
 
+    /// An id that is neither 0 nor [`SYSTEM_INSTANCE`]; its low bits are the cell.
+    fn next_id(&self, cell: usize) -> u32 {
+        let count = self.started.fetch_add(1, Ordering::Relaxed) % ((1 << (32 - CELL_BITS)) - 2) + 1;
+        count << CELL_BITS | cell as u32
+    }
+
     fn account(&self, id: u32) -> Option<&Account> {
         self.accounts.of((id & ((1 << CELL_BITS) - 1)) as usize, id)
     }
@@ -359,7 +373,12 @@ impl Shared {
         let begin = ticks();
         let token = spec.token;
         let cell = match self.take_cell(&spec) {
-            Ok(cell) => cell,
+            Ok(Some(cell)) => cell,
+            Ok(None) => {
+                // Another carrier was quicker: the job waits on.
+                self.lock().jobs.push_front(spec);
+                return;
+            }
             Err(error) => {
                 let failure =
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
@@ -380,7 +399,7 @@ impl Shared {
         let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
-            id: self.started.fetch_add(1, Ordering::Relaxed) << CELL_BITS | index as u32,
+            id: self.next_id(index),
             cell: Mutex::new(Some(cell)),
             image_base,
             stop: AtomicBool::new(false),
@@ -409,19 +428,31 @@ impl Shared {
         }
     }
 
-    fn take_cell(&self, spec: &Spec) -> Result<Cell, RegionError> {
+    /// A cell with the image in it; `None` if all are in use.
+    fn take_cell(&self, spec: &Spec) -> Result<Option<Cell>, RegionError> {
         let mut cells = self.cells.lock().expect("cells");
         if let Some(found) = cells.warm.iter().rposition(|c| c.suits(&spec.image, spec.stack_size)) {
-            return Ok(cells.warm.swap_remove(found));
+            return Ok(Some(cells.warm.swap_remove(found)));
         }
-        let index = match cells.clean.pop() {
-            Some(index) => index,
-            None => cells.warm.pop().expect("jobs start only when there is a cell").clear(&self.partition)?,
+        let (clean, warm) = (cells.clean.pop(), &mut cells.warm);
+        let index = match clean.map(Ok).or_else(|| warm.pop().map(Err)) {
+            None => return Ok(None),
+            Some(Ok(index)) => index,
+            Some(Err(cell)) => {
+                drop(cells);
+                cell.clear(&self.partition)?
+            }
         };
-        drop(cells);
-        Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size).inspect_err(|_| {
-            self.cells.lock().expect("cells").clean.push(index);
-        })
+        match Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size) {
+            Ok(cell) => Ok(Some(cell)),
+            Err(error) => {
+                let all = bounds_of_cell(index);
+                if self.partition.reset(all.start..all.end).is_ok() {
+                    self.cells.lock().expect("cells").clean.push(index);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
@@ -432,7 +463,9 @@ impl Shared {
             return;
         }
         roster.ending = Some(ending);
-        instance.stop.store(true, Ordering::SeqCst);
+        instance.stop.store(true, Ordering::Release);
+        // See `Carrier::turn_to`.
+        fence(Ordering::SeqCst);
         let off_carriers =
             |t: &thread::ThreadRef| matches!(get(*t).state, thread::State::Ready | thread::State::Parked);
         let waiting: Vec<_> = roster.threads.iter().copied().filter(off_carriers).collect();
@@ -474,6 +507,9 @@ impl Shared {
         let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
         let ended = ticks();
         let mut scheduler = self.lock();
+        if instance.deadline != NEVER {
+            scheduler.forget_deadline();
+        }
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
             result,
@@ -485,6 +521,11 @@ impl Shared {
         })));
         self.wake_carrier(&mut scheduler);
     }
+}
+
+/// How an instance ends that nobody waits for any more.
+fn cancelled() -> Failure {
+    Failure::blamed(FailureKind::Cancelled, Blame::Workflow, "ended because the workflow ends")
 }
 
 fn after(delay: Duration) -> u64 {

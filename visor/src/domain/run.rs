@@ -3,13 +3,13 @@
 //! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
-use super::carrier::{Carrier, CarrierError, monotonic_ns, nudge_signal, ticks};
+use super::carrier::{Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
-use super::{Event, Shared, fault};
+use super::{Event, Shared, cancelled, fault};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_trampoline::system::{Exit, Variant, enter};
@@ -31,6 +31,10 @@ enum Left<'s> {
     Gone,
 }
 
+/// Ready threads go before instances that wait to be started, so that cells are used again while they are warm; but
+/// at every so many looks it is the other way round, so that nobody who polls can keep the one he waits for from starting.
+const LOOKS_BETWEEN_JOBS: u32 = 4;
+
 /// What a carrier does next.
 enum Work {
     Run(ThreadRef),
@@ -47,7 +51,7 @@ impl Shared {
         THIS.set(index);
         loop {
             match self.next_work(index) {
-                Work::Run(thread) => self.run_threads(thread, &mut carrier)?,
+                Work::Run(thread) => self.run_threads(thread, &mut carrier),
                 Work::Launch(spec) => self.launch(spec),
                 Work::TimeUp(id) => self.time_up(id),
                 Work::Tell(event) => {
@@ -74,8 +78,12 @@ impl Shared {
             if let Some(id) = serve_timers(&mut scheduler) {
                 return Work::TimeUp(id);
             }
+            scheduler.looks = scheduler.looks.wrapping_add(1);
+            let jobs_turn = scheduler.looks % LOOKS_BETWEEN_JOBS == 0;
             let work = if let Some(event) = scheduler.events.pop_front() {
                 Some(Work::Tell(event))
+            } else if jobs_turn && !scheduler.jobs.is_empty() && self.has_cell() {
+                scheduler.jobs.pop_front().map(Work::Launch)
             } else if let Some(thread) = scheduler.next(index) {
                 take(thread);
                 Some(Work::Run(thread))
@@ -127,9 +135,10 @@ impl Shared {
             let Some(shared) = self.weak.upgrade() else { return };
             let body = move || {
                 if let Err(error) = shared.carry(index) {
-                    // The work stays with the other carriers.
+                    // The work stays with the other carriers; one of them may be waiting for this one to become idle.
                     tracing::error!("carrier {index} cannot run: {error}");
                     shared.lock().lost += 1;
+                    shared.work.notify_all();
                 }
             };
             if let Ok(helper) = std::thread::Builder::new().name(format!("carrier-{index}")).spawn(body) {
@@ -148,7 +157,7 @@ impl Shared {
     }
 
     /// Runs threads, one after the other, until there is none or something else is to be done.
-    fn run_threads(&self, first: ThreadRef, carrier: &mut Carrier) -> Result<(), CarrierError> {
+    fn run_threads(&self, first: ThreadRef, carrier: &mut Carrier) {
         let mut now = ticks();
         let mut next = Some(first);
         let mut current = None;
@@ -158,7 +167,15 @@ impl Shared {
             // SAFETY: the instance lives until its last thread has been retired, which for this one is `leave` below.
             let instance = unsafe { &*block.instance };
             if current != Some(instance.id) {
-                carrier.turn_to(&instance.stop, instance.deadline)?;
+                let deadline = instance.deadline.min(self.run_deadline.load(Ordering::Relaxed));
+                if let Err(error) = carrier.turn_to(&instance.stop, deadline) {
+                    let text = format!("its carrier cannot be readied: {error}");
+                    self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Host, text))));
+                    carrier.turn_away();
+                    let scheduler = self.leave(thread, instance);
+                    next = self.pick(scheduler, carrier, None, switches);
+                    continue;
+                }
                 current = Some(instance.id);
                 self.note_start(instance, now);
             }
@@ -181,10 +198,9 @@ impl Shared {
                     self.leave(thread, instance)
                 }
             };
-            next = self.pick(scheduler, carrier.index(), switches);
+            next = self.pick(scheduler, carrier, current, switches);
         }
         carrier.turn_away();
-        Ok(())
     }
 
     /// Runs one thread until it waits or ends.
@@ -272,13 +288,23 @@ impl Shared {
     }
 
     /// The next thread to switch to at once, if nothing else is more urgent.
-    fn pick(&self, mut scheduler: MutexGuard<'_, Scheduler>, index: usize, switches: u32) -> Option<ThreadRef> {
-        if scheduler.done || !scheduler.events.is_empty() || switches % SWITCHES_IN_A_ROW == 0 {
+    fn pick(
+        &self,
+        mut scheduler: MutexGuard<'_, Scheduler>,
+        carrier: &mut Carrier,
+        current: Option<u32>,
+        switches: u32,
+    ) -> Option<ThreadRef> {
+        if scheduler.done || !scheduler.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW) {
             return None;
         }
-        let thread = scheduler.next(index)?;
+        let thread = scheduler.next(carrier.index())?;
         take(thread);
-        if scheduler.has_more() {
+        if current != Some(get(thread).call.instance) {
+            // Still under the lock: from here on nobody nudges this carrier for the instance it leaves.
+            carrier.turn_away();
+        }
+        if scheduler.has_queued() {
             self.wake_carrier(&mut scheduler);
         }
         Some(thread)
@@ -311,15 +337,20 @@ impl Shared {
     fn fault(&self, instance: &Instance, carrier: &Carrier) {
         // SAFETY: the context is this carrier's; the handler that wrote it has left.
         let fault = unsafe { (*carrier.context()).fault };
-        if fault.signal != nudge_signal() {
+        if fault.signal != NUDGE && fault.signal != timer_signal() {
             return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
         }
         if !instance.stop.load(Ordering::Relaxed) {
-            if monotonic_ns() < instance.deadline {
+            let now = monotonic_ns();
+            if now >= instance.deadline {
+                self.time_up(instance.id);
+            } else if now >= self.run_deadline.load(Ordering::Relaxed) {
+                self.lock().events.push_back(Event::Deadline);
+                self.end(instance, Err(Box::new(cancelled())));
+            } else {
                 let text = "was interrupted for no reason";
-                return self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
+                self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
             }
-            self.time_up(instance.id);
         }
         // If its time was up, this is what it was doing.
         let mut scheduler = self.lock();

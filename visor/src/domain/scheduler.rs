@@ -45,6 +45,8 @@ pub(super) struct Scheduler {
     pub(super) called: bool,
     /// The run is over.
     pub(super) done: bool,
+    /// Counts the looks for work, so that no kind of it is starved by another.
+    pub(super) looks: u32,
     ready: VecDeque<ThreadRef>,
     handoff: [Option<ThreadRef>; CARRIER_MAX],
     handoffs: [u32; CARRIER_MAX],
@@ -96,6 +98,7 @@ impl Scheduler {
             lost: 0,
             called: false,
             done: false,
+            looks: 0,
             ready: VecDeque::new(),
             handoff: [None; CARRIER_MAX],
             handoffs: [0; CARRIER_MAX],
@@ -114,8 +117,9 @@ impl Scheduler {
         user_rsp: u64,
         value: i64,
     ) -> Option<ThreadRef> {
+        // Nothing starts in an instance that is being ended: its memory is about to go.
+        let roster = self.rosters.get_mut(&instance.id).filter(|roster| roster.ending.is_none())?;
         let thread = self.threads.take()?;
-        let roster = self.rosters.get_mut(&instance.id)?;
         let block = get(thread);
         block.call.user_rsp = user_rsp;
         block.call.value = value;
@@ -189,11 +193,12 @@ impl Scheduler {
     /// their handlers run again. `carrier` gets the first one handed over.
     pub(super) fn wake(&mut self, key: u64, most: u64, complete: Option<i64>, carrier: usize) -> u64 {
         let mut woken = 0;
-        while woken < most {
-            let Some(thread) = self.waiting.first(key) else { break };
+        let mut next = if most > 0 { self.waiting.first(key) } else { None };
+        while let Some(thread) = next {
+            woken += 1;
+            next = if woken < most { Waiting::after(thread) } else { None };
             self.waiting.unlink(thread);
             self.resume(thread, Wake::Woken, complete, Some(carrier));
-            woken += 1;
         }
         woken
     }
@@ -215,13 +220,18 @@ impl Scheduler {
             }
         }
         // Nothing queued: take what another carrier was handed and has not got round to.
-        let others = self.handoff.iter_mut().take(self.carriers).find(|h| h.is_some())?;
-        others.take().filter(|thread| get(*thread).state == State::Ready)
+        let handed = |place: &mut Option<ThreadRef>| place.take().filter(|t| get(*t).state == State::Ready);
+        self.handoff[..self.carriers].iter_mut().find_map(handed)
     }
 
-    /// Whether another carrier would find something to do.
-    pub(super) fn has_more(&self) -> bool {
+    /// Whether something is queued for whoever comes.
+    pub(super) fn has_queued(&self) -> bool {
         !self.ready.is_empty() || !self.events.is_empty()
+    }
+
+    /// Whether an idle carrier would find something to do: what is queued, or was handed to a carrier that is busy.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_queued() || self.handoff[..self.carriers].iter().any(Option::is_some)
     }
 
     /// After a run: the events the driver has not heard; timers are dropped.
@@ -251,7 +261,8 @@ impl Scheduler {
         }
         self.timers.pop();
         match timer.what {
-            TimerKind::Instance(id) => return Some(Due::Instance(id)),
+            TimerKind::Instance(id) if self.rosters.contains_key(&id) => return Some(Due::Instance(id)),
+            TimerKind::Instance(_) => self.stale = self.stale.saturating_sub(1),
             TimerKind::Run => self.events.push_back(Event::Deadline),
             TimerKind::Driver(token) => {
                 self.pending -= 1;
@@ -260,8 +271,8 @@ impl Scheduler {
             TimerKind::Thread(number, wait) => match self.threads.find(number) {
                 Some(thread) if waits(thread, wait) => {
                     self.waiting.unlink(thread);
-                    self.forget_timer(thread);
-                    self.stale -= 1;
+                    get(thread).timed = false;
+                    self.pending -= 1;
                     self.resume(thread, Wake::TimedOut, None, None);
                 }
                 _ => self.stale = self.stale.saturating_sub(1),
@@ -308,12 +319,23 @@ impl Scheduler {
             return;
         }
         self.pending -= 1;
+        self.sweep_timers();
+    }
+
+    /// An instance with a deadline has ended before it.
+    pub(super) fn forget_deadline(&mut self) {
+        self.sweep_timers();
+    }
+
+    /// One timer more has become stale; when there are many they are dropped.
+    fn sweep_timers(&mut self) {
         self.stale += 1;
         if self.stale > 1024 && self.stale > self.timers.len() / 2 {
-            let threads = &self.threads;
+            let (threads, rosters) = (&self.threads, &self.rosters);
             self.timers.retain(|Reverse(timer)| match timer.what {
                 TimerKind::Thread(number, wait) => threads.find(number).is_some_and(|t| get(t).timed && waits(t, wait)),
-                _ => true,
+                TimerKind::Instance(id) => rosters.contains_key(&id),
+                TimerKind::Driver(_) | TimerKind::Run => true,
             });
             self.stale = 0;
         }

@@ -5,6 +5,7 @@
 
 use super::instance::Instance;
 use monohull_abi::module::{Call, SYSTEM_INSTANCE, Wake};
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 /// One user thread.
@@ -74,7 +75,8 @@ const CHUNK: usize = 64;
 #[derive(Default)]
 pub(super) struct Threads {
     chunks: Vec<NonNull<[Thread; CHUNK]>>,
-    free: Vec<ThreadRef>,
+    /// The longest unused first, so that a number comes back as late as possible.
+    free: VecDeque<ThreadRef>,
 }
 
 // SAFETY: the table owns its chunks.
@@ -86,7 +88,7 @@ impl Threads {
         if self.free.is_empty() {
             self.grow()?;
         }
-        self.free.pop()
+        self.free.pop_front()
     }
 
     /// Gives a block back; its number becomes invalid.
@@ -96,7 +98,7 @@ impl Threads {
         block.state = State::Dead;
         block.instance = std::ptr::null();
         block.call.thread = block.call.thread.wrapping_add(1 << BLOCK_BITS);
-        self.free.push(thread);
+        self.free.push_back(thread);
     }
 
     /// The thread with this number, if it is alive.
@@ -125,9 +127,9 @@ impl Threads {
         let chunk: Box<[Thread; CHUNK]> = Box::new(std::array::from_fn(|i| Thread::empty((first + i) as u32)));
         let chunk = NonNull::from(Box::leak(chunk));
         self.chunks.push(chunk);
-        for i in (0..CHUNK).rev() {
+        for i in 0..CHUNK {
             // SAFETY: inside the chunk.
-            self.free.push(ThreadRef(unsafe { chunk.cast::<Thread>().add(i) }));
+            self.free.push_back(ThreadRef(unsafe { chunk.cast::<Thread>().add(i) }));
         }
         Some(())
     }

@@ -10,6 +10,7 @@
 use super::scheduler::get;
 use super::thread::ThreadRef;
 use monohull_abi::module::NO_KEY;
+use std::hash::{BuildHasher, RandomState};
 
 /// Buckets to begin with; a power of two.
 const FIRST_BUCKETS: usize = 64;
@@ -18,6 +19,8 @@ const THREADS_PER_BUCKET: usize = 4;
 
 /// All threads that wait for a key.
 pub(super) struct Waiting {
+    /// Odd and random.
+    factor: u64,
     buckets: Vec<Queue>,
     threads: usize,
 }
@@ -30,7 +33,8 @@ struct Queue {
 
 impl Waiting {
     pub(super) fn new() -> Waiting {
-        Waiting { buckets: vec![Queue::default(); FIRST_BUCKETS], threads: 0 }
+        let factor = RandomState::new().hash_one(0) | 1;
+        Waiting { factor, buckets: vec![Queue::default(); FIRST_BUCKETS], threads: 0 }
     }
 
     /// Queues a thread behind those who wait for the same key. Nobody is ever queued for [`NO_KEY`].
@@ -68,15 +72,13 @@ impl Waiting {
 
     /// The thread that has waited longest for a key.
     pub(super) fn first(&mut self, key: u64) -> Option<ThreadRef> {
-        let mut thread = self.bucket(key).first;
-        while let Some(candidate) = thread {
-            let block = get(candidate);
-            if block.key == key {
-                return thread;
-            }
-            thread = block.next;
-        }
-        None
+        of_key(self.bucket(key).first, key)
+    }
+
+    /// The next one that waits for the same key.
+    pub(super) fn after(thread: ThreadRef) -> Option<ThreadRef> {
+        let block = get(thread);
+        of_key(block.next, block.key)
     }
 
     /// Bytes of system memory the table takes.
@@ -85,8 +87,9 @@ impl Waiting {
     }
 
     fn bucket(&mut self, key: u64) -> &mut Queue {
-        // Fibonacci hashing: the high bits of the product depend on all bits of the key.
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The high bits of the product depend on all bits of the key. The factor is secret: functions choose futex
+        // addresses, and must not be able to choose a bucket.
+        let hash = key.wrapping_mul(self.factor);
         let index = hash >> (64 - self.buckets.len().ilog2());
         &mut self.buckets[index as usize]
     }
@@ -103,6 +106,18 @@ impl Waiting {
             }
         }
     }
+}
+
+/// The first thread from `thread` on that waits for `key`.
+fn of_key(mut thread: Option<ThreadRef>, key: u64) -> Option<ThreadRef> {
+    while let Some(candidate) = thread {
+        let block = get(candidate);
+        if block.key == key {
+            break;
+        }
+        thread = block.next;
+    }
+    thread
 }
 
 fn append(queue: &mut Queue, thread: ThreadRef) {

@@ -9,7 +9,7 @@ use crate::report::{Failure, InstanceReport, Line, Progress, RunReport, Status, 
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a run through the whole plan ended.
 pub(super) enum Outcome {
@@ -32,6 +32,7 @@ struct State {
     progress: Arc<dyn Progress>,
     steps: Vec<StepState>,
     outcome: Option<Outcome>,
+    begin: Instant,
 }
 
 struct StepState {
@@ -48,7 +49,9 @@ struct StepState {
 
 #[derive(Default)]
 struct InstanceState {
+    /// How often it was started, and how often it failed; it is also started again because others failed.
     attempts: u32,
+    failures: u32,
     ended: Option<Box<Ended>>,
     /// Output of all attempts.
     lines: Vec<Line>,
@@ -58,7 +61,9 @@ struct InstanceState {
 impl Conductor {
     pub(super) fn new(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, progress: Arc<dyn Progress>) -> Conductor {
         let steps = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
-        Conductor { state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None })) }
+        Conductor {
+            state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None, begin: Instant::now() })),
+        }
     }
 
     /// A driver for one run through the plan.
@@ -141,7 +146,8 @@ impl Driver for Handle {
 impl State {
     fn begin(&mut self, domain: &Shared) {
         if let Some(timeout) = self.plan.limits.timeout {
-            domain.set_deadline(timeout);
+            // What is left of it, if the workflow is run again.
+            domain.set_deadline(timeout.saturating_sub(self.begin.elapsed()));
         }
         for step in 0..self.steps.len() {
             if self.steps[step].blocked_by == 0 {
@@ -194,11 +200,14 @@ impl State {
             text: line.text,
         }));
         instance.lines_dropped |= ended.lines_dropped;
-        let attempts = instance.attempts;
+        let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
+        instance.failures += u32::from(ended.result.is_err() && !cancelled);
+        let failures = instance.failures;
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
         let whole = ended.inputs_whole;
         instance.ended = Some(ended);
-        if self.outcome.is_some() {
+        if self.outcome.is_some() || cancelled {
+            // The event that says why it was cancelled has been heard, or comes next.
             return;
         }
         let Some(failure) = failed else {
@@ -206,8 +215,8 @@ impl State {
             return self.instance_done(step, domain);
         };
         let wanted = policy.on.is_empty() || policy.on.contains(&failure.kind);
-        if wanted && attempts < policy.max_attempts {
-            let pause = policy.interval.mul_f64(policy.backoff_rate.powi(attempts as i32 - 1).min(1e6));
+        if wanted && failures < policy.max_attempts {
+            let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
             return match whole {
                 true => domain.set_timer(token(step, index), pause),
                 false => self.stop(Outcome::Again(pause), domain),

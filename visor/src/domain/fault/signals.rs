@@ -1,33 +1,30 @@
 //! The signal handlers of a domain.
 //!
-//! One handler serves every fault and the nudge (deadline or stop). It finds its carrier from its own stack's address,
+//! One handler serves every fault, the nudge (stop) and the timer (deadline). It finds its carrier from its own stack's address,
 //! because user code may have changed every register, and decides by the carrier's selector who was running:
 //!
 //! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
 //!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
-//! * other trusted code: a nudge is noted; a fault is Monohull's own and ends the process with a message.
+//! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
-use crate::domain::carrier::{nudge_signal, nudged};
+use crate::domain::carrier::{NUDGE, looked_up, timer_signal};
 use monohull_trampoline::system::{FaultInfo, abandon, context_of, copy_recovery, signal_entry};
 use std::ffi::c_void;
 use std::sync::Once;
 
 const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// `si_code` of a signal sent with `tgkill`.
-const SI_TKILL: i32 = -6;
-
 /// Installs the handlers, once per process.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let entry = signal_entry(handle);
-        for signal in FAULTS.into_iter().chain([nudge_signal()]) {
+        for signal in FAULTS.into_iter().chain([NUDGE, timer_signal()]) {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
-            // A nudge waits while a handler runs: it would find user code running still, and the first signal be lost.
+            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be lost.
             // The handler unblocks it itself if it leaves without sigreturn.
             action.sa_mask = nudges();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
@@ -38,12 +35,13 @@ pub fn install() {
     });
 }
 
-/// The set with the nudge in it.
+/// The set with nudge and timer in it.
 fn nudges() -> libc::sigset_t {
     // SAFETY: a set of no signals is all zeros; then a valid signal is added.
     unsafe {
         let mut set = std::mem::zeroed();
-        libc::sigaddset(&mut set, nudge_signal());
+        libc::sigaddset(&mut set, NUDGE);
+        libc::sigaddset(&mut set, timer_signal());
         set
     }
 }
@@ -56,12 +54,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     let here = std::ptr::from_ref(&signal) as u64;
     // SAFETY: the kernel passes both structures on this very stack.
     let (code, ip) = unsafe { ((*info).si_code, (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] as u64) };
+    let looks_up = signal == NUDGE || signal == timer_signal();
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
         let in_user = carrier.in_user();
-        if signal == nudge_signal() {
-            nudged(carrier.index(), code == SI_TKILL, in_user);
+        if looks_up {
+            looked_up(carrier.index(), signal, in_user);
         }
         if in_user {
             carrier.take_back();
@@ -86,7 +85,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             unsafe { abandon(carrier) };
         }
     }
-    if signal == nudge_signal() {
+    if looks_up {
         return;
     }
     if let Some(exit) = copy_recovery(ip) {

@@ -119,6 +119,21 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let [entry, argument, ..] = call.args;
+    let charge = instance.spec.stack_size as i64;
+    let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
+    if !account.charge(charge) {
+        domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
+        return Err(Errno::OutOfMemory);
+    }
+    let opened = thread_open(domain, call, instance, entry, argument);
+    if opened.is_err() {
+        account.charge(-charge);
+    }
+    opened
+}
+
+/// Gives a thread its stack and queues it.
+fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, argument: u64) -> Result<u64, Errno> {
     let opened = instance.with_cell(|cell| {
         let stack = cell.open_stack(&domain.partition)?;
         Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
@@ -159,6 +174,9 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
         return Outcome { tag: Outcome::ENDED, value: 0 };
     };
     instance.with_cell(|cell| cell.close_stack(stack));
+    if let Some(account) = domain.account(instance.id) {
+        account.charge(-(instance.spec.stack_size as i64));
+    }
     instance.explanations.take(call.thread);
     Outcome { tag: Outcome::ENDED, value: 0 }
 }

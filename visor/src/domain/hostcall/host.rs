@@ -92,6 +92,11 @@ unsafe extern "C" fn owns(domain: *mut c_void, instance: u32, address: u64, len:
 }
 
 unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
+    // SAFETY: the module passes the call it serves.
+    if unsafe { (*call).instance } == SYSTEM_INSTANCE {
+        // Trusted callers have no thread to park; their call comes back as not served.
+        return;
+    }
     // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves.
     let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
     domain.lock().wait(thread, key, deadline);

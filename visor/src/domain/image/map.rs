@@ -121,13 +121,14 @@ impl LoadedImage {
         Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())
     }
 
-    /// Where anonymous zero pages (bss) begin when the image is at `base`; the heap follows them.
-    pub fn zero_start(&self, base: u64) -> u64 {
-        let end = |s: &super::Segment| match s.access {
-            SegmentAccess::ReadWrite => s.address + s.file_size,
-            _ => s.address + s.memory_size,
-        };
-        page_up(base + self.image.segments.iter().map(end).max().unwrap_or(0))
+    /// The whole pages of bss when the image is at `base`: what is zero before the first instruction runs.
+    pub fn zeros(&self, base: u64) -> Vec<Range<u64>> {
+        let writable = self.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
+        let pages = writable.map(|s| {
+            let start = base + s.address;
+            page_up(start + s.file_size)..page_up(start + s.memory_size)
+        });
+        pages.filter(|pages| !pages.is_empty()).collect()
     }
 
     /// End of the image when it is at `base`.
