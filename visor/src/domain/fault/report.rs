@@ -219,7 +219,7 @@ fn frames(instance: &Instance, mut frame: u64, mut frames: Vec<CodePlace>) -> Ve
 
 fn read_word(instance: &Instance, address: u64) -> Option<u64> {
     let bounds = instance.bounds();
-    if address % 8 != 0 || address < bounds.start || address.checked_add(8)? > bounds.end {
+    if !address.is_multiple_of(8) || address < bounds.start || address.checked_add(8)? > bounds.end {
         return None;
     }
     let mut word = 0u64;
