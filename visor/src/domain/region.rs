@@ -160,7 +160,8 @@ impl Drop for Partition {
 
 fn check(range: &Range<u64>) {
     let inside = RESERVED.iter().any(|r| r.start <= range.start && range.end <= r.end);
-    assert!(inside && range.start <= range.end && range.start % PAGE == 0 && range.end % PAGE == 0, "{range:#x?}");
+    let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
+    assert!(inside && range.start <= range.end && aligned, "{range:#x?}");
 }
 
 fn size(range: &Range<u64>) -> usize {

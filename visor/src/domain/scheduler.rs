@@ -205,13 +205,13 @@ impl Scheduler {
 
     /// The next thread for a carrier.
     pub(super) fn next(&mut self, carrier: usize) -> Option<ThreadRef> {
-        if self.handoffs[carrier] < HANDOFFS_IN_A_ROW || self.ready.is_empty() {
-            if let Some(thread) = self.handoff[carrier].take() {
-                if get(thread).state == State::Ready {
-                    self.handoffs[carrier] += 1;
-                    return Some(thread);
-                }
-            }
+        let its_turn = self.handoffs[carrier] < HANDOFFS_IN_A_ROW || self.ready.is_empty();
+        if its_turn
+            && let Some(thread) = self.handoff[carrier].take()
+            && get(thread).state == State::Ready
+        {
+            self.handoffs[carrier] += 1;
+            return Some(thread);
         }
         self.handoffs[carrier] = 0;
         while let Some(thread) = self.ready.pop_front() {

@@ -88,7 +88,7 @@ impl Ready {
                 sink: Some(Arc::new(Lines(progress.clone()))),
             })?;
             if let Err(failure) = slots::fill(&domain, &self.plan, options) {
-                return Ok(conductor.report(&domain, &clock, Some(failure)));
+                return Ok(conductor.report(&domain, &clock, Some(*failure)));
             }
             domain.run(conductor.driver())?;
             match conductor.outcome() {
@@ -98,7 +98,7 @@ impl Ready {
                         Ok(output) => report.output = output,
                         Err(failure) => {
                             report.status = Status::Failed;
-                            report.error = Some(failure);
+                            report.error = Some(*failure);
                         }
                     }
                     return Ok(report);

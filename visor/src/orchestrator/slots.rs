@@ -13,11 +13,11 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 /// Fills every input slot from its file, straight into the slot's buffer.
-pub(super) fn fill(domain: &Domain, plan: &Plan, options: &RunOptions) -> Result<(), Failure> {
+pub(super) fn fill(domain: &Domain, plan: &Plan, options: &RunOptions) -> Result<(), Box<Failure>> {
     for input in &plan.inputs {
         let chosen = options.inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
         let bytes = options.inline_inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, bytes)| bytes);
-        let failed = |blame, text: String| Failure::of_workflow(FailureKind::Input, blame, text);
+        let failed = |blame, text: String| Box::new(Failure::of_workflow(FailureKind::Input, blame, text));
         let address = match (bytes, chosen.or(input.path.as_ref())) {
             (Some(bytes), _) => from_bytes(domain, bytes),
             (None, Some(path)) => match File::open(path).and_then(|file| from_file(domain, file)) {
@@ -45,11 +45,11 @@ pub(super) fn collect(
     domain: &Domain,
     plan: &Plan,
     options: &RunOptions,
-) -> Result<BTreeMap<String, OutputReport>, Failure> {
+) -> Result<BTreeMap<String, OutputReport>, Box<Failure>> {
     let mut reports = BTreeMap::new();
     for output in &plan.outputs {
         let name = &output.slot;
-        let failed = |blame, text: String| Failure::of_workflow(FailureKind::Output, blame, text);
+        let failed = |blame, text: String| Box::new(Failure::of_workflow(FailureKind::Output, blame, text));
         let bytes = match look(domain, name) {
             Ok(bytes) => bytes,
             Err(Errno::NotFound) => {

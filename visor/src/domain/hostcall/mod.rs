@@ -53,7 +53,7 @@ unsafe impl Send for Table {}
 
 impl Table {
     /// Every entry unbound.
-    pub fn new() -> Table {
+    pub(in crate::domain) fn new() -> Table {
         Table {
             entries: [const { AtomicPtr::new(std::ptr::null_mut()) }; TABLE_SIZE],
             bindings: std::sync::Mutex::new(Vec::new()),
