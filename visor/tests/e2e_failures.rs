@@ -212,6 +212,12 @@ fn stack_overflow_in_thread() {
 }
 
 #[test]
+fn stack_of_signals() {
+    let failed = function_fails("stack-of-signals", "illegal-instruction").touched_nothing();
+    failed.at("misbehave::memory::stack_of_signals").called_from_main();
+}
+
+#[test]
 fn divide_by_zero() {
     let failed = function_fails("divide-by-zero", "arithmetic").says("divided an integer by zero").touched_nothing();
     failed.at("misbehave::processor::divide_by_zero").called_from_main();

@@ -31,6 +31,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "wild-jump" => memory::wild_jump(),
         "stack-overflow" => memory::stack_overflow(),
         "stack-overflow-in-thread" => memory::stack_overflow_in_thread(),
+        "stack-of-signals" => memory::stack_of_signals(),
 
         "divide-by-zero" => processor::divide_by_zero(),
         "illegal-instruction" => processor::illegal_instruction(),

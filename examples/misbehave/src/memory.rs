@@ -3,6 +3,7 @@
 use core::arch::asm;
 use core::hint::black_box;
 use core::ptr;
+use monohull_abi::layout::{CARRIER_BASE, PAGE};
 use monohull_std::prelude::*;
 use monohull_std::thread;
 
@@ -68,6 +69,14 @@ pub(crate) fn stack_overflow() {
 pub(crate) fn stack_overflow_in_thread() {
     let thread = thread::Builder::new().name("deep".into()).spawn(stack_overflow).expect("a thread");
     thread.join().expect("no thread ends with a panic");
+}
+
+/// Takes the stack on which the host handles this carrier's faults for its own, nearly used up, and faults.
+#[inline(never)]
+pub(crate) fn stack_of_signals() {
+    let bottom = CARRIER_BASE + PAGE + 256;
+    // SAFETY: not sound, and meant not to be: whatever happens on that stack, it must not harm the host.
+    unsafe { asm!("mov rsp, {}", "ud2", in(reg) bottom, options(noreturn)) };
 }
 
 #[inline(never)]

@@ -88,8 +88,7 @@ impl Carrier {
             (&raw mut (*line).gate).write(exit_gate(variant, index));
             (&raw mut (*line).selector).write(SELECTOR_ALLOW);
         }
-        let stack =
-            libc::stack_t { ss_sp: (block + PAGE) as *mut _, ss_flags: 0, ss_size: (CARRIER_SIZE - 2 * PAGE) as usize };
+        let stack = signal_stack(index);
         // SAFETY: plain data, filled in by the next call.
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
@@ -147,6 +146,18 @@ impl Carrier {
         Ok(())
     }
 
+    /// After user code was taken off this carrier by a signal handler, which left without `sigreturn`: undoes what the
+    /// kernel did for the handler. The stack it ran on is used again, and nudge
+    /// and timer come again.
+    pub fn recover(&self) {
+        // SAFETY: the stack is this carrier's, and the handler has left it. Nudge and timer were not blocked
+        // before.
+        unsafe {
+            libc::sigaltstack(&signal_stack(self.index), std::ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut());
+        }
+    }
+
     /// The instance is not run here any more.
     pub fn turn_away(&mut self) {
         CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
@@ -178,6 +189,31 @@ pub const NUDGE: i32 = libc::SIGUSR2;
 /// The signal of the carriers' timers.
 pub fn timer_signal() -> i32 {
     libc::SIGRTMIN() + 2
+}
+
+/// The set with nudge and timer in it.
+pub fn interrupts() -> libc::sigset_t {
+    // SAFETY: a set of no signals is all zeros; then valid signals are added.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigaddset(&mut set, NUDGE);
+        libc::sigaddset(&mut set, timer_signal());
+        set
+    }
+}
+
+/// The stack of carrier `index` for signal handlers. The kernel switches it off whenever a handler is entered: as long as
+/// it is on, user code whose stack pointer leads there would have the kernel take it for that handler's, and write
+/// wherever it points.
+fn signal_stack(index: usize) -> libc::stack_t {
+    /// From `linux/signal.h`; Linux 4.7 or newer.
+    const SS_AUTODISARM: i32 = 1 << 31;
+    let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
+    libc::stack_t {
+        ss_sp: (block + PAGE) as *mut _,
+        ss_flags: SS_AUTODISARM,
+        ss_size: (CARRIER_SIZE - 2 * PAGE) as usize,
+    }
 }
 
 /// Whether carrier `index` is turned to the instance with this flag.

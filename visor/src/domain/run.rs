@@ -79,7 +79,7 @@ impl Shared {
                 return Work::TimeUp(id);
             }
             scheduler.looks = scheduler.looks.wrapping_add(1);
-            let jobs_turn = scheduler.looks % LOOKS_BETWEEN_JOBS == 0;
+            let jobs_turn = scheduler.looks.is_multiple_of(LOOKS_BETWEEN_JOBS);
             let work = if let Some(event) = scheduler.events.pop_front() {
                 Some(Work::Tell(event))
             } else if jobs_turn && !scheduler.jobs.is_empty() && self.has_cell() {
@@ -268,6 +268,7 @@ impl Shared {
                     served = self.serve_thread(&mut block.call);
                 }
                 Exit::Fault => {
+                    carrier.recover();
                     self.fault(instance, carrier);
                     return Left::Gone;
                 }

@@ -8,7 +8,7 @@
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
-use crate::domain::carrier::{NUDGE, looked_up, timer_signal};
+use crate::domain::carrier::{NUDGE, interrupts, looked_up, timer_signal};
 use monohull_trampoline::system::{FaultInfo, abandon, context_of, copy_recovery, signal_entry};
 use std::ffi::c_void;
 use std::sync::Once;
@@ -24,26 +24,15 @@ pub fn install() {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
-            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be lost.
-            // The handler unblocks it itself if it leaves without sigreturn.
-            action.sa_mask = nudges();
+            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be
+            // lost. If the handler leaves without sigreturn, `Carrier::recover` lets them come.
+            action.sa_mask = interrupts();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
             // SAFETY: the entry keeps to the handler's calling convention.
             let status = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
             assert_eq!(status, 0, "sigaction({signal})");
         }
     });
-}
-
-/// The set with nudge and timer in it.
-fn nudges() -> libc::sigset_t {
-    // SAFETY: a set of no signals is all zeros; then a valid signal is added.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigaddset(&mut set, NUDGE);
-        libc::sigaddset(&mut set, timer_signal());
-        set
-    }
 }
 
 /// # Safety
@@ -74,12 +63,6 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             };
             let (sp, bp) = (register(libc::REG_RSP), register(libc::REG_RBP));
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
-            let (nudges, size) = (nudges(), size_of::<u64>());
-            // SAFETY: reads eight bytes of the set, the kernel's size for it. A nudge that comes now finds trusted code.
-            unsafe {
-                let unblock = libc::SIG_UNBLOCK;
-                libc::syscall(libc::SYS_rt_sigprocmask, unblock, &nudges, std::ptr::null_mut::<u8>(), size);
-            }
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
             unsafe { abandon(carrier) };
