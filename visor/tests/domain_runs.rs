@@ -14,7 +14,7 @@ use support::ready;
 /// Resident memory may differ by this much however often a workflow runs: what the heap and the kernel keep at hand.
 const SLACK_BYTES: u64 = 1 << 20;
 /// Mappings may differ by this much: the heap adds or merges some.
-const SLACK_MAPPINGS: usize = 4;
+const SLACK_MAPPINGS: usize = 16;
 
 /// What this process holds.
 #[derive(Debug)]
