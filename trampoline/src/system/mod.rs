@@ -1,0 +1,344 @@
+//! The system side of the gates: how user code is entered and what it leaves through.
+//!
+//! ```text
+//!        trusted stack                              user stack
+//!   run loop ── enter ─▶ saves 6 registers
+//!                        selector := BLOCK
+//!                        [WRPKRU imm; check imm]
+//!                        takes the user stack ────▶ pops an address and goes on there
+//!                                                     …user code…
+//!                                                   call gs:[0]  (number in rax, six arguments)
+//!   run loop ◀─ exit ─── selector := ALLOW   ◀────── exit gate of this carrier
+//!                        control words, flags
+//!                        restores 6 registers        (or a signal handler, through `abandon`)
+//! ```
+//!
+//! While user code runs, the only system frame is `enter`'s. A thread that parks is just not entered again: nothing
+//! of it stays on a system stack.
+//!
+//! Each carrier has an exit gate of its own, because nothing that user code could have written may say whose stack to
+//! take: the gate holds the carrier block's fixed address as an immediate. It then compares the block's thread pointer
+//! with `fs:[0]`, so that jumping to *another* carrier's gate ends the process instead of borrowing its stack.
+//!
+//! With protection keys an entry goes through a stub for each carrier and key, which takes nothing from registers:
+//! stack and value come from a frame in memory of that very key, at an address that is an immediate.
+#![allow(unsafe_code, reason = "this crate is where Monohull's assembly lives")]
+
+mod gates;
+mod registers;
+
+pub use registers::{clear_x87, thread_pointer};
+
+use core::arch::asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use monohull_abi::layout::{
+    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK,
+};
+use monohull_abi::module::{Call, Handler, Outcome};
+
+/// What the kernel and the handler know about a fault or an asynchronous end of user code.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct FaultInfo {
+    /// Signal number.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// `si_addr`, or the system call's number for SIGSYS.
+    pub address: u64,
+    /// Instruction pointer of the user code.
+    pub ip: u64,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its frame pointer.
+    pub bp: u64,
+}
+
+/// What one carrier thread needs to cross: lies at the top of its carrier block, at an address that its gate knows.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CarrierContext {
+    /// The trusted stack while user code runs.
+    system_rsp: u64,
+    /// The control block that the exit gate fills.
+    current: *mut Call,
+    /// The selector byte of this carrier.
+    selector: *mut u8,
+    /// Where `enter` jumps last: an entry stub.
+    entry: u64,
+    /// `fs:[0]` of this carrier's thread.
+    thread_pointer: u64,
+    /// Which vector registers exist; see [`VectorState`].
+    vectors: u32,
+    /// Scratch for MXCSR and the x87 control word.
+    control_words: [u32; 2],
+    /// Which carrier this is.
+    index: u32,
+    /// What ended user code, if `enter` returned [`Exit::Fault`].
+    pub fault: FaultInfo,
+}
+
+/// How large the vector registers are that `enter` clears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum VectorState {
+    /// XMM only.
+    Sse = 0,
+    /// YMM.
+    Avx = 1,
+    /// ZMM, with the upper sixteen and the mask registers.
+    Avx512 = 2,
+}
+
+/// The two families of gates; chosen once at start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// No protection keys: everything but WRPKRU.
+    Plain,
+    /// With WRPKRU.
+    Keys,
+}
+
+/// Why user code stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Exit {
+    /// It called: the control block holds number and arguments.
+    Hostcall = 0,
+    /// It faulted, or was taken off by a signal: [`CarrierContext::fault`] says how.
+    Fault = 1,
+}
+
+/// Bytes between two exit gates.
+const EXIT_STRIDE: usize = 256;
+/// Bytes between two entry stubs with keys.
+const ENTRY_STRIDE: usize = 128;
+/// Offset of the context in a carrier block: its last page.
+const CONTEXT_OFFSET: u64 = CARRIER_SIZE - PAGE;
+/// The key that functions may read and never write.
+pub const INFO_KEY: u32 = 1;
+/// The first key of functions.
+pub const FIRST_FUNCTION_KEY: u32 = 2;
+
+/// How many keys functions have among them. There are no stubs for the others: a stub for key 0 would be a gift.
+const FUNCTION_KEYS: usize = KEY_COUNT - FIRST_FUNCTION_KEY as usize;
+
+/// PKRU for user code of `key`: every key denied but its own, and the info page's readable.
+pub const fn user_pkru(key: u32) -> u32 {
+    !(0b11 << (2 * key)) & !(0b01 << (2 * INFO_KEY))
+}
+
+const MXCSR_DEFAULT: u32 = 0x1f80;
+const X87_DEFAULT: u32 = 0x037f;
+/// MXCSR without its status bits: what a callee must preserve.
+const MXCSR_CONTROL: u32 = 0xffc0;
+/// EFLAGS that must not follow user code out: trap (8), nested task (14), alignment check (18).
+const BAD_FLAGS: u32 = 1 << 8 | 1 << 14 | 1 << 18;
+/// The system call that sets fs and gs, and its two orders (`asm/prctl.h`).
+const ARCH_PRCTL: u64 = 158;
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
+/// What `rax` holds when a guarded handler panicked.
+const PANICKED: u64 = u64::MAX;
+
+/// Where [`signal_entry`] goes on.
+static SIGNAL_TARGET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+unsafe extern "C" {
+    fn monohull_enter();
+    fn monohull_entry_plain();
+    fn monohull_entry_keys();
+    fn monohull_exit_plain();
+    fn monohull_exit_keys();
+    fn monohull_abandon(context: *mut CarrierContext, exit: u64) -> !;
+    fn monohull_signal_entry();
+    fn monohull_call_guarded(
+        handler: Handler,
+        state: *mut core::ffi::c_void,
+        call: *mut Call,
+        guard: *mut u64,
+    ) -> Outcome;
+    fn monohull_unwind_guard(guard: *mut u64) -> !;
+    fn monohull_copy(to: *mut u8, from: *const u8, len: usize) -> i64;
+    fn monohull_copy_end();
+    fn monohull_copy_fault();
+}
+
+/// Address of the context of carrier `index`.
+pub const fn context_address(index: usize) -> u64 {
+    CARRIER_BASE + index as u64 * CARRIER_SIZE + CONTEXT_OFFSET
+}
+
+/// The context of the carrier on whose block `address` lies (a signal handler's own stack, say), if any.
+pub fn context_of(address: u64) -> Option<*mut CarrierContext> {
+    let offset = address.checked_sub(CARRIER_BASE)?;
+    let index = (offset / CARRIER_SIZE) as usize;
+    (index < CARRIER_MAX).then(|| context_address(index) as *mut CarrierContext)
+}
+
+/// Address of the exit gate of carrier `index`.
+pub fn exit_gate(variant: Variant, index: usize) -> u64 {
+    assert!(index < CARRIER_MAX);
+    let first = match variant {
+        Variant::Plain => monohull_exit_plain as *const () as u64,
+        Variant::Keys => monohull_exit_keys as *const () as u64,
+    };
+    first + (index * EXIT_STRIDE) as u64
+}
+
+/// Address of the entry stub of carrier `index` for `key`; without keys there is one for all.
+pub fn entry_stub(variant: Variant, index: usize, key: u32) -> u64 {
+    assert!(index < CARRIER_MAX);
+    match variant {
+        Variant::Plain => monohull_entry_plain as *const () as u64,
+        Variant::Keys => {
+            assert!((FIRST_FUNCTION_KEY..KEY_COUNT as u32).contains(&key));
+            let stub = index * FUNCTION_KEYS + (key - FIRST_FUNCTION_KEY) as usize;
+            monohull_entry_keys as *const () as u64 + (stub * ENTRY_STRIDE) as u64
+        }
+    }
+}
+
+impl CarrierContext {
+    /// The context of the calling thread as carrier `index`, to be written to [`context_address`].
+    pub fn new(index: usize, vectors: VectorState) -> CarrierContext {
+        assert!(index < CARRIER_MAX);
+        CarrierContext {
+            system_rsp: 0,
+            current: core::ptr::null_mut(),
+            selector: (INFO_BASE + index as u64 * 64 + 8) as *mut u8,
+            entry: entry_stub(Variant::Plain, index, 0),
+            thread_pointer: thread_pointer(),
+            vectors: vectors as u32,
+            control_words: [0; 2],
+            index: index as u32,
+            fault: FaultInfo::default(),
+        }
+    }
+
+    /// Which carrier this is.
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Whether user code is running (as far as this carrier's system calls are concerned).
+    pub fn in_user(&self) -> bool {
+        // SAFETY: the selector lies on the info page, which is mapped as long as any context exists.
+        unsafe { core::ptr::read_volatile(self.selector) == SELECTOR_BLOCK }
+    }
+
+    /// Takes the carrier back; for signal handlers that found user code running. Allows system calls again, and puts fs
+    /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector.
+    pub fn take_back(&mut self) {
+        // SAFETY: as above.
+        unsafe { core::ptr::write_volatile(self.selector, SELECTOR_ALLOW) }
+        let line = self.selector as u64 - offset_of!(CarrierLine, selector) as u64;
+        for (order, base) in [(ARCH_SET_FS, self.thread_pointer), (ARCH_SET_GS, line)] {
+            // SAFETY: both registers get the values that this thread has had since it was attached.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inlateout("rax") ARCH_PRCTL => _,
+                    in("rdi") order,
+                    in("rsi") base,
+                    lateout("rcx") _,
+                    lateout("r11") _,
+                    options(nostack),
+                );
+            }
+        }
+    }
+}
+
+/// Runs user code until it needs something.
+///
+/// # Safety
+/// `context` is the calling thread's own, at its [`context_address`]; the thread's `gs` base, selector and alternate
+/// stack are set up. `call` stays where it is until this returns, and its `user_rsp` names the user stack to go on
+/// with. No lock that a signal handler needs is held.
+#[inline(always)]
+pub unsafe fn enter(context: *mut CarrierContext, call: *mut Call) -> Exit {
+    let exit: u64;
+    // The processor predicts a `ret` by the calls it has seen. The way in ends with a `ret` that belongs to the user
+    // side's `call gs:[0]`, so the way in must not be a call itself, and the way out not a `ret`: then every prediction
+    // holds, which halves the price of the round trip.
+    // SAFETY: the caller's promise. The gate saves and restores what the ABI asks a callee to preserve, pops the
+    // address that is pushed here, and comes back to it.
+    unsafe {
+        asm!(
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "jmp {enter}",
+            "2:",
+            enter = sym monohull_enter,
+            inlateout("rdi") context => _,
+            inlateout("rsi") call => _,
+            lateout("rax") exit,
+            clobber_abi("C"),
+        );
+    }
+    match exit {
+        0 => Exit::Hostcall,
+        _ => Exit::Fault,
+    }
+}
+
+/// Leaves user code from a signal handler: the pending [`enter`] of this carrier returns [`Exit::Fault`].
+///
+/// # Safety
+/// Called on the alternate stack of the context's own carrier, while its `enter` is pending, with system calls
+/// allowed. Nothing on the handler's stack needs dropping.
+pub unsafe fn abandon(context: *mut CarrierContext) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { monohull_abandon(context, Exit::Fault as u64) }
+}
+
+/// The address to give to `sigaction`; `target` is called with the handler's three arguments.
+pub fn signal_entry(target: unsafe extern "C" fn(i32, *mut core::ffi::c_void, *mut core::ffi::c_void)) -> usize {
+    SIGNAL_TARGET.store(target as *mut (), Ordering::Release);
+    monohull_signal_entry as *const () as usize
+}
+
+/// Calls a handler of a module; `None` if it panicked (that is, called [`unwind_guard`]).
+///
+/// # Safety
+/// `handler` may be called with `state` and `call`. `guard` is the calling thread's own word.
+#[inline(always)]
+pub unsafe fn call_guarded(
+    handler: Handler,
+    state: *mut core::ffi::c_void,
+    call: *mut Call,
+    guard: *mut u64,
+) -> Option<Outcome> {
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { monohull_call_guarded(handler, state, call, guard) };
+    (outcome.tag != PANICKED).then_some(outcome)
+}
+
+/// Ends the innermost [`call_guarded`] of this thread, whose frames are forgotten without running destructors.
+///
+/// # Safety
+/// A `call_guarded` with this `guard` is pending on this thread, and nothing in between must be dropped for memory
+/// safety (a forgotten lock stays locked).
+pub unsafe fn unwind_guard(guard: *mut u64) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { monohull_unwind_guard(guard) }
+}
+
+/// Copies `len` bytes; false if a page on the way cannot be read or written. Aligned words of 4 or 8 bytes are copied
+/// in one access.
+///
+/// # Safety
+/// Each side is either valid memory of the caller's, or user memory that was checked. The process has a handler for
+/// SIGSEGV and SIGBUS that honours [`copy_recovery`].
+pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; an access that fails continues at `copy_fault`.
+    unsafe { monohull_copy(to, from, len) == 0 }
+}
+
+/// Where to go on after a fault at `ip`, if `ip` lies in the copy routine.
+pub fn copy_recovery(ip: u64) -> Option<u64> {
+    let range = monohull_copy as *const () as u64..monohull_copy_end as *const () as u64;
+    range.contains(&ip).then_some(monohull_copy_fault as *const () as u64)
+}
