@@ -7,9 +7,10 @@ use super::carrier::{Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_si
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
+use super::lifecycle::cancelled;
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
-use super::{Event, Shared, cancelled, fault};
+use super::{Event, Shared, fault};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_trampoline::system::{Exit, Variant, enter};
