@@ -258,6 +258,12 @@ fn raw_system_call() {
 }
 
 #[test]
+fn raw_system_call_32() {
+    let failed = function_fails("raw-system-call-32", "system-call").says("made system call 20 directly");
+    failed.at("misbehave::processor::raw_system_call_32").called_from_main().touched_nothing();
+}
+
+#[test]
 fn lost_thread_pointer() {
     function_fails("lost-thread-pointer", "memory-fault").touched(|address| address == 0, "the null page");
 }
@@ -291,6 +297,12 @@ fn sleep_too_long() {
 #[test]
 fn workflow_timeout() {
     let failed = fails("workflow-timeout", "timeout", "workflow").says("the workflow ran longer than 100ms");
+    assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+}
+
+#[test]
+fn workflow_timeout_in_loop() {
+    let failed = fails("workflow-timeout-in-loop", "timeout", "workflow").says("the workflow ran longer than 100ms");
     assert_eq!(failed.report["steps"][0]["status"], "cancelled");
 }
 

@@ -40,6 +40,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "unmasked-float" => processor::unmasked_float(),
         "alignment-check" => processor::alignment_check(),
         "raw-system-call" => processor::raw_system_call(),
+        "raw-system-call-32" => processor::raw_system_call_32(),
         "lost-thread-pointer" => processor::lost_thread_pointer(),
         "lost-gate" => processor::lost_gate(),
 

@@ -76,6 +76,17 @@ pub(crate) fn raw_system_call() {
     println!("the process is {process}");
 }
 
+/// The same by the old way in, which 32-bit programs use.
+#[inline(never)]
+pub(crate) fn raw_system_call_32() {
+    /// `getpid`, as 32-bit programs number it.
+    const NUMBER: u32 = 20;
+    let process: u32;
+    // SAFETY: the system call has no arguments and changes nothing.
+    unsafe { asm!("int 0x80", inlateout("eax") NUMBER => process, options(nostack)) };
+    println!("the process is {process}");
+}
+
 /// Takes away the register by which trusted code finds its thread's data, and makes a hostcall.
 #[inline(never)]
 pub(crate) fn lost_thread_pointer() {
