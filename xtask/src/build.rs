@@ -63,7 +63,8 @@ fn link(workspace: &Workspace, package: &Package, flags: &[&str], to: &Path) -> 
     for flag in flags {
         command.args(["-C", flag]);
     }
-    command.env("RUSTFLAGS", DEPENDENCY_FLAGS);
+    let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCY_FLAGS}"));
     shell::run(&mut command)?;
     let built = workspace.target().join("image").join(format!("lib{library}.so"));
     install(&built, to)

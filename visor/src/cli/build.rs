@@ -194,7 +194,8 @@ fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
     for option in CODEGEN {
         command.args(["-C", option]);
     }
-    command.env("RUSTFLAGS", DEPENDENCIES);
+    let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
     let output = run(manifest, &mut command)?;
     for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         if let Message::CompilerArtifact { manifest_path, filenames } = serde_json::from_slice(line)?
