@@ -3,7 +3,7 @@
 //! A function runs in user memory: no C library, no system calls, no thread-locals at `fs`. This crate gives it std's
 //! names, types and behaviour on top of hostcalls, so that an ordinary program changes only its first line:
 //!
-//! ```ignore
+//! ```text
 //! #![no_std] monohull_std::program!();        // a program with nothing but a plain `fn main()`
 //!
 //! #![no_std] use monohull_std::prelude::*;    // a function with arguments from the workflow file

@@ -7,7 +7,7 @@ use proc_macro::TokenStream;
 
 /// Makes `fn main` the function's entry, and takes its parameters from the step's `args` by name.
 ///
-/// ```ignore
+/// ```text
 /// #[monohull::main]
 /// fn main(count: u32, pattern: String, extra: Option<Vec<u64>>) -> Result<(), ParseError> { … }
 /// ```
@@ -22,7 +22,7 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a crate with a plain `fn main()` a function, and gives it std's names. Its first line:
 ///
-/// ```ignore
+/// ```text
 /// #![no_std] monohull_std::program!();
 /// ```
 ///
