@@ -2,7 +2,7 @@
 //!
 //! Two halves, linked by different programs:
 //!
-//! * [`user`] (feature `user`) is part of every function image: how a function leaves, and where its threads begin.
+//! * `user` (feature `user`) is part of every function image: how a function leaves, and where its threads begin.
 //! * `system` (feature `system`) is part of the visor: how user code is entered, and what it leaves through.
 #![no_std]
 
