@@ -1,12 +1,16 @@
-//! A function waits, another goes on: two threads of an instance take turns on one core. A turn is two switches, out of
-//! one thread and into the other, as a pair of swapcontext is; besides, a turn makes the other thread ready and looks
-//! whether there is reason to wait. The price must not depend on how much memory the instance has.
+//! A function waits, another goes on: two threads of an instance take turns on one core. A turn is one park and one
+//! resume: out of one thread, into the run loop, into the other; besides, it makes the other thread ready and looks whether
+//! there is reason to wait. The peer is a pair of swapcontext, out of a context and back into it. Who would rather compare
+//! there-and-back with there-and-back finds two turns in a row of their own. The price must not depend on how much memory
+//! the instance has.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::machine::on_one_core;
 use crate::ours::Workflow;
 use crate::peer;
 use serde_json::json;
+
+const PEER: &str = "swapcontext pair";
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let count = effort.size(1_000_000, 1000);
@@ -18,7 +22,9 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         let sides = on_one_core(|| {
             take_turns(effort, || probe.run()?.figure("park"), || peer::measure("swapcontext", &[&peer_count]))
         })?;
-        rows.push(Row::new(format!("park, cell of {size}"), sides, "swapcontext pair", Unit::Nanoseconds, Some(0.3)));
+        let twice = (sides.0.scaled(2.0), sides.1.scaled(1.0));
+        rows.push(Row::new(format!("park, cell of {size}"), sides, PEER, Unit::Nanoseconds, Some(0.3)));
+        rows.push(Row::new(format!("park, {size}, two turns"), twice, PEER, Unit::Nanoseconds, None));
     }
     Ok(rows)
 }
