@@ -49,6 +49,7 @@ pub mod collections;
 pub mod env;
 mod float;
 pub mod hash;
+mod instance;
 pub mod io;
 pub mod prelude;
 pub mod process;
@@ -74,4 +75,6 @@ pub mod ffi {
 
 #[doc(inline)]
 pub use env::{arg, try_arg};
+#[doc(inline)]
+pub use instance::{Instance, instance};
 pub use monohull_macros::{main, program};

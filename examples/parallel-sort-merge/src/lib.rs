@@ -9,7 +9,7 @@ use monohull_std::slot::{SlotBuffer, SlotError, SlotVec};
 
 #[monohull::main]
 fn main() -> Result<(), SlotError> {
-    let me = monohull_std::process::id() - 1;
+    let me = monohull::instance().index;
     let pieces = SlotBuffer::<[u64]>::take_all(&format!("piece.{me}")).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<&[u64]> = pieces.iter().map(|piece| &piece[..]).collect();
     let len = runs.iter().map(|run| text_len(run)).sum();

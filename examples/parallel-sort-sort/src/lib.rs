@@ -12,7 +12,7 @@ use monohull_std::slot::{SlotBuffer, SlotVec};
 
 #[monohull::main]
 fn main() -> Result<(), Box<dyn Error>> {
-    let me = monohull_std::process::id() - 1;
+    let me = monohull::instance().index;
     let text = SlotBuffer::<[u8]>::from_slot(&format!("part.{me}"))?;
     let job = SlotBuffer::<[u64]>::from_slot(&format!("job.{me}"))?;
     let (first_line, cuts) = job.split_first().ok_or("the job is empty")?;

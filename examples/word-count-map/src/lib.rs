@@ -10,7 +10,7 @@ use monohull_std::slot::{SlotBuffer, SlotError, SlotVec};
 
 #[monohull::main]
 fn main(shards: usize) -> Result<(), SlotError> {
-    let me = monohull_std::process::id() - 1;
+    let me = monohull::instance().index;
     let text = SlotBuffer::<[u8]>::from_slot(&format!("part.{me}"))?;
     let mut counts = HashMap::<&[u8], u64>::new();
     for word in words(&text) {

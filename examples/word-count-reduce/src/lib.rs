@@ -10,7 +10,7 @@ use monohull_std::slot::{SlotBuffer, SlotVec};
 
 #[monohull::main]
 fn main() -> Result<(), Box<dyn Error>> {
-    let me = monohull_std::process::id() - 1;
+    let me = monohull::instance().index;
     let counts = SlotBuffer::<[u8]>::take_all(&format!("count.{me}")).collect::<Result<Vec<_>, _>>()?;
     let mut sums = HashMap::<&[u8], u64>::new();
     for record in counts.iter().flat_map(|counts| records(counts)) {
