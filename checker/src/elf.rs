@@ -2,16 +2,17 @@
 //!
 //! Only as much of ELF is read as decides this; every count and offset is checked against the file first. What the
 //! loader refuses for other reasons is not repeated here, except where the verdict would mean nothing: an
-//! executable segment that is writable, or pages that two segments claim.
+//! executable segment that is writable, or pages that two segments claim. Files without segments are `object`'s.
 
+use crate::{object, report::Form};
 use goblin::elf64::{
-    header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, EM_X86_64, Header, SIZEOF_EHDR},
+    header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, EM_X86_64, ET_REL, Header, SIZEOF_EHDR},
     program_header::{PF_W, PF_X, PT_LOAD, ProgramHeader, SIZEOF_PHDR},
 };
 use plain::Plain;
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// No linker makes as many segments; it bounds what a small hostile file can make the checker read.
 const MAX_SEGMENTS: u16 = 64;
 
@@ -42,9 +43,25 @@ pub enum CheckError {
     /// Two segments claim the same page.
     #[error("two segments claim the page at address {0:#x}")]
     Overlap(u64),
-    /// The file has no executable segment.
+    /// The file has no executable segment or section.
     #[error("the file has no executable segment")]
     NothingExecutable,
+    /// An object's section header table lies (partly) outside the file.
+    #[error("the section header table does not lie within the file")]
+    Sections,
+    /// An object's section lies (partly) outside the file.
+    #[error("section {0} does not lie within the file")]
+    SectionOutside(usize),
+    /// An object's executable section is writable, compressed or has no bytes in the file.
+    #[error("executable section {0} is writable, compressed or not in the file")]
+    SectionUnfit(usize),
+}
+
+/// All that will be executable.
+pub(crate) struct Executable<'a> {
+    pub(crate) form: Form,
+    pub(crate) runs: Vec<Run<'a>>,
+    pub(crate) filled_in_later: u64,
 }
 
 /// Executable pages that follow each other in memory without a gap.
@@ -56,7 +73,14 @@ pub(crate) struct Run<'a> {
     pieces: Vec<Piece>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// A part of the file that has no other address than its offset. The range lies within the file.
+    pub(crate) fn of_file(bytes: &'a [u8], range: Range<usize>) -> Run<'a> {
+        let (address, end) = (range.start as u64, range.end as u64);
+        let pieces = vec![Piece { address, end, offset: address, executable: true }];
+        Run { address, memory: Cow::Borrowed(&bytes[range]), pieces }
+    }
+
     /// Where the byte at `address` is in the file.
     pub(crate) fn file_offset(&self, address: u64) -> u64 {
         let piece = self.pieces.iter().rev().find(|piece| piece.address <= address);
@@ -99,9 +123,19 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     (ident.starts_with(b"\x7fELF") && ident[EI_CLASS] == ELFCLASS64 && ident[EI_DATA] == ELFDATA2LSB).then_some(header)
 }
 
+/// What a file will have executed: the sections of an object, the segments of everything else.
+pub(crate) fn executable(bytes: &[u8]) -> Result<Executable<'_>, CheckError> {
+    let header = header(bytes).filter(|header| header.e_machine == EM_X86_64).ok_or(CheckError::NotElf)?;
+    if header.e_type == ET_REL {
+        return object::executable(bytes, &header);
+    }
+    let runs = executable_runs(bytes, &header)?;
+    Ok(Executable { form: Form::Linked, runs, filled_in_later: 0 })
+}
+
 /// The executable pages of a file, joined where they touch.
-pub(crate) fn executable_runs(bytes: &[u8]) -> Result<Vec<Run<'_>>, CheckError> {
-    let mut pieces = pieces(bytes)?;
+fn executable_runs<'a>(bytes: &'a [u8], header: &Header) -> Result<Vec<Run<'a>>, CheckError> {
+    let mut pieces = pieces(bytes, header)?;
     pieces.sort_by_key(|piece| piece.address);
     if let Some(pair) = pieces.windows(2).find(|pair| pair[1].address < pair[0].end) {
         return Err(CheckError::Overlap(pair[1].address));
@@ -127,8 +161,7 @@ fn memory<'a>(chunk: &[Piece], bytes: &'a [u8]) -> Cow<'a, [u8]> {
     Cow::Owned(memory)
 }
 
-fn pieces(bytes: &[u8]) -> Result<Vec<Piece>, CheckError> {
-    let header = header(bytes).filter(|header| header.e_machine == EM_X86_64).ok_or(CheckError::NotElf)?;
+fn pieces(bytes: &[u8], header: &Header) -> Result<Vec<Piece>, CheckError> {
     if usize::from(header.e_ehsize) != SIZEOF_EHDR || usize::from(header.e_phentsize) != SIZEOF_PHDR {
         return Err(CheckError::NotElf);
     }

@@ -7,123 +7,8 @@
 //! The two-byte opcodes have a second spelling on processors with APX: a REX2 prefix (`d5`, then a byte with the top
 //! bit set) stands for the `0f`. Both are looked for.
 
-use serde::Serialize;
-
-/// What the processor would take a sequence for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// `0f 01 ef`: writes the key rights.
-    Wrpkru,
-    /// `0f ae /5` with a memory operand: loads processor state, the key rights included.
-    Xrstor,
-    /// `0f c7 /3` with a memory operand: XRSTOR for the kernel.
-    Xrstors,
-    /// `f3 0f ae /2` with a register operand: sets the base of `fs`.
-    Wrfsbase,
-    /// `f3 0f ae /3` with a register operand: sets the base of `gs`.
-    Wrgsbase,
-    /// `0f 05`: a system call.
-    Syscall,
-    /// `0f 34`: a system call, the 32-bit way.
-    Sysenter,
-    /// `cd n`: a software interrupt; `cd 80` is a system call.
-    Int,
-    /// `ff /3`, `ff /5` with a memory operand, `ca`, `cb`, `cf`: far call, jump and return, IRET.
-    FarTransfer,
-    /// `8e`, `0f a1`, `0f a9`, `0f b2`, `0f b4`, `0f b5`: loads a segment register.
-    SegmentLoad,
-}
-
-/// What follows from a finding.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The file must not be loaded.
-    Refuse,
-    /// Something else stands behind the check; the finding is reported.
-    Warn,
-}
-
-impl Kind {
-    /// Every kind, the refused ones first.
-    pub const ALL: [Kind; 10] = [
-        Kind::Wrpkru,
-        Kind::Xrstor,
-        Kind::Xrstors,
-        Kind::Wrfsbase,
-        Kind::Wrgsbase,
-        Kind::Syscall,
-        Kind::Sysenter,
-        Kind::Int,
-        Kind::FarTransfer,
-        Kind::SegmentLoad,
-    ];
-
-    /// Whether a file with it is refused.
-    pub const fn severity(self) -> Severity {
-        match self {
-            Kind::Wrpkru | Kind::Xrstor | Kind::Xrstors | Kind::Wrfsbase | Kind::Wrgsbase => Severity::Refuse,
-            Kind::Syscall | Kind::Sysenter | Kind::Int | Kind::FarTransfer | Kind::SegmentLoad => Severity::Warn,
-        }
-    }
-
-    /// The instruction's name as people write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Wrpkru => "WRPKRU",
-            Kind::Xrstor => "XRSTOR",
-            Kind::Xrstors => "XRSTORS",
-            Kind::Wrfsbase => "WRFSBASE",
-            Kind::Wrgsbase => "WRGSBASE",
-            Kind::Syscall => "SYSCALL",
-            Kind::Sysenter => "SYSENTER",
-            Kind::Int => "INT n",
-            Kind::FarTransfer => "a far call, jump or return",
-            Kind::SegmentLoad => "a segment register load",
-        }
-    }
-
-    /// Why it matters.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Kind::Wrpkru => "it sets the protection-key rights, and with them opens all memory of the domain",
-            Kind::Xrstor | Kind::Xrstors => {
-                "it loads processor state from memory, the protection-key rights included, and with them opens all \
-                 memory of the domain"
-            }
-            Kind::Wrfsbase | Kind::Wrgsbase => {
-                "it moves a segment base that trusted code relies on to find its own data"
-            }
-            Kind::Syscall | Kind::Sysenter | Kind::Int => {
-                "it enters the kernel past the libos; syscall user dispatch stops it when it runs"
-            }
-            Kind::FarTransfer => "it can change the code segment; these bytes are common by accident",
-            Kind::SegmentLoad => "it can change a segment register; these bytes are common by accident",
-        }
-    }
-
-    /// What to do about it.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Kind::Wrpkru | Kind::Wrfsbase | Kind::Wrgsbase | Kind::Xrstor | Kind::Xrstors => {
-                "remove the instruction (inline assembly, intrinsics or a linked library); if the bytes lie inside \
-                 other instructions or in a jump table, change the code around them or the optimisation level so \
-                 that other bytes come out"
-            }
-            Kind::Syscall | Kind::Sysenter | Kind::Int => {
-                "call the operating system through monohull-std; bytes inside other instructions need nothing"
-            }
-            Kind::FarTransfer | Kind::SegmentLoad => "nothing, unless it was written on purpose",
-        }
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::filter::Candidates;
+pub use crate::kind::{Kind, Severity};
 
 /// A sequence in a piece of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +23,7 @@ pub struct Found {
 
 /// Every sequence in `memory`, in the order of the opcodes.
 pub fn scan(memory: &[u8]) -> impl Iterator<Item = Found> {
-    (0..memory.len()).filter_map(|index| opcode_at(memory, index))
+    Candidates::new(memory).filter_map(|index| opcode_at(memory, index))
 }
 
 /// The sequence whose escape or opcode byte is at `index`. One place is never two kinds: the opcode decides.
@@ -193,6 +78,6 @@ fn repeat_prefix(memory: &[u8], index: usize) -> Option<usize> {
 }
 
 /// Legacy prefixes and REX.
-const fn is_prefix(byte: u8) -> bool {
+pub(crate) const fn is_prefix(byte: u8) -> bool {
     matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
 }

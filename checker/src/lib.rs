@@ -1,8 +1,8 @@
 //! The instruction checker: finds what user code must not contain.
 //!
 //! User code runs with rights that a single instruction can change (`wrpkru`), and it can jump to any byte of its
-//! code, also into the middle of an instruction. So the checker does not decode: it looks at *every byte offset* of
-//! every page that will be executable.
+//! code, also into the middle of an instruction. So the verdict does not rest on decoding: every *byte offset* of
+//! every page that will be executable is looked at. Decoding ([`context`]) only explains a finding to people.
 //!
 //! ```text
 //!   file    | headers | .text ............ | .data |
@@ -18,9 +18,10 @@
 //!
 //! | what | severity | why |
 //! | --- | --- | --- |
-//! | WRPKRU, XRSTOR, XRSTORS | refuse | they set the key rights; nothing stands behind this check |
+//! | WRPKRU, XRSTOR | refuse | they set the key rights; nothing stands behind this check |
 //! | WRFSBASE, WRGSBASE | refuse | they move the bases that trusted code may still rely on |
 //! | SYSCALL, SYSENTER, INT n | warn | syscall user dispatch turns each into a fault at run time |
+//! | XRSTORS | warn | a general-protection fault outside ring 0, whatever its operands |
 //! | far transfers, IRET, segment loads | warn | see below |
 //!
 //! Far transfers and segment loads have encodings of one or two bytes. At every byte offset of ordinary code such
@@ -30,126 +31,94 @@
 //!
 //! The verdict is about bytes. That the bytes stay what they were (no segment both writable and executable, no
 //! relocation into code) is the loader's part; an executable segment that is writable is an error here, too.
+//! Relocatable objects are judged by their sections ([`Form`]); what a linker still fills in is counted, not guessed.
 #![deny(unsafe_code)]
 
+pub mod context;
 mod elf;
+mod filter;
+mod gates;
 pub mod instruction;
+mod kind;
+mod object;
+mod report;
 pub mod symbols;
 
+pub use context::{Class, Context};
 pub use elf::CheckError;
 pub use instruction::{Kind, Severity};
+pub use report::{Count, Finding, Form, LISTED_PER_KIND, Report};
 
-use serde::Serialize;
+use context::Code;
+use elf::Run;
 use symbols::SymbolTable;
 
-/// How many findings of one kind a report lists; further ones are only counted.
-pub const LISTED_PER_KIND: u64 = 64;
-
-/// One forbidden or noteworthy sequence of bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
-    /// Where its first byte is in the file.
-    pub offset: u64,
-    /// Where its first byte is in memory, relative to the load base.
-    pub address: u64,
-    /// The bytes, from the first prefix that matters to the last byte that decides.
-    pub bytes: Vec<u8>,
-    /// The symbol it lies in, with the offset from the symbol's start, where the file has symbols.
-    pub symbol: Option<String>,
-    /// What the processor would take it for.
-    pub kind: Kind,
-    /// Whether the file is refused for it.
-    pub severity: Severity,
-    /// Why it matters.
-    pub why: &'static str,
-    /// What to do about it.
-    pub remedy: &'static str,
+/// What a file is judged by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// System calls of user code end in a fault (syscall user dispatch), so their bytes are only warned of.
+    pub dispatch_armed: bool,
+    /// The file is the visor itself: Monohull's own gates are recognised, and counted apart. Never for user code.
+    pub own_gates: bool,
+    /// Every listed finding is decoded, with its neighbours, which takes longer.
+    pub explain: bool,
 }
 
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at file offset {:#x} (address {:#x}", self.kind, self.offset, self.address)?;
-        if let Some(symbol) = &self.symbol {
-            write!(f, ", in {symbol}")?;
+impl Rules {
+    /// The rules for function images: dispatch is always armed while they run.
+    pub const IMAGE: Rules = Rules { dispatch_armed: true, own_gates: false, explain: false };
+
+    fn severity(self, kind: Kind) -> Severity {
+        match kind.severity() {
+            Severity::Warn if kind.is_system_call() && !self.dispatch_armed => Severity::Refuse,
+            severity => severity,
         }
-        f.write_str("), bytes")?;
-        self.bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
     }
 }
 
-/// How often a kind was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Count {
-    /// The kind.
-    pub kind: Kind,
-    /// Occurrences, listed or not.
-    pub count: u64,
-}
-
-/// What the checker has to say about one file.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Report {
-    /// The findings in the order of their addresses, at most [`LISTED_PER_KIND`] of each kind.
-    pub findings: Vec<Finding>,
-    /// How often each kind occurs; kinds that do not are absent.
-    pub counts: Vec<Count>,
-    /// Bytes of executable pages looked at.
-    pub scanned_bytes: u64,
-}
-
-impl Report {
-    /// The first finding for which the file must not be loaded.
-    pub fn refusal(&self) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.severity == Severity::Refuse)
-    }
-
-    /// Whether the file must not be loaded.
-    pub fn is_refused(&self) -> bool {
-        self.refusal().is_some()
-    }
-
-    /// How often `kind` occurs, listed or not.
-    pub fn count(&self, kind: Kind) -> u64 {
-        self.counts.iter().find(|count| count.kind == kind).map_or(0, |count| count.count)
-    }
-
-    /// Counts one more of `kind` and says whether it should be listed.
-    fn add(&mut self, kind: Kind) -> bool {
-        let position = self.counts.iter().position(|count| count.kind == kind).unwrap_or_else(|| {
-            self.counts.push(Count { kind, count: 0 });
-            self.counts.len() - 1
-        });
-        let count = &mut self.counts[position].count;
-        *count += 1;
-        *count <= LISTED_PER_KIND
-    }
-}
-
-/// Looks at every byte offset of every executable page of an ELF file.
+/// Looks at every byte offset of every executable page of an ELF file, by the rules for function images.
 ///
 /// An error means that the file could not be judged; it must not be loaded either.
 pub fn check(bytes: &[u8]) -> Result<Report, CheckError> {
-    let runs = elf::executable_runs(bytes)?;
+    check_by(Rules::IMAGE, bytes)
+}
+
+/// The same by other rules.
+pub fn check_by(rules: Rules, bytes: &[u8]) -> Result<Report, CheckError> {
+    let code = elf::executable(bytes)?;
     let symbols = SymbolTable::read(bytes);
-    let mut report = Report::default();
-    for run in &runs {
+    let mut report = Report { form: code.form, filled_in_later: code.filled_in_later, ..Report::default() };
+    for run in &code.runs {
         report.scanned_bytes += run.memory.len() as u64;
         for found in instruction::scan(&run.memory) {
-            if !report.add(found.kind) {
-                continue;
+            let own = rules.own_gates && found.kind == Kind::Wrpkru;
+            if own && gates::is_own(&run.memory, run.address, found.start, &symbols) {
+                report.own_gates += 1;
+            } else if report.add(found.kind) {
+                report.findings.push(finding(rules, run, found, &symbols));
             }
-            let address = run.address + found.start as u64;
-            report.findings.push(Finding {
-                offset: run.file_offset(address),
-                address,
-                bytes: run.memory[found.start..found.start + found.length].to_vec(),
-                symbol: symbols.find(address).map(|symbol| symbol.to_string()),
-                kind: found.kind,
-                severity: found.kind.severity(),
-                why: found.kind.why(),
-                remedy: found.kind.remedy(),
-            });
         }
     }
     Ok(report)
+}
+
+fn finding(rules: Rules, run: &Run, found: instruction::Found, symbols: &SymbolTable) -> Finding {
+    let address = run.address + found.start as u64;
+    let symbol = symbols.find(address);
+    let context = rules.explain.then(|| {
+        let start = symbol.and_then(|symbol| usize::try_from((address - symbol.offset).checked_sub(run.address)?).ok());
+        Code { memory: &run.memory, address: run.address }.context(found.start, start)
+    });
+    let class = context.as_ref().map_or(Class::Unclear, |context| context.class);
+    Finding {
+        offset: run.file_offset(address),
+        address,
+        bytes: run.memory[found.start..found.start + found.length].to_vec(),
+        symbol: symbol.map(|symbol| symbol.to_string()),
+        kind: found.kind,
+        severity: rules.severity(found.kind),
+        why: found.kind.why(),
+        remedy: found.kind.remedy_for(class),
+        context,
+    }
 }

@@ -4,6 +4,7 @@
 
 use crate::elf::{header, record};
 use goblin::elf64::{
+    header::ET_REL,
     section_header::{SHT_DYNSYM, SHT_SYMTAB, SIZEOF_SHDR, SectionHeader},
     sym::{SIZEOF_SYM, STT_FUNC, STT_NOTYPE, STT_OBJECT, Sym, st_type},
 };
@@ -66,7 +67,12 @@ impl SymbolTable {
                 if let Some(symbols) = sections().find(|section| section.sh_type == kind)
                     && let Some(names) = section(symbols.sh_link as usize)
                 {
-                    table.add_section(contents(bytes, &symbols), contents(bytes, &names));
+                    // Symbols of an object count from their section, whose address is its place in the file.
+                    let base = |index: u16| match header.e_type {
+                        ET_REL => section(usize::from(index)).map(|section| section.sh_offset),
+                        _ => Some(0),
+                    };
+                    table.add_section(contents(bytes, &symbols), contents(bytes, &names), base);
                 }
             }
         }
@@ -76,13 +82,16 @@ impl SymbolTable {
         table
     }
 
-    fn add_section(&mut self, symbols: &[u8], names: &[u8]) {
+    fn add_section(&mut self, symbols: &[u8], names: &[u8], base: impl Fn(u16) -> Option<u64>) {
         for symbol in symbols.chunks_exact(SIZEOF_SYM).filter_map(|chunk| record::<Sym>(chunk, 0)) {
             let named = matches!(st_type(symbol.st_info), STT_FUNC | STT_OBJECT | STT_NOTYPE);
             // Special section numbers (0xff00 and above) are no places; 0 is "defined elsewhere".
-            if named && (1..0xff00).contains(&symbol.st_shndx) && self.places.len() < MAX_SYMBOLS {
-                let name = name(names, symbol.st_name);
-                self.add(symbol.st_value, symbol.st_size, name);
+            if named
+                && (1..0xff00).contains(&symbol.st_shndx)
+                && self.places.len() < MAX_SYMBOLS
+                && let Some(address) = base(symbol.st_shndx).and_then(|base| base.checked_add(symbol.st_value))
+            {
+                self.add(address, symbol.st_size, name(names, symbol.st_name));
             }
         }
     }

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use serde::Serialize;
 
 pub mod build;
+mod check;
 mod doctor;
 pub mod exit;
 mod new;
@@ -47,6 +48,7 @@ enum Verb {
     Validate(validate::Validate),
     New(new::New),
     Build(build::Build),
+    Check(check::Check),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
 }
@@ -61,6 +63,7 @@ pub fn main() -> ExitCode {
         Verb::Validate(verb) => verb.run(),
         Verb::New(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
+        Verb::Check(verb) => return verb.run(),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
     };
