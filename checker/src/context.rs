@@ -12,6 +12,7 @@
 //! ```
 
 use crate::instruction::is_prefix;
+use crate::report::hex;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -58,6 +59,7 @@ pub struct Decoded {
     /// Where it begins, relative to the load base.
     pub address: u64,
     /// Its bytes.
+    #[serde(serialize_with = "hex")]
     pub bytes: Vec<u8>,
     /// The instruction in Intel's notation.
     pub text: String,
@@ -174,6 +176,9 @@ fn text(instruction: &Instruction) -> String {
     let options = formatter.options_mut();
     options.set_hex_prefix("0x");
     options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
+    options.set_show_branch_size(false);
     options.set_space_after_operand_separator(true);
     let mut text = String::new();
     formatter.format(instruction, &mut text);

@@ -3,20 +3,20 @@
 use crate::context::Class;
 use serde::Serialize;
 
-/// What the processor would take a sequence for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// What the processor would take a sequence for. The refused ones come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `0f 01 ef`: writes the key rights.
     Wrpkru,
     /// `0f ae /5` with a memory operand: loads processor state, the key rights included.
     Xrstor,
-    /// `0f c7 /3` with a memory operand: XRSTOR for the kernel.
-    Xrstors,
     /// `f3 0f ae /2` with a register operand: sets the base of `fs`.
     Wrfsbase,
     /// `f3 0f ae /3` with a register operand: sets the base of `gs`.
     Wrgsbase,
+    /// `0f c7 /3` with a memory operand: XRSTOR for the kernel.
+    Xrstors,
     /// `0f 05`: a system call.
     Syscall,
     /// `0f 34`: a system call, the 32-bit way.

@@ -99,6 +99,7 @@ pub fn check_by(rules: Rules, bytes: &[u8]) -> Result<Report, CheckError> {
             }
         }
     }
+    report.counts.sort_by_key(|count| count.kind);
     Ok(report)
 }
 

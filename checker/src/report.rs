@@ -15,6 +15,7 @@ pub struct Finding {
     /// Where its first byte is in memory, relative to the load base.
     pub address: u64,
     /// The bytes, from the first prefix that matters to the last byte that decides.
+    #[serde(serialize_with = "hex")]
     pub bytes: Vec<u8>,
     /// The symbol it lies in, with the offset from the symbol's start, where the file has symbols.
     pub symbol: Option<String>,
@@ -40,6 +41,12 @@ impl std::fmt::Display for Finding {
         f.write_str("), bytes")?;
         self.bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
     }
+}
+
+/// Bytes as people write them: two digits each, with spaces between.
+pub(crate) fn hex<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    serializer.serialize_str(&digits.join(" "))
 }
 
 /// How often a kind was found.
@@ -70,7 +77,7 @@ pub enum Form {
 pub struct Report {
     /// The findings in the order of their addresses, at most [`LISTED_PER_KIND`] of each kind.
     pub findings: Vec<Finding>,
-    /// How often each kind occurs; kinds that do not are absent.
+    /// How often each kind occurs, the refused kinds first; kinds that do not are absent.
     pub counts: Vec<Count>,
     /// Bytes of executable pages looked at.
     pub scanned_bytes: u64,
@@ -83,9 +90,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// The listed findings for which the file must not be loaded.
+    pub fn refusals(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Refuse)
+    }
+
     /// The first finding for which the file must not be loaded.
     pub fn refusal(&self) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.severity == Severity::Refuse)
+        self.refusals().next()
     }
 
     /// Whether the file must not be loaded.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::{fs, io};
 
 use clap::Args;
-use monohull_checker::Report;
+use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
 
 use super::exit::Exit;
@@ -32,6 +32,14 @@ const CODEGEN: &[&str] = &[
     "force-frame-pointers=yes",
     "relocation-model=pic",
 ];
+/// What else is tried when instructions hold forbidden bytes by accident: distances between functions and between
+/// blocks are part of instructions, and at last other instructions.
+const OTHER_LAYOUTS: [&str; 4] = [
+    "llvm-args=-align-all-functions=5",
+    "llvm-args=-align-all-functions=6",
+    "llvm-args=-align-all-nofallthru-blocks=4",
+    "opt-level=2",
+];
 /// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well.
 const DEPENDENCIES: &str = "-C force-frame-pointers=yes";
 
@@ -51,13 +59,18 @@ impl Build {
     pub(super) fn run(&self) -> Exit {
         match build_image(&self.path, self.out.as_deref()) {
             Ok(built) => {
-                show_findings(&built.report);
+                if let Some(layout) = built.layout {
+                    eprintln!(
+                        "linked again with `-C {layout}`: without, instructions hold forbidden bytes by accident"
+                    );
+                }
+                show_warnings(&built);
                 super::print(&format!("{}\n", built.path.display()));
                 Exit::Done
             }
             Err(error) => {
-                if let BuildError::Refused { report, .. } = &error {
-                    show_findings(report);
+                if let BuildError::Refused { report, .. } | BuildError::Accidents { report, .. } = &error {
+                    show_refusals(report);
                 }
                 super::fail(error.exit(), &error)
             }
@@ -65,8 +78,19 @@ impl Build {
     }
 }
 
-fn show_findings(report: &Report) {
-    for finding in &report.findings {
+/// Warnings that something can be done about; every image holds bytes of the others.
+fn show_warnings(built: &Built) {
+    let written = |finding: &&Finding| {
+        finding.kind.is_system_call()
+            && finding.context.as_ref().is_some_and(|context| context.class == Class::Instruction)
+    };
+    for finding in built.report.findings.iter().filter(written) {
+        eprintln!("warning: {finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+    }
+}
+
+fn show_refusals(report: &Report) {
+    for finding in report.refusals() {
         eprintln!("{finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
     }
 }
@@ -78,6 +102,8 @@ pub struct Built {
     pub path: PathBuf,
     /// What the checker found in it; nothing for which it would be refused.
     pub report: Report,
+    /// The code generation option that removed accidents, if there were any.
+    pub layout: Option<&'static str>,
 }
 
 /// Why an image cannot be built.
@@ -117,6 +143,17 @@ pub enum BuildError {
         /// The image.
         path: PathBuf,
         /// What the checker found.
+        report: Box<Report>,
+    },
+    /// other instructions hold the bytes of forbidden ones, in every layout; the function is at fault
+    #[error(
+        "instructions of the image {} happen to hold the bytes of forbidden ones, also in {} other layouts; the \
+         function's code has to change there", path.display(), OTHER_LAYOUTS.len()
+    )]
+    Accidents {
+        /// The image.
+        path: PathBuf,
+        /// What the checker found, in the usual layout.
         report: Box<Report>,
     },
     /// a file cannot be read or written; the host is at fault
@@ -173,17 +210,39 @@ pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError>
     let package = metadata.packages.into_iter().find(|package| package.manifest_path == manifest);
     let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name;
 
-    let linked = link(&manifest)?.ok_or_else(|| BuildError::NoLibrary(name.clone()))?;
-    let image = fs::read(&linked).map_err(|source| BuildError::File { path: linked.clone(), source })?;
-    let report = check(&linked, &image)?;
+    let (image, report, layout) = link_clean(&manifest, &name)?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     install(&folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
-    Ok(Built { path, report })
+    Ok(Built { path, report, layout })
 }
 
-/// Has cargo compile and link the crate; gives the shared object.
-fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
+/// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that somebody
+/// wrote is in every layout.
+fn link_clean(manifest: &Path, name: &str) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
+    let mut first = None;
+    for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
+        let path = link(manifest, layout)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
+        let image = fs::read(&path).map_err(|source| BuildError::File { path: path.clone(), source })?;
+        let report = check(&path, &image)?;
+        if !report.is_refused() {
+            return Ok((image, report, layout));
+        }
+        if !report.refusals().all(is_accident) {
+            return Err(BuildError::Refused { path, report: Box::new(report) });
+        }
+        first.get_or_insert((path, Box::new(report)));
+    }
+    let (path, report) = first.unwrap_or_default();
+    Err(BuildError::Accidents { path, report })
+}
+
+fn is_accident(finding: &Finding) -> bool {
+    finding.context.as_ref().is_some_and(|context| context.class == Class::Accident)
+}
+
+/// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
+fn link(manifest: &Path, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
     let mut command = Command::new(cargo_program());
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
     command.arg("--message-format=json-render-diagnostics");
@@ -191,7 +250,7 @@ fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
         command.args(["--config", setting]);
     }
     command.arg("--manifest-path").arg(manifest).arg("--");
-    for option in CODEGEN {
+    for option in CODEGEN.iter().copied().chain(layout) {
         command.args(["-C", option]);
     }
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
@@ -208,14 +267,10 @@ fn link(manifest: &Path) -> Result<Option<PathBuf>, BuildError> {
     Ok(None)
 }
 
-/// The checker's verdict on an image.
+/// What the checker finds in an image.
 fn check(path: &Path, image: &[u8]) -> Result<Report, BuildError> {
-    let report =
-        monohull_checker::check(image).map_err(|source| BuildError::Unchecked { path: path.to_path_buf(), source })?;
-    if report.is_refused() {
-        return Err(BuildError::Refused { path: path.to_path_buf(), report: Box::new(report) });
-    }
-    Ok(report)
+    monohull_checker::check_by(Rules { explain: true, ..Rules::IMAGE }, image)
+        .map_err(|source| BuildError::Unchecked { path: path.to_path_buf(), source })
 }
 
 /// Writes the image beside its place and renames it, so that a running workflow keeps the one it has mapped.
