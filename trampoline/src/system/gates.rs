@@ -10,7 +10,9 @@ use super::{
 };
 use core::arch::global_asm;
 use core::mem::offset_of;
-use monohull_abi::layout::{CARRIER_BASE, CARRIER_SIZE, FRAMES_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK};
+use monohull_abi::layout::{
+    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, FRAMES_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK,
+};
 use monohull_abi::module::Call;
 
 global_asm!(
@@ -35,6 +37,13 @@ global_asm!(
     "mov r11, [rsi + {user_rsp}]",
     "mov rax, [rsi + {value}]",
     "mov r10, [rdi + {entry}]",
+    // With keys the stub believes no register: what it is to take lies in its frame.
+    "mov r9, [rdi + {frame}]",
+    "test r9, r9",
+    "jz 9f",
+    "mov [r9], r11",
+    "mov [r9 + 8], rax",
+    "9:",
     "mov rdx, [rdi + {selector}]",
     // Vector registers hold whatever trusted code computed last.
     "mov ecx, [rdi + {vectors}]",
@@ -253,6 +262,35 @@ global_asm!(
     "jmp [rip + {signal_target}]",
     ".size monohull_signal_entry, . - monohull_signal_entry",
 
+    // ── the same with keys ────────────────────────────────────────────────────────────────────────────────────────
+    // The kernel enters with key 0 alone allowed. User code may jump here too, and would have all keys after WRPKRU: so
+    // what follows is done only on a carrier's own signal stack, by the very thread whose stack it is. rdfsbase cannot
+    // fault, and user code cannot set the base.
+    ".p2align 4",
+    ".globl monohull_signal_entry_keys",
+    ".hidden monohull_signal_entry_keys",
+    ".type monohull_signal_entry_keys, @function",
+    "monohull_signal_entry_keys:",
+    "mov r8, rdx",
+    "xor eax, eax",
+    "xor ecx, ecx",
+    "xor edx, edx",
+    "wrpkru",
+    "test eax, eax",
+    "jnz monohull_kill",
+    "mov rdx, r8",
+    "mov rax, rsp",
+    "movabs rcx, {carriers}",
+    "sub rax, rcx",
+    "cmp rax, {all_carriers}",
+    "jae monohull_kill",
+    "and rax, -{carrier_size}",
+    "rdfsbase r8",
+    "cmp r8, [rcx + rax + {context} + {thread_pointer}]",
+    "jne monohull_kill",
+    "jmp monohull_signal_entry",
+    ".size monohull_signal_entry_keys, . - monohull_signal_entry_keys",
+
     // ── call_guarded(handler: rdi, state: rsi, call: rdx, guard: rcx) -> Outcome in rax:rdx ───────────────────────
     ".p2align 5",
     ".globl monohull_call_guarded",
@@ -362,6 +400,7 @@ global_asm!(
     current = const offset_of!(CarrierContext, current),
     selector = const offset_of!(CarrierContext, selector),
     entry = const offset_of!(CarrierContext, entry),
+    frame = const offset_of!(CarrierContext, frame),
     thread_pointer = const offset_of!(CarrierContext, thread_pointer),
     vectors = const offset_of!(CarrierContext, vectors),
     control_words = const offset_of!(CarrierContext, control_words),
@@ -371,6 +410,7 @@ global_asm!(
     args = const offset_of!(Call, args),
     carriers = const CARRIER_BASE,
     carrier_size = const CARRIER_SIZE,
+    all_carriers = const CARRIER_SIZE * CARRIER_MAX as u64,
     context = const CONTEXT_OFFSET,
     frames = const FRAMES_BASE,
     keys = const KEY_COUNT,

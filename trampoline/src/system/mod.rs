@@ -33,7 +33,8 @@ use core::arch::asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::layout::{
-    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK,
+    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
+    SELECTOR_BLOCK,
 };
 use monohull_abi::module::{Call, Handler, Outcome};
 
@@ -67,6 +68,8 @@ pub struct CarrierContext {
     selector: *mut u8,
     /// Where `enter` jumps last: an entry stub.
     entry: u64,
+    /// Where the stub finds stack and value, with keys; null without.
+    frame: *mut [u64; 2],
     /// `fs:[0]` of this carrier's thread.
     thread_pointer: u64,
     /// Which vector registers exist; see [`VectorState`].
@@ -153,6 +156,7 @@ unsafe extern "C" {
     fn monohull_exit_keys();
     fn monohull_abandon(context: *mut CarrierContext, exit: u64) -> !;
     fn monohull_signal_entry();
+    fn monohull_signal_entry_keys();
     fn monohull_call_guarded(
         handler: Handler,
         state: *mut core::ffi::c_void,
@@ -200,6 +204,11 @@ pub fn entry_stub(variant: Variant, index: usize, key: u32) -> u64 {
     }
 }
 
+/// Address of the page from which the stub of carrier `index` for `key` takes stack and value.
+pub const fn frame_page(index: usize, key: u32) -> u64 {
+    FRAMES_BASE + (index * KEY_COUNT + key as usize) as u64 * PAGE
+}
+
 impl CarrierContext {
     /// The context of the calling thread as carrier `index`, to be written to [`context_address`].
     pub fn new(index: usize, vectors: VectorState) -> CarrierContext {
@@ -209,12 +218,20 @@ impl CarrierContext {
             current: core::ptr::null_mut(),
             selector: (INFO_BASE + index as u64 * 64 + 8) as *mut u8,
             entry: entry_stub(Variant::Plain, index, 0),
+            frame: core::ptr::null_mut(),
             thread_pointer: thread_pointer(),
             vectors: vectors as u32,
             control_words: [0; 2],
             index: index as u32,
             fault: FaultInfo::default(),
         }
+    }
+
+    /// From here on user code is entered with the rights of `key`, through the stub that knows no others. The frame's
+    /// page (see [`frame_page`]) is mapped and has that key.
+    pub fn enter_with(&mut self, key: u32) {
+        self.entry = entry_stub(Variant::Keys, self.index(), key);
+        self.frame = frame_page(self.index(), key) as *mut [u64; 2];
     }
 
     /// Which carrier this is.
@@ -295,9 +312,15 @@ pub unsafe fn abandon(context: *mut CarrierContext) -> ! {
 }
 
 /// The address to give to `sigaction`; `target` is called with the handler's three arguments.
-pub fn signal_entry(target: unsafe extern "C" fn(i32, *mut core::ffi::c_void, *mut core::ffi::c_void)) -> usize {
+pub fn signal_entry(
+    variant: Variant,
+    target: unsafe extern "C" fn(i32, *mut core::ffi::c_void, *mut core::ffi::c_void),
+) -> usize {
     SIGNAL_TARGET.store(target as *mut (), Ordering::Release);
-    monohull_signal_entry as *const () as usize
+    match variant {
+        Variant::Plain => monohull_signal_entry as *const () as usize,
+        Variant::Keys => monohull_signal_entry_keys as *const () as usize,
+    }
 }
 
 /// Calls a handler of a module; `None` if it panicked (that is, called [`unwind_guard`]).

@@ -64,7 +64,7 @@ impl Doctor {
     pub(super) fn run(&self) -> Exit {
         let findings = examine();
         let ready = findings.iter().all(|finding| finding.state != State::Missing);
-        let isolation = if keys::support().is_available() { "mpk" } else { "process" };
+        let isolation = if keys::by_default() { "mpk" } else { "process" };
         if self.json {
             let status = if ready { "ready" } else { "not-ready" };
             super::print_json(&Diagnosis { status, isolation, findings: &findings });
@@ -164,7 +164,15 @@ fn kernel() -> Finding {
 
 fn protection_keys() -> Finding {
     let (found, enough) = match keys::support() {
-        Support::Available => ("works".to_owned(), true),
+        Support::Available if keys::by_default() => ("works".to_owned(), true),
+        Support::Available => {
+            let found = "works, but this kernel cannot report a function's fault with keys in force".to_owned();
+            let advice = [
+                "isolation `auto` is `process`; with --isolation mpk a function's fault ends the whole workflow",
+                "Linux 6.12 or newer",
+            ];
+            return measured("protection keys", found, false, State::Fallback, advice);
+        }
         Support::Missing(why) => (why.to_string(), false),
     };
     let advice = [

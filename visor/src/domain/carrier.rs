@@ -7,11 +7,12 @@
 //! | guard | alternate signal stack ↓                         | context (one page) |
 //! ```
 
+use super::keys::Key;
 use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
-    CarrierContext, Variant, VectorState, clear_x87, context_address, exit_gate, thread_pointer,
+    CarrierContext, Variant, VectorState, clear_x87, context_address, exit_gate, frame_page, thread_pointer,
 };
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering, fence};
 
@@ -76,12 +77,20 @@ const LOOK_AGAIN_NS: u64 = 1_000_000;
 
 impl Carrier {
     /// Makes the calling thread carrier `index`: context, info line, `gs`, alternate stack, no rseq, dispatch armed.
-    pub fn attach(partition: &Partition, index: usize, variant: Variant) -> Result<Carrier, CarrierError> {
+    pub fn attach(partition: &Partition, index: usize) -> Result<Carrier, CarrierError> {
         let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
-        partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite)?;
+        partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
+        let variant = partition.keys().variant();
         let context = context_address(index) as *mut CarrierContext;
         // SAFETY: the context's page has just been made writable and is this carrier's alone.
         unsafe { context.write(CarrierContext::new(index, vector_state())) };
+        if variant == Variant::Keys {
+            let key = Key::FUNCTIONS;
+            let frame = frame_page(index, key.number());
+            partition.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
+            // SAFETY: the context has just been written.
+            unsafe { (*context).enter_with(key.number()) };
+        }
         let line = (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine;
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
         unsafe {

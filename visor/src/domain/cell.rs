@@ -10,6 +10,7 @@
 //! ```
 
 use super::image::map::{LoadedImage, Pristine};
+use super::keys::Key;
 use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{CELL_SIZE, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up};
 use std::ops::Range;
@@ -44,8 +45,8 @@ impl Cell {
     ) -> Result<Cell, RegionError> {
         let base = cell_base(index);
         let image_base = base + stack_size;
-        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite)?;
-        let pristine = image.map(partition, image_base)?;
+        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite, Key::FUNCTIONS)?;
+        let pristine = image.map(partition, image_base, Key::FUNCTIONS)?;
         let heap_start = image.end(image_base);
         Ok(Cell {
             zeros: image.zeros(image_base),
@@ -126,7 +127,7 @@ impl Cell {
         let start = self.heap_end;
         let limit = self.base() + THREAD_STACKS_OFFSET;
         let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
-        partition.protect(start..end, Access::ReadWrite)?;
+        partition.protect(start..end, Access::ReadWrite, Key::FUNCTIONS)?;
         if end - start >= HUGE {
             partition.prefer_huge(start..end);
         }
@@ -151,7 +152,7 @@ impl Cell {
         if slot == 0 || slot.is_power_of_two() && slot >= 16 {
             let end = self.stack(Some(batch)).start.min(self.base() + CELL_SIZE);
             let end = end - (end - range.start) % self.stack_size;
-            partition.protect(range.start..end, Access::ReadWrite)?;
+            partition.protect(range.start..end, Access::ReadWrite, Key::FUNCTIONS)?;
         }
         partition.guard(range.start)?;
         self.stacks += 1;

@@ -35,6 +35,7 @@ use cell::Cell;
 use failure::Failure;
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
+use keys::{Key, Keys, KeysError};
 use lifecycle::cancelled;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
@@ -53,6 +54,8 @@ pub struct Options {
     pub carriers: usize,
     /// Where `NAME.so` of the libos modules are.
     pub modules: PathBuf,
+    /// Put protection keys in force; fails where there are none.
+    pub keys: bool,
     /// Load every module before the first instance instead of on demand.
     pub load_all: bool,
     /// Hears every line of output as it is written.
@@ -107,6 +110,9 @@ pub struct Ended {
 /// A domain could not be made or could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
+    /// protection keys cannot be put in force: {0}
+    #[error("protection keys cannot be put in force: {0}")]
+    Keys(#[from] KeysError),
     /// the address space of the domain: {0}
     #[error("the address space of the domain: {0}")]
     Region(#[from] RegionError),
@@ -157,9 +163,10 @@ unsafe impl Sync for Shared {}
 impl Domain {
     /// Reserves the address space. There is one domain per process at a time.
     pub fn new(options: Options) -> Result<Domain, DomainError> {
-        fault::install();
-        let partition = Partition::reserve()?;
-        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite)?;
+        let keys = if options.keys { Keys::enabled()? } else { Keys::disabled() };
+        fault::install(keys.variant());
+        let partition = Partition::reserve(keys)?;
+        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;
         let mut options = options;
         options.carriers = options.carriers.clamp(1, CARRIER_MAX);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
@@ -270,6 +277,11 @@ impl Shared {
     pub fn finish(&self) {
         self.lock().done = true;
         self.work.notify_all();
+    }
+
+    /// The isolation in force: `process` or `mpk`.
+    pub fn isolation(&self) -> &'static str {
+        self.partition.keys().isolation()
     }
 
     /// Modules loaded so far.

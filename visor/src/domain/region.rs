@@ -4,6 +4,7 @@
 //! changes what is inside the reservation. One function, [`Partition::protect`], gives pages their access rights: with
 //! protection keys it is also the one that tags them, so that no mapping can be left untagged.
 
+use super::keys::{Key, Keys};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -56,7 +57,8 @@ const MADV_GUARD_INSTALL: i32 = 102;
 /// The reserved layout. There is one per process at a time, because its addresses are fixed.
 #[derive(Debug)]
 pub struct Partition {
-    _only: (),
+    /// Dropped after the mappings: a key that is still on a page must not be given away.
+    keys: Keys,
 }
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -66,8 +68,8 @@ static GUARD_ADVICE: AtomicU8 = AtomicU8::new(0);
 const RESERVED: [Range<u64>; 2] = [CARRIER_BASE..CARRIER_BASE + CARRIER_MAX as u64 * CARRIER_SIZE, USER_BASE..USER_END];
 
 impl Partition {
-    /// Reserves the layout.
-    pub fn reserve() -> Result<Partition, RegionError> {
+    /// Reserves the layout, whose pages are tagged with these keys.
+    pub fn reserve(keys: Keys) -> Result<Partition, RegionError> {
         if TAKEN.swap(true, Ordering::AcqRel) {
             return Err(RegionError::Taken);
         }
@@ -81,12 +83,25 @@ impl Partition {
                 return Err(error);
             }
         }
-        Ok(Partition { _only: () })
+        Ok(Partition { keys })
     }
 
-    /// Gives the pages of `range` these rights. They must be anonymous memory or a mapping made by [`Self::map_file`].
-    pub fn protect(&self, range: Range<u64>, access: Access) -> Result<(), RegionError> {
+    /// The keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Gives the pages of `range` these rights and this key. They must be anonymous memory or a mapping made by
+    /// [`Self::map_file`].
+    pub fn protect(&self, range: Range<u64>, access: Access, key: Key) -> Result<(), RegionError> {
         check(&range);
+        if self.keys.in_force() {
+            // SAFETY: as below.
+            let status = unsafe {
+                libc::syscall(libc::SYS_pkey_mprotect, range.start, size(&range), access.flags(), key.number())
+            };
+            return if status == 0 { Ok(()) } else { Err(refused("protect", &range)) };
+        }
         // SAFETY: the range lies in the reservation, which only this type changes; nothing of Rust's own lives there
         // but carrier contexts and the info page, whose rights are set once before they are used.
         let status = unsafe { libc::mprotect(range.start as *mut _, size(&range), access.flags()) };
@@ -100,10 +115,13 @@ impl Partition {
         file: BorrowedFd<'_>,
         offset: u64,
         access: Access,
+        key: Key,
     ) -> Result<(), RegionError> {
         check(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-        map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")
+        map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")?;
+        // A fresh mapping has key 0, whatever was there before.
+        if self.keys.in_force() { self.protect(range, access, key) } else { Ok(()) }
     }
 
     /// Back to the bare reservation: no rights, no memory.

@@ -13,7 +13,7 @@ use super::thread::{State, ThreadRef};
 use super::{Event, Shared, fault};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
-use monohull_trampoline::system::{Exit, Variant, enter};
+use monohull_trampoline::system::{Exit, enter};
 use std::cell::Cell;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,7 +48,7 @@ enum Work {
 impl Shared {
     /// The life of one carrier.
     pub(super) fn carry(&self, index: usize) -> Result<(), CarrierError> {
-        let mut carrier = Carrier::attach(&self.partition, index, Variant::Plain)?;
+        let mut carrier = Carrier::attach(&self.partition, index)?;
         THIS.set(index);
         loop {
             match self.next_work(index) {

@@ -91,15 +91,22 @@ impl Conductor {
     pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
         let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
         let modules = modules.map(|module| module.name.to_owned()).collect();
-        self.make_report(clock, domain.first_entry(), modules, error)
+        self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error)
     }
 
     /// What is told of a run that never had a domain.
     pub(super) fn bare_report(&self, clock: &Clock, error: Failure) -> RunReport {
-        self.make_report(clock, 0, Vec::new(), Some(error))
+        self.make_report(clock, "none", 0, Vec::new(), Some(error))
     }
 
-    fn make_report(&self, clock: &Clock, first_entry: u64, modules: Vec<String>, error: Option<Failure>) -> RunReport {
+    fn make_report(
+        &self,
+        clock: &Clock,
+        isolation: &str,
+        first_entry: u64,
+        modules: Vec<String>,
+        error: Option<Failure>,
+    ) -> RunReport {
         let state = self.lock();
         let scale = clock.scale();
         let steps =
@@ -107,7 +114,7 @@ impl Conductor {
         RunReport {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
-            isolation: "process".to_owned(),
+            isolation: isolation.to_owned(),
             cold_start_us: scale.since_begin(first_entry),
             duration_us: scale.since_begin(crate::domain::carrier::ticks()),
             steps,

@@ -34,9 +34,6 @@ pub enum HostError {
     /// there is no folder with the libos modules; `cargo xtask build` makes one
     #[error("there is no folder with the libos modules; `cargo xtask build` makes one")]
     NoModules,
-    /// this version of Monohull cannot put protection keys in force; --isolation auto or process runs without
-    #[error("this version of Monohull cannot put protection keys in force; --isolation auto or process runs without")]
-    NoKeys,
     /// the host cannot hold a workflow domain: {0}
     #[error("the host cannot hold a workflow domain: {0}")]
     Domain(#[from] DomainError),
@@ -75,15 +72,13 @@ impl Ready {
     /// Runs the workflow to its end, in a domain of its own. Only one domain can exist per process at a time.
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
         let clock = Clock::start();
-        if options.isolation == IsolationWish::Mpk {
-            return Err(HostError::NoKeys);
-        }
         let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
         loop {
             let domain = Domain::new(Options {
                 carriers: self.carriers,
                 modules: modules.clone(),
+                keys: options.isolation.keys(),
                 load_all: options.load_all,
                 sink: Some(Arc::new(Lines(progress.clone()))),
             })?;

@@ -1,5 +1,6 @@
 //! What the caller of a run chooses.
 
+use crate::domain::keys;
 use std::path::{Path, PathBuf};
 
 /// How a workflow is to be run, apart from what its file says.
@@ -29,6 +30,17 @@ pub enum IsolationWish {
     Process,
     /// Protection keys, or refuse.
     Mpk,
+}
+
+impl IsolationWish {
+    /// Whether protection keys are to be put in force.
+    pub fn keys(self) -> bool {
+        match self {
+            IsolationWish::Auto => keys::by_default(),
+            IsolationWish::Process => false,
+            IsolationWish::Mpk => true,
+        }
+    }
 }
 
 /// The folder with the libos modules: `modules` beside the program, or beside the program's folder, where

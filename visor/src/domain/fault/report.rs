@@ -13,6 +13,8 @@ use monohull_trampoline::system::{FaultInfo, copy};
 
 /// Addresses below this are called null.
 const NULL_ZONE: u64 = 64 * 1024;
+/// `si_code` of SIGSEGV for a page whose protection key denies the access.
+const SEGV_PKUERR: i32 = 4;
 /// `si_code` of SIGFPE for integer division (`asm-generic/siginfo.h`).
 const FPE_INTDIV: i32 = 1;
 /// The same for a quotient that does not fit.
@@ -103,6 +105,10 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
             FailureKind::StackOverflow,
             format!("overran its stack of {} KiB", (stack.end - stack.start - PAGE) / 1024),
         ),
+        None if fault.code == SEGV_PKUERR => {
+            let text = format!("touched address {address:#x}, which its protection key denies: it is {owner}");
+            Failure::new(FailureKind::MemoryFault, text)
+        }
         None => Failure::new(FailureKind::MemoryFault, format!("touched address {address:#x}, which is {owner}")),
     };
     failure.address = Some(address);

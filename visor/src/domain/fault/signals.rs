@@ -9,17 +9,19 @@
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
 use crate::domain::carrier::{NUDGE, interrupts, looked_up, timer_signal};
-use monohull_trampoline::system::{FaultInfo, abandon, context_of, copy_recovery, signal_entry};
+use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
 use std::ffi::c_void;
-use std::sync::Once;
+use std::sync::Mutex;
 
 const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// Installs the handlers, once per process.
-pub fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let entry = signal_entry(handle);
+/// Installs the handlers, unless those of this family of gates are installed already.
+pub fn install(variant: Variant) {
+    static INSTALLED: Mutex<Option<Variant>> = Mutex::new(None);
+    let mut installed = INSTALLED.lock().expect("installing does not panic");
+    if *installed != Some(variant) {
+        *installed = Some(variant);
+        let entry = signal_entry(variant, handle);
         for signal in FAULTS.into_iter().chain([NUDGE, timer_signal()]) {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -32,7 +34,7 @@ pub fn install() {
             let status = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
             assert_eq!(status, 0, "sigaction({signal})");
         }
-    });
+    }
 }
 
 /// # Safety

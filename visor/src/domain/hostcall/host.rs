@@ -4,6 +4,7 @@ use super::{Shared, modules};
 use crate::domain::bounds_of_cell;
 use crate::domain::carrier::{clock_ns, monotonic_ns};
 use crate::domain::instance::CELL_BITS;
+use crate::domain::keys::Key;
 use crate::domain::region::Access;
 use crate::domain::thread::ThreadRef;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
@@ -153,7 +154,7 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
     let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
         return Errno::OutOfMemory.to_value();
     };
-    if domain.partition.protect(address..end, Access::ReadWrite).is_err() {
+    if domain.partition.protect(address..end, Access::ReadWrite, Key::FUNCTIONS).is_err() {
         return Errno::OutOfMemory.to_value();
     }
     if len >= HUGE {

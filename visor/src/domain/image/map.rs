@@ -11,6 +11,7 @@
 //! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
 
 use super::{Access as SegmentAccess, Image, ImageError, verify};
+use crate::domain::keys::Key;
 use crate::domain::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use std::io::Write;
@@ -87,19 +88,19 @@ impl LoadedImage {
         Ok(LoadedImage { image, sealed, data })
     }
 
-    /// Maps and relocates the image at `base`, inside a clean cell. Returns the writable pages' first state.
-    pub fn map(&self, partition: &Partition, base: u64) -> Result<Vec<Pristine>, RegionError> {
+    /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns the writable pages' first state.
+    pub fn map(&self, partition: &Partition, base: u64, key: Key) -> Result<Vec<Pristine>, RegionError> {
         for segment in &self.image.segments {
             let pages = page_down(base + segment.address)..page_up(base + segment.address + segment.memory_size);
             let access = match segment.access {
                 SegmentAccess::Read => Access::Read,
                 SegmentAccess::ReadExecute => Access::ReadExecute,
                 SegmentAccess::ReadWrite => {
-                    partition.protect(pages, Access::ReadWrite)?;
+                    partition.protect(pages, Access::ReadWrite, key)?;
                     continue;
                 }
             };
-            partition.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access)?;
+            partition.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access, key)?;
         }
         for (address, bytes) in &self.data {
             // SAFETY: these pages have just been made writable, and are as long as the segment, which is at least as
@@ -115,7 +116,7 @@ impl LoadedImage {
         if let Some(range) = &self.image.relro {
             relro = page_down(base + range.start)..page_down(base + range.end);
             if !relro.is_empty() {
-                partition.protect(relro.clone(), Access::Read)?;
+                partition.protect(relro.clone(), Access::Read, key)?;
             }
         }
         Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())

@@ -1,4 +1,4 @@
-//! Protection keys: whether this machine has them.
+//! Whether this machine has protection keys.
 //!
 //! There is one answer to that question, and everything that wants to know asks here: the processor must have them
 //! *and* the kernel must have switched them on *and* a key must really be had. A virtual machine or a container may
@@ -53,6 +53,20 @@ pub fn support() -> Support {
         Ok(()) => Support::Available,
         Err(error) => Support::Missing(Missing::Refused(error.to_string())),
     }
+}
+
+/// Whether keys are put in force without being asked for: where there are any, and the kernel can tell a process of a
+/// fault that happens while key 0 is denied. Kernels before 6.12 cannot write the signal's frame then and end the process,
+/// so that one function's fault ends the whole workflow without a report; there they must be asked for.
+pub fn by_default() -> bool {
+    support().is_available() && kernel_version() >= (6, 12)
+}
+
+/// The running kernel's version; (0, 0) if it cannot be told.
+fn kernel_version() -> (u32, u32) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Takes a key and gives it back.

@@ -1,0 +1,110 @@
+//! Protection keys: whether there are any, who has which, and what is tagged with them.
+//!
+//! ```text
+//! key 0    everything nobody tagged: the visor, its modules, its stacks          denied to functions
+//! key 1    the info page                                                         functions read, never write
+//! key 2 …  cells, slot buffers, entry frames                                     a function has its own, and no other
+//! ```
+//!
+//! On a machine without keys the same calls are made and tag nothing: [`Keys::in_force`] says which it is.
+
+mod support;
+
+pub use support::{Missing, Support, by_default, support};
+
+use monohull_trampoline::system::{FIRST_FUNCTION_KEY, INFO_KEY, Variant};
+use std::io;
+
+/// The tag of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key(u32);
+
+impl Key {
+    /// Trusted memory; what every fresh mapping has.
+    pub const SYSTEM: Key = Key(0);
+    /// What functions may read and never write.
+    pub const INFO: Key = Key(INFO_KEY);
+    /// The functions of a workflow, kept from the system but not from each other.
+    pub const FUNCTIONS: Key = Key(FIRST_FUNCTION_KEY);
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// The keys of a domain, all of them; given back on drop.
+#[derive(Debug)]
+pub struct Keys {
+    taken: Vec<u32>,
+}
+
+/// The keys cannot be put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// {0}
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// the kernel gave key {got} where key {expected} was expected: another part of this process uses protection keys
+    #[error("the kernel gave key {got} where key {expected} was expected: another part of this process uses keys")]
+    InUse {
+        /// What came.
+        got: i64,
+        /// What the gates' code knows.
+        expected: u32,
+    },
+}
+
+impl Keys {
+    /// No keys: nothing is tagged.
+    pub fn disabled() -> Keys {
+        Keys { taken: Vec::new() }
+    }
+
+    /// Takes the keys that the gates know by number. The calling thread, and those it starts from here on, may use them
+    /// all; only the gates deny them, to functions.
+    pub fn enabled() -> Result<Keys, KeysError> {
+        if let Support::Missing(missing) = support() {
+            return Err(missing.into());
+        }
+        let mut keys = Keys::disabled();
+        for expected in INFO_KEY..=FIRST_FUNCTION_KEY {
+            // With rights 0 the kernel opens the key for the calling thread: no WRPKRU of our own is needed for that,
+            // and none must lie about.
+            // SAFETY: takes two integers; pages get the key only later.
+            let got = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0usize, 0usize) };
+            if got < 0 {
+                return Err(Missing::Refused(io::Error::last_os_error().to_string()).into());
+            }
+            keys.taken.push(got as u32);
+            if got != i64::from(expected) {
+                return Err(KeysError::InUse { got, expected });
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Whether pages are really tagged.
+    pub fn in_force(&self) -> bool {
+        !self.taken.is_empty()
+    }
+
+    /// The gates to use.
+    pub fn variant(&self) -> Variant {
+        if self.in_force() { Variant::Keys } else { Variant::Plain }
+    }
+
+    /// The name of the isolation in reports.
+    pub fn isolation(&self) -> &'static str {
+        if self.in_force() { "mpk" } else { "process" }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        for key in &self.taken {
+            // SAFETY: taken by `enabled`; the domain's pages are unmapped by then.
+            unsafe { libc::syscall(libc::SYS_pkey_free, *key) };
+        }
+    }
+}
