@@ -10,6 +10,7 @@ mod demo;
 mod lint;
 mod shell;
 mod test;
+mod vm;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -44,10 +45,16 @@ enum Chore {
     },
     /// Builds everything, then runs all tests. The last line says how many passed and failed.
     Test {
+        /// Run the suite on processors with protection keys instead: in a virtual machine, with two kernels.
+        #[arg(long, conflicts_with = "arguments")]
+        keys: bool,
         /// Arguments for the test programs, after `--`.
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Runs a command in a virtual machine with protection keys, with the repository at /monohull, and ends with its
+    /// exit status.
+    Vm(vm::Wish),
     /// Measures Monohull and what it is compared with, in the same run.
     Bench {
         /// Scenarios to run; all if none is named. `--list` shows them.
@@ -64,7 +71,12 @@ fn main() -> ExitCode {
     let done = match Options::parse().chore {
         Chore::Build => build::everything(),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
-        Chore::Test { arguments } => test::run(&arguments),
+        Chore::Test { keys: true, .. } => test::run_with_keys(),
+        Chore::Test { arguments, .. } => test::run(&arguments),
+        Chore::Vm(wish) => match vm::command(&wish) {
+            Ok(status) => return status,
+            Err(why) => Err(why),
+        },
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),

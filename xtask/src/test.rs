@@ -1,7 +1,7 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
 use crate::workspace::Workspace;
-use crate::{Result, build, lint, shell};
+use crate::{Result, build, lint, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -16,25 +16,41 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         command.args(packages).arg("--").args(arguments);
         total.add(count(&mut command)?);
     }
-    // A lane on a machine with protection keys would follow here: the same suite in a virtual machine, which proves
-    // first that it has keys, and adds to the same count.
-    println!("{} passed, {} failed", total.passed, total.failed);
-    match total.failed {
-        0 => Ok(()),
-        failed => Err(format!("{failed} failed")),
-    }
+    total.close()
 }
 
+/// The lane on processors with protection keys, alone.
+pub(crate) fn run_with_keys() -> Result {
+    vm::lane::run()?.close()
+}
+
+/// How many tests passed and failed.
 #[derive(Default)]
-struct Count {
-    passed: u64,
-    failed: u64,
+pub(crate) struct Count {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
 }
 
 impl Count {
-    fn add(&mut self, other: Count) {
+    /// Adds up.
+    pub(crate) fn add(&mut self, other: Count) {
         self.passed += other.passed;
         self.failed += other.failed;
+    }
+
+    /// What a test program's closing line says.
+    pub(crate) fn of_line(line: &str) -> Option<Count> {
+        let result = line.strip_prefix("test result: ")?;
+        Some(Count { passed: number_before(result, " passed"), failed: number_before(result, " failed") })
+    }
+
+    /// The last line of all.
+    fn close(self) -> Result {
+        println!("{} passed, {} failed", self.passed, self.failed);
+        match self.failed {
+            0 => Ok(()),
+            failed => Err(format!("{failed} failed")),
+        }
     }
 }
 
@@ -48,8 +64,8 @@ fn count(command: &mut Command) -> Result<Count> {
         let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
         // Somebody who reads only the head of our output must not stop the tests.
         let _ = shown.write_all(&line).and_then(|()| shown.write_all(b"\n"));
-        if let Some(result) = String::from_utf8_lossy(&line).strip_prefix("test result: ") {
-            count.add(Count { passed: number_before(result, " passed"), failed: number_before(result, " failed") });
+        if let Some(result) = Count::of_line(&String::from_utf8_lossy(&line)) {
+            count.add(result);
         }
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;

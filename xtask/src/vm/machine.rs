@@ -1,0 +1,200 @@
+//! Boots the guest, passes on what it says, and kills it.
+//!
+//! ```text
+//! guest   ttyS0: the kernel's words   -> a file without a name, shown if the guest does not come to its end
+//!         ttyS1: the job's words      -> QEMU's standard output -> line by line to the caller
+//! ```
+//!
+//! How QEMU ends says nothing about the job: the job's last word counts, and without one it has failed.
+
+use super::Kernel;
+use super::fetch::Cache;
+use crate::Result;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// What lines for the host begin with; `init.sh` has the same.
+const MARK: &str = "@monohull-vm ";
+/// How long a guest may take to say its first line; seconds are usual.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// What the kernel is told: where to speak, to reboot at once if it panics (which ends QEMU), and to expect neither
+/// faults of this processor nor exact timers.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check";
+
+/// A guest to be booted.
+pub(super) struct Machine<'c> {
+    pub(super) cache: &'c Cache,
+    pub(super) kernel: Kernel,
+    /// Memory in MiB. The guest's files lie in it too.
+    pub(super) memory: u32,
+    /// How long the job may take.
+    pub(super) limit: Duration,
+}
+
+/// How a boot ended.
+enum Ended {
+    /// The job did, with this exit status.
+    Job(u8),
+    /// Not a word came from the guest.
+    Silent(String),
+    /// It went wrong after the first word.
+    Early(String),
+}
+
+impl Machine<'_> {
+    /// Runs `/job` of these files, gives each line to `heard`, and returns its exit status. A guest that says nothing
+    /// at all is started once more.
+    pub(super) fn run(&self, files: &File, heard: &mut dyn FnMut(&str)) -> Result<u8> {
+        let mut retried = false;
+        loop {
+            match self.boot(files, heard)? {
+                Ended::Job(status) => return Ok(status),
+                Ended::Silent(why) if !retried => eprintln!("xtask: {why}\nThe machine is started once more."),
+                Ended::Silent(why) | Ended::Early(why) => return Err(why),
+            }
+            retried = true;
+        }
+    }
+
+    fn boot(&self, files: &File, heard: &mut dyn FnMut(&str)) -> Result<Ended> {
+        let fail = |what: &str, error: std::io::Error| format!("{what} of the virtual machine: {error}");
+        let mut console = nameless(self.cache).map_err(|error| fail("the console", error))?;
+        let clone = |file: &File| file.try_clone().map_err(|error| fail("a file", error));
+        let mut command = self.command();
+        command.stdin(clone(files)?).stdout(Stdio::piped()).stderr(clone(&console)?);
+        let mut qemu = Running(command.spawn().map_err(|error| format!("cannot start setpriv for QEMU: {error}"))?);
+        let lines = lines(qemu.0.stdout.take().expect("piped"));
+        let ended = listen(&lines, self.limit, heard);
+        drop(qemu);
+        let mut about = |why: String| {
+            let mut said = Vec::new();
+            let read = console.rewind().and_then(|()| console.read_to_end(&mut said));
+            let said = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&said).into_owned());
+            format!("the virtual machine with Linux {}: {why}\nIts console:\n{said}", self.kernel.version())
+        };
+        Ok(match ended {
+            Ended::Job(status) => Ended::Job(status),
+            Ended::Silent(why) => Ended::Silent(about(why)),
+            Ended::Early(why) => Ended::Early(about(why)),
+        })
+    }
+
+    /// QEMU. The files come as its standard input and the console goes to its standard error, because neither has a
+    /// name.
+    fn command(&self) -> Command {
+        let mut command = self.cache.qemu();
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]);
+        command.arg("-m").arg(self.memory.to_string());
+        command.arg("-kernel").arg(self.cache.kernel(self.kernel));
+        command.args(["-initrd", "/dev/stdin", "-append", KERNEL_OPTIONS]);
+        command.args(["-chardev", "file,id=console,path=/dev/stderr,append=on", "-serial", "chardev:console"]);
+        command.args(["-chardev", "file,id=job,path=/dev/stdout,append=on", "-serial", "chardev:job"]);
+        command
+    }
+}
+
+/// QEMU while it runs; it is killed in any case.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A file without a name that is written at its end, whoever writes.
+fn nameless(cache: &Cache) -> std::io::Result<File> {
+    let file = tempfile::Builder::new().append(true).tempfile_in(cache.folder())?;
+    let (file, path) = file.into_parts();
+    path.close()?;
+    Ok(file)
+}
+
+/// The lines that come from the guest, read by a thread so that waiting for them can have a limit.
+fn lines(from: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(std::io::Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// Passes lines on until the job has ended.
+fn listen(lines: &Receiver<String>, limit: Duration, heard: &mut dyn FnMut(&str)) -> Ended {
+    let mut up = false;
+    let mut keys = false;
+    let mut until = Instant::now() + BOOT_LIMIT;
+    loop {
+        let line = match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => line,
+            Err(cause) => {
+                let when = if up { "the job's end" } else { "its first word" };
+                let why = match cause {
+                    RecvTimeoutError::Timeout => format!("out of time before {when}"),
+                    RecvTimeoutError::Disconnected => format!("it ended before {when}"),
+                };
+                return if up { Ended::Early(why) } else { Ended::Silent(why) };
+            }
+        };
+        // What is printed last may lack its newline.
+        let Some((before, word)) = line.split_once(MARK) else {
+            heard(&line);
+            continue;
+        };
+        if !before.is_empty() {
+            heard(before);
+        }
+        let _ = std::io::stdout().flush();
+        match word.split_once(' ').unwrap_or((word, "")) {
+            ("up", _) => (up, until) = (true, Instant::now() + limit),
+            ("keys", _) => keys = true,
+            ("ended", status) if keys => match status.parse() {
+                Ok(status) => return Ended::Job(status),
+                Err(_) => return Ended::Early(format!("the job ended with {status:?}")),
+            },
+            ("over", _) => return Ended::Early("protection keys are not in force".to_owned()),
+            _ => heard(&line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(words: &[&str]) -> (Ended, Vec<String>) {
+        let (sender, receiver) = channel();
+        words.iter().for_each(|word| sender.send((*word).to_owned()).expect("received below"));
+        drop(sender);
+        let mut heard = Vec::new();
+        (listen(&receiver, BOOT_LIMIT, &mut |line| heard.push(line.to_owned())), heard)
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let (end, heard) = ended(&["@monohull-vm up", "@monohull-vm keys", "a", "b@monohull-vm ended 3"]);
+        assert!(matches!(end, Ended::Job(3)));
+        assert_eq!(heard, ["a", "b"]);
+    }
+
+    #[test]
+    fn without_one_it_has_failed() {
+        assert!(matches!(ended(&[]).0, Ended::Silent(_)));
+        assert!(matches!(ended(&["@monohull-vm up", "@monohull-vm keys", "a"]).0, Ended::Early(_)));
+    }
+
+    #[test]
+    fn keys_must_have_been_proven() {
+        assert!(matches!(ended(&["@monohull-vm up", "@monohull-vm ended 0", "@monohull-vm over"]).0, Ended::Early(_)));
+    }
+}

@@ -1,0 +1,44 @@
+//! What `cargo xtask test --keys` runs in the guest, as plain tables.
+
+/// The isolation that workflows are run with; test programs choose their own.
+pub(super) const ISOLATION: &str = "process";
+
+/// Test programs: a package, and what the name of a program of it begins with.
+pub(super) const PROGRAMS: &[(&str, &str)] = &[
+    ("monohull-trampoline", ""),
+    // The unit tests of the visor.
+    ("monohull", "monohull"),
+    ("monohull", "domain_"),
+    ("monohull", "e2e_"),
+];
+
+/// Programs that tests start.
+pub(super) const STARTED: &[&str] = &["monohull"];
+
+/// A program, or a test of it, that does not run in the guest.
+pub(super) struct LeftOut {
+    /// Name of the program.
+    pub(super) program: &'static str,
+    /// Name of the test; all of them if none.
+    pub(super) test: Option<&'static str>,
+    /// Why not.
+    pub(super) why: &'static str,
+}
+
+/// All that is left out.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut { program: "domain_many_threads", test: None, why: "100 000 threads are too much for this processor" },
+    LeftOut { program: "domain_runs", test: None, why: "tens of thousands of runs are too much for this processor" },
+    LeftOut { program: "domain_modules", test: None, why: "it builds its modules with rustc" },
+    LeftOut {
+        program: "e2e_examples",
+        test: Some("tour::as_a_function_and_as_a_program"),
+        why: "it builds a program with cargo",
+    },
+];
+
+/// What fills the input slots of workflows: a workflow's name, a slot, the bytes.
+pub(super) const INPUTS: &[(&str, &str, &str)] = &[
+    ("word-count", "text", "one fish two fish\nred fish blue fish\n"),
+    ("parallel-sort", "lines", "pear\nfig\napple\nfig\nquince\n"),
+];
