@@ -83,8 +83,10 @@ impl Failed {
         let place = &self.error["ip"];
         let symbol = place["symbol"].as_str().unwrap_or_else(|| panic!("no symbol: {:#}", self.error));
         assert!(symbol.starts_with(&format!("{function} + 0x")), "{symbol}");
-        let offset = place["offset"].as_u64().expect("an offset");
-        assert!(self.words.contains(&format!("at        {offset:#x} {symbol}")), "{}", self.words);
+        assert!(place["offset"].is_u64(), "{place}");
+        // The words are of another run: a loop was perhaps interrupted an instruction further.
+        let place = |line: &str| line.contains("at        0x") && line.contains(&format!(" {function} + 0x"));
+        assert!(self.words.lines().any(place), "{}", self.words);
         self
     }
 
