@@ -1,6 +1,6 @@
 //! Forbidden bytes hidden everywhere they could be, and a second, naive scanner that must agree.
 
-use monohull_checker::{CheckError, Kind, LISTED_PER_KIND, Severity, check};
+use monohull_checker::{CheckError, Kind, LISTED_PER_KIND, Rules, Severity, check, check_by, instruction};
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -285,12 +285,18 @@ fn dense() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![4 => interesting, 1 => any::<u8>()], 1..600)
 }
 
+/// `cases` of each property; `PROPTEST_CASES` asks for another number.
+fn config(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|number| number.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(cases), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(2000))]
 
     #[test]
     fn both_scanners_agree(memory in dense()) {
-        let mut found: Vec<_> = monohull_checker::instruction::scan(&memory)
+        let mut found: Vec<_> = instruction::scan(&memory)
             .map(|found| (found.start, found.length, found.kind))
             .collect();
         found.sort_by_key(|entry| (entry.0, entry.1));
@@ -312,5 +318,42 @@ proptest! {
         if let Ok(report) = check(&file) {
             prop_assert!(report.scanned_bytes <= 64 * file.len() as u64);
         }
+    }
+
+    /// Any spelling, behind any prefixes, in any surroundings, at any offset: half of them around a border between segments.
+    #[test]
+    fn what_is_planted_is_found(
+        (bytes, kind) in prop::sample::select(&SPELLINGS[..]),
+        prefixes in prop::collection::vec(prop::sample::select(&b"\x26\x2e\x36\x3e\x64\x65\x66\x67\x48\x4f\xf0\xf2\xf3"[..]), 0..9),
+        surroundings in prop::collection::vec(any::<u8>(), 61),
+        at in prop_oneof![0..2 * PAGE - 32, PAGE - 16..PAGE + 4],
+    ) {
+        let mut content: Vec<u8> = surroundings.into_iter().cycle().take(2 * PAGE).collect();
+        let start = at + prefixes.len();
+        content[at..start].copy_from_slice(&prefixes);
+        content[start..start + bytes.len()].copy_from_slice(bytes);
+        let parts = [part(READ_EXECUTE, PAGE, 0x8000, PAGE), part(READ_EXECUTE, 2 * PAGE, 0x9000, PAGE)];
+        let linked = elf(&parts, &content);
+        // Where the opcode begins: a prefix in front may belong to what is found, and then it begins earlier.
+        let hit = |found: &instruction::Found| {
+            found.kind == kind && found.start <= start && found.start + found.length == start + bytes.len()
+        };
+        prop_assert!(instruction::scan(&content).any(|found| hit(&found)), "{bytes:02x?} at {start:#x}");
+        let report = check(&linked).expect("the file can be judged");
+        prop_assert!(report.count(kind) > 0);
+        prop_assert!(kind.severity() == Severity::Warn || report.is_refused());
+    }
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+
+    #[test]
+    fn explaining_never_panics_nor_changes_the_verdict(memory in dense()) {
+        let file = code(&memory);
+        let plain = check(&file).expect("the file can be judged");
+        let explained = check_by(Rules { explain: true, ..Rules::IMAGE }, &file).expect("the file can be judged");
+        prop_assert_eq!(&plain.counts, &explained.counts);
+        prop_assert!(explained.findings.iter().all(|finding| finding.context.is_some()));
     }
 }

@@ -1,6 +1,7 @@
 //! The scenarios, one per file. A scenario gives one row per variant.
 
 mod chain;
+mod checker;
 mod hostcall;
 mod instance;
 mod modules;
@@ -37,6 +38,11 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
     Scenario { name: "modules", about: "modules loaded on demand, against all at once", run: modules::run },
+    Scenario {
+        name: "checker",
+        about: "the instruction checker, against objdump and plain reading",
+        run: checker::run,
+    },
 ];
 
 /// The named ones, or all.
