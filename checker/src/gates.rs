@@ -6,35 +6,69 @@
 //! ```text
 //!   entry stub     xor ecx, ecx; xor edx, edx; mov eax, RIGHTS; wrpkru; cmp eax, RIGHTS; jne monohull_kill
 //!   exit gate      xor eax, eax; xor ecx, ecx; xor edx, edx;    wrpkru; test eax, eax;   jnz monohull_kill
+//!   signal entry   the same, then: is the stack a carrier's, and this thread's?         jae, jne monohull_kill
 //! ```
 //!
-//! Who jumps to an entry stub's WRPKRU with other rights in `eax` ends the process; who jumps to an exit gate's gets
-//! all rights, but at the one place where trusted code takes over.
+//! Who jumps to an entry stub's WRPKRU with other rights in `eax` ends the process; who jumps to one of the others gets
+//! all rights, but at a place where trusted code takes over. Whether what comes after that is sound is for the gates'
+//! own tests; here the sequences are told from everything else.
 
 use crate::symbols::SymbolTable;
 
 const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
 const ENTRY: &str = "monohull_entry_keys";
 const EXIT: &str = "monohull_exit_keys";
+const SIGNAL: &str = "monohull_signal_entry_keys";
 const KILL: &str = "monohull_kill";
 /// The keys of functions, and the one whose memory every function may read.
 const FIRST_FUNCTION_KEY: u32 = 2;
 const KEY_COUNT: u32 = 16;
 const INFO_KEY: u32 = 1;
+/// Short opcodes of the jumps; the long ones are 0x10 higher, behind `0f`.
+const JNE: u8 = 0x75;
+const JAE: u8 = 0x73;
+/// Any byte: of an address or a distance.
+const ANY: u16 = 0x100;
+/// `mov rdx, r8; mov rax, rsp; movabs rcx, imm64; sub rax, rcx; cmp rax, imm32`
+const IS_CARRIERS: &[u16] = &[
+    0x4c, 0x89, 0xc2, 0x48, 0x89, 0xe0, 0x48, 0xb9, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x48, 0x29, 0xc8, 0x48,
+    0x3d, ANY, ANY, ANY, ANY,
+];
+/// `and rax, imm32; rdfsbase r8; cmp r8, [rcx + rax + disp32]`
+const IS_THREADS: &[u16] =
+    &[0x48, 0x25, ANY, ANY, ANY, ANY, 0xf3, 0x49, 0x0f, 0xae, 0xc0, 0x4c, 0x3b, 0x84, 0x01, ANY, ANY, ANY, ANY];
 
 /// Whether the WRPKRU at index `at` of `memory`, which begins at `address`, is one of Monohull's gates.
 pub(crate) fn is_own(memory: &[u8], address: u64, at: usize, symbols: &SymbolTable) -> bool {
     let is_in = |name: &str| symbols.find(address + at as u64).is_some_and(|symbol| symbol.mangled == name);
-    let compared = if is_in(ENTRY) {
-        entry(memory, at)
+    let kills = |target: u64| {
+        let symbol = symbols.find(address.wrapping_add(target));
+        symbol.is_some_and(|symbol| symbol.mangled == KILL && symbol.offset == 0)
+    };
+    // The index behind a conditional jump (its short opcode is given) to the end of the process.
+    let or_kill = |at: Option<usize>, condition: u8| {
+        let (behind, target) = jump(memory, at?, condition)?;
+        kills(target).then_some(behind)
+    };
+    let end = if is_in(ENTRY) {
+        or_kill(entry(memory, at), JNE)
     } else if is_in(EXIT) {
-        exit(memory, at)
+        or_kill(exit(memory, at), JNE)
+    } else if is_in(SIGNAL) {
+        let whose_stack = or_kill(exit(memory, at), JNE).and_then(|at| pattern(memory, at, IS_CARRIERS));
+        let this_thread = or_kill(whose_stack, JAE).and_then(|at| pattern(memory, at, IS_THREADS));
+        or_kill(this_thread, JNE)
     } else {
         None
     };
-    let target = compared.and_then(|behind| jump_if_not_zero(memory, behind));
-    let kill = |index: u64| symbols.find(address.wrapping_add(index));
-    target.and_then(kill).is_some_and(|symbol| symbol.mangled == KILL && symbol.offset == 0)
+    end.is_some()
+}
+
+/// The index behind `expected`, in which [`ANY`] stands for any byte.
+fn pattern(memory: &[u8], at: usize, expected: &[u16]) -> Option<usize> {
+    let bytes = memory.get(at..at + expected.len())?;
+    let same = |(byte, expected): (&u8, &u16)| *expected == ANY || *expected == u16::from(*byte);
+    bytes.iter().zip(expected).all(same).then_some(at + expected.len())
 }
 
 /// The index behind the comparison, if this is an entry stub.
@@ -60,12 +94,12 @@ fn exit(memory: &[u8], at: usize) -> Option<usize> {
     (zeroed && tested).then_some(at + WRPKRU.len() + 2)
 }
 
-/// Where the `jnz` at index `at` jumps to, as an index into the memory (which may lie outside, with wrapping).
-fn jump_if_not_zero(memory: &[u8], at: usize) -> Option<u64> {
+/// The index behind the conditional jump at index `at`, and the one it jumps to (which may lie outside, with wrapping).
+fn jump(memory: &[u8], at: usize, condition: u8) -> Option<(usize, u64)> {
     let (length, distance) = match *memory.get(at..)? {
-        [0x75, a, ..] => (2, i64::from(a as i8)),
-        [0x0f, 0x85, a, b, c, d, ..] => (6, i64::from(i32::from_le_bytes([a, b, c, d]))),
+        [short, a, ..] if short == condition => (2, i64::from(a as i8)),
+        [0x0f, long, a, b, c, d, ..] if long == condition + 0x10 => (6, i64::from(i32::from_le_bytes([a, b, c, d]))),
         _ => return None,
     };
-    Some(((at + length) as u64).wrapping_add_signed(distance))
+    Some((at + length, ((at + length) as u64).wrapping_add_signed(distance)))
 }
