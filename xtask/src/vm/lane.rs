@@ -4,13 +4,14 @@
 //! status is told. An item that is not told of has failed.
 
 use super::machine::Machine;
-use super::suite::{INPUTS, ISOLATION, LEFT_OUT, PROGRAMS, STARTED};
+use super::suite::{INPUTS, ISOLATION, LEFT_OUT, PROGRAMS, STARTED, TOOLS};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::test::Count;
 use crate::workspace::{Workspace, root};
 use crate::{Result, build, lint, shell};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// The guest's memory in MiB; its files take a part.
@@ -72,6 +73,9 @@ pub(crate) fn run() -> Result<Count> {
     for (workflow, slot, text) in INPUTS {
         files.script(input(workflow, slot), text.as_bytes())?;
     }
+    for tool in TOOLS {
+        files.program(Path::new(tool))?;
+    }
     // What tests read of the sources.
     files.tree(&root().join("visor/fuzz/corpus"))?;
     files.script("/job", script(&items).as_bytes())?;
@@ -94,7 +98,7 @@ pub(crate) fn run() -> Result<Count> {
 fn in_guest(machine: &Machine<'_>, files: &std::fs::File, items: &[Item]) -> Result<Count> {
     let mut tally = Tally { items, next: 0, inside: Count::default(), total: Count::default() };
     let ended = machine.run(files, &mut |line| {
-        if !tally.hears(line) {
+        if let Some(line) = tally.hears(line) {
             println!("{line}");
         }
     });
@@ -119,22 +123,22 @@ struct Tally<'i> {
 }
 
 impl Tally<'_> {
-    /// Whether the line was for us and need not be shown.
-    fn hears(&mut self, line: &str) -> bool {
-        if let Some(count) = Count::of_line(line) {
-            self.inside.add(count);
-        } else if let Some(name) = line.strip_prefix(ITEM) {
+    /// What of a line is to be shown.
+    fn hears<'l>(&mut self, line: &'l str) -> Option<&'l str> {
+        if let Some(name) = line.strip_prefix(ITEM) {
             shell::heading(name);
-            return true;
-        } else if let Some(status) = line.strip_prefix(TOLD) {
-            if let Some(item) = self.items.get(self.next) {
-                let counted = std::mem::take(&mut self.inside);
-                self.total.add(item.result(counted, status));
-                self.next += 1;
-            }
-            return true;
+            return None;
         }
-        false
+        // What an item prints last may lack its newline.
+        let (shown, status) = line.split_once(TOLD).map_or((line, None), |(shown, status)| (shown, Some(status)));
+        if let Some(count) = Count::of_line(shown) {
+            self.inside.add(count);
+        }
+        if let (Some(status), Some(item)) = (status, self.items.get(self.next)) {
+            self.total.add(item.result(std::mem::take(&mut self.inside), status));
+            self.next += 1;
+        }
+        Some(shown).filter(|shown| status.is_none() || !shown.is_empty())
     }
 }
 
@@ -144,7 +148,8 @@ impl Item {
         if !self.counts {
             counted = Count { passed: u64::from(status == "0"), failed: 0 };
         }
-        // A program that fails without a failed test, or runs none, has failed.
+        // A program that fails without a failed test has failed, and so has one that runs none: those that have none
+        // are no items.
         let wrong = status != "0" || counted.passed == 0;
         if wrong && counted.failed == 0 {
             println!("{} ended with {status}", self.name);
@@ -170,17 +175,29 @@ fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
             return Err(format!("{package} has no test program whose name begins with {prefix:?}"));
         }
     }
-    if let Some(gone) = LEFT_OUT.iter().find(|out| !built.iter().any(|program| program.target.name == out.program)) {
-        return Err(format!("there is no test program {} to be left out", gone.program));
+    built.retain(|program| PROGRAMS.iter().any(|(package, prefix)| program.is(package, prefix)));
+    built.sort_by(|a, b| a.executable.cmp(&b.executable));
+    let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
+    for out in LEFT_OUT {
+        let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == out.program);
+        if !known.any(|(_, tests)| out.test.is_none_or(|test| tests.iter().any(|known| known == test))) {
+            return Err(format!("there is no {} {} to be left out", out.program, out.test.unwrap_or_default()));
+        }
     }
     let left_out = |name: &str| LEFT_OUT.iter().any(|out| out.program == name && out.test.is_none());
-    built.retain(|program| PROGRAMS.iter().any(|(package, prefix)| program.is(package, prefix)));
-    built.retain(|program| !left_out(&program.target.name));
-    built.sort_by(|a, b| a.executable.cmp(&b.executable));
+    let mut tests = tests.iter();
+    built.retain(|program| tests.next().is_some_and(|tests| !tests.is_empty()) && !left_out(&program.target.name));
     Ok((built, used))
 }
 
 impl Artifact {
+    /// The names of its tests.
+    fn tests(&self) -> Result<Vec<String>> {
+        let said = shell::output(Command::new(&self.executable).args(["--list", "--format", "terse"]))?;
+        let said = String::from_utf8_lossy(&said);
+        Ok(said.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
+    }
+
     /// Whether it is a program of this package whose name begins so.
     fn is(&self, package: &str, prefix: &str) -> bool {
         let id = &self.package_id;
@@ -240,7 +257,8 @@ fn input(workflow: &str, slot: &str) -> String {
 fn script(items: &[Item]) -> String {
     // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
     let line = |item: &Item| format!("echo '{ITEM}{}'\n( {} )\necho \"{TOLD}$?\"\n", item.name, item.command);
-    items.iter().map(line).collect()
+    // The computer's own tools before busybox's.
+    std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().map(line)).collect()
 }
 
 /// A path for the shell.
@@ -274,6 +292,7 @@ mod tests {
     #[test]
     fn a_workflow_counts_as_one() {
         assert_eq!(told(false, &["@told 0"]), (1, 0));
+        assert_eq!(told(false, &["no newline@told 0"]), (1, 0));
         assert_eq!(told(false, &["@told 1"]), (0, 1));
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
     let cache = Cache::ready()?;
     let mut files = guest(&workspace, &cache)?;
     for file in &wish.files {
-        let file = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+        let file = std::path::absolute(file).map_err(|error| format!("{}: {error}", file.display()))?;
         files.copy(&file)?;
     }
     let path = workspace.target().join("release");
