@@ -216,6 +216,9 @@ pub struct Host {
     pub heap_size: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> u64,
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
     pub arena_commit: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64) -> i64,
+    /// Hands whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`]: from here on only the new owner can
+    /// reach them, where each instance has a protection key of its own. 0, or an error negated and nothing changed.
+    pub arena_assign: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64,
     /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
     pub arena_discard: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64),
     /// Charges (or, negative, refunds) bytes to an instance's memory limit: 0, or `OutOfMemory` negated.

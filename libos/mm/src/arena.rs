@@ -13,6 +13,7 @@ use crate::pages::{HUGE, PageSpace, Run};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, page_up};
+use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_module::HostRef;
 
 /// Most bytes that warm runs may hold.
@@ -69,8 +70,17 @@ impl Arena {
         self.commit(end) && self.space.extend(run, bytes)
     }
 
+    /// Hands pages to an instance, or to nobody but the system.
+    pub(crate) fn assign(&self, run: &Run, owner: u32) -> bool {
+        self.host.arena_assign(owner, run.address(), run.bytes()).is_ok()
+    }
+
     /// Takes memory back.
     pub(crate) fn give(&mut self, run: Run) {
+        if !self.assign(&run, SYSTEM_INSTANCE) {
+            // Its last owner could still reach it, so nobody else may have it: these pages are out of use.
+            return;
+        }
         if run.bytes() > WARM_BUDGET {
             return self.discard(run);
         }

@@ -37,7 +37,8 @@ impl Memory {
         if taken.dirty {
             self.host.arena_zero(taken.run.address(), taken.run.bytes())?;
         }
-        Ok(self.table.lock().hold(call.instance, taken.run))
+        let held = self.table.lock().hold(call.instance, taken.run);
+        held.map_err(|denied| self.deny(call, denied))
     }
 
     pub(crate) fn resize(&self, call: &mut Call) -> Result<u64, Errno> {
@@ -53,7 +54,9 @@ impl Memory {
                 }
                 let mut table = self.table.lock();
                 table.give_pages(old);
-                Ok(table.hold(call.instance, new.run))
+                let held = table.hold(call.instance, new.run);
+                drop(table);
+                held.map_err(|denied| self.deny(call, denied))
             }
         }
     }

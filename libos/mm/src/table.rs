@@ -171,11 +171,16 @@ impl Table {
     }
 
     /// Makes pages a buffer of `by`, to which they have been charged. Returns its address.
-    pub(crate) fn hold(&mut self, by: u32, run: Run) -> u64 {
+    pub(crate) fn hold(&mut self, by: u32, run: Run) -> Result<u64, Denied> {
         let address = run.address();
+        if !self.arena.assign(&run, by) {
+            self.refund(by, run.bytes());
+            self.arena.give(run);
+            return Err(Denied::ArenaFull);
+        }
         self.note(by, address);
         self.insert(run, Place::Held { by, origin: None });
-        address
+        Ok(address)
     }
 
     /// Makes a buffer hold `bytes`.
@@ -219,7 +224,7 @@ impl Table {
         let bytes = buffer.run.bytes();
         let shelf = self.instances.get_mut(&by).filter(|i| !i.spoiled && i.shelved + bytes <= SHELF_MAX);
         match (shelf, &mut buffer.place) {
-            (Some(instance), Place::Held { origin, .. }) => {
+            (Some(instance), Place::Held { origin, .. }) if self.arena.assign(&buffer.run, SYSTEM_INSTANCE) => {
                 instance.shelved += bytes;
                 if let Some(slot) = origin.take() {
                     buffer.place = Place::Shelved { slot };
@@ -250,6 +255,9 @@ impl Table {
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         let capacity = buffer.run.bytes();
         let bytes = content.bytes().filter(|bytes| *bytes <= capacity).ok_or(Denied::TooSmall(capacity))?;
+        if !self.arena.assign(&buffer.run, SYSTEM_INSTANCE) {
+            return Err(Denied::ArenaFull);
+        }
         let Place::Held { origin: before, .. } = &mut buffer.place else { return Err(Denied::NotHeld) };
         let name: Arc<str> = name.into();
         let slot = Slot { name: name.clone(), content, producer: by, before: before.take() };
@@ -272,6 +280,15 @@ impl Table {
         let own = from_living && producer == by;
         if !own {
             self.charge(by, view.capacity)?;
+        }
+        let assigned = self.buffers.get(&address).is_some_and(|buffer| self.arena.assign(&buffer.run, by));
+        if !assigned {
+            if !own {
+                self.refund(by, view.capacity);
+            }
+            return Err(Denied::ArenaFull);
+        }
+        if !own {
             if from_living {
                 self.forget(producer, address);
                 self.refund(producer, view.capacity);

@@ -119,6 +119,13 @@ impl HostRef {
         Errno::from_value(unsafe { (self.0.arena_commit)(self.0.domain, address, bytes) }).map(drop)
     }
 
+    /// Hands whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`].
+    pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<(), Errno> {
+        assert_in_arena(address, bytes);
+        // SAFETY: as for `arena_commit`.
+        Errno::from_value(unsafe { (self.0.arena_assign)(self.0.domain, instance, address, bytes) }).map(drop)
+    }
+
     /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
     pub fn arena_discard(&self, address: u64, bytes: u64) {
         assert_in_arena(address, bytes);

@@ -12,7 +12,7 @@ use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
-    CarrierContext, Variant, VectorState, clear_x87, context_address, exit_gate, frame_page, thread_pointer,
+    CarrierContext, VectorState, clear_x87, context_address, exit_gate, frame_page, thread_pointer,
 };
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering, fence};
 
@@ -62,6 +62,10 @@ pub struct Carrier {
     index: usize,
     context: *mut CarrierContext,
     armed: u64,
+    /// The key that user code is entered with.
+    key: Option<Key>,
+    /// The keys whose entry frames are mapped, by bit.
+    frames: u32,
     old_stack: libc::stack_t,
 }
 
@@ -84,13 +88,6 @@ impl Carrier {
         let context = context_address(index) as *mut CarrierContext;
         // SAFETY: the context's page has just been made writable and is this carrier's alone.
         unsafe { context.write(CarrierContext::new(index, vector_state())) };
-        if variant == Variant::Keys {
-            let key = Key::FUNCTIONS;
-            let frame = frame_page(index, key.number());
-            partition.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
-            // SAFETY: the context has just been written.
-            unsafe { (*context).enter_with(key.number()) };
-        }
         let line = (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine;
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
         unsafe {
@@ -102,7 +99,7 @@ impl Carrier {
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
-        let carrier = Carrier { index, context, armed: NEVER, old_stack };
+        let carrier = Carrier { index, context, armed: NEVER, key: None, frames: 0, old_stack };
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         state.tid.store(unsafe { libc::gettid() }, Ordering::Release);
@@ -136,7 +133,14 @@ impl Carrier {
     /// After this no signal meant for an earlier instance can come any more: a nudge that was sent is waited for, none is
     /// sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
     /// that finds user code running always means this instance.
-    pub fn turn_to(&mut self, stop: &AtomicBool, deadline: u64) -> Result<(), CarrierError> {
+    pub fn turn_to(
+        &mut self,
+        partition: &Partition,
+        key: Key,
+        stop: &AtomicBool,
+        deadline: u64,
+    ) -> Result<(), CarrierError> {
+        self.enter_with(partition, key)?;
         let state = &CARRIERS[self.index];
         while state.nudged.load(Ordering::Acquire) {
             // SAFETY: has no preconditions; returning from any system call delivers what is pending.
@@ -152,6 +156,22 @@ impl Carrier {
             self.armed = deadline;
         }
         clear_x87();
+        Ok(())
+    }
+
+    /// User code gets the rights of `key` from here on. Its entry frame is mapped on first use.
+    fn enter_with(&mut self, partition: &Partition, key: Key) -> Result<(), RegionError> {
+        if self.key == Some(key) || !partition.keys().in_force() {
+            return Ok(());
+        }
+        if self.frames & 1 << key.number() == 0 {
+            let frame = frame_page(self.index, key.number());
+            partition.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
+            self.frames |= 1 << key.number();
+        }
+        // SAFETY: the context is this carrier's, and no user code runs on it now.
+        unsafe { (*self.context).enter_with(key.number()) };
+        self.key = Some(key);
         Ok(())
     }
 

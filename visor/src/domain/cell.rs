@@ -24,6 +24,7 @@ const HUGE: u64 = 2 << 20;
 /// A cell with an image in it.
 pub struct Cell {
     index: usize,
+    key: Key,
     image: Arc<LoadedImage>,
     stack_size: u64,
     pristine: Vec<Pristine>,
@@ -36,21 +37,23 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Maps an image into a clean cell.
+    /// Maps an image into a clean cell, whose pages get this key.
     pub fn new(
         partition: &Partition,
         index: usize,
         image: Arc<LoadedImage>,
         stack_size: u64,
+        key: Key,
     ) -> Result<Cell, RegionError> {
         let base = cell_base(index);
         let image_base = base + stack_size;
-        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite, Key::FUNCTIONS)?;
-        let pristine = image.map(partition, image_base, Key::FUNCTIONS)?;
+        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite, key)?;
+        let pristine = image.map(partition, image_base, key)?;
         let heap_start = image.end(image_base);
         Ok(Cell {
             zeros: image.zeros(image_base),
             index,
+            key,
             image,
             stack_size,
             pristine,
@@ -64,6 +67,11 @@ impl Cell {
     /// Which cell this is.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The key its pages have.
+    pub fn key(&self) -> Key {
+        self.key
     }
 
     /// Whether an instance of `image` with stacks of this size can start in it as it is.
@@ -127,7 +135,7 @@ impl Cell {
         let start = self.heap_end;
         let limit = self.base() + THREAD_STACKS_OFFSET;
         let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
-        partition.protect(start..end, Access::ReadWrite, Key::FUNCTIONS)?;
+        partition.protect(start..end, Access::ReadWrite, self.key)?;
         if end - start >= HUGE {
             partition.prefer_huge(start..end);
         }
@@ -152,7 +160,7 @@ impl Cell {
         if slot == 0 || slot.is_power_of_two() && slot >= 16 {
             let end = self.stack(Some(batch)).start.min(self.base() + CELL_SIZE);
             let end = end - (end - range.start) % self.stack_size;
-            partition.protect(range.start..end, Access::ReadWrite, Key::FUNCTIONS)?;
+            partition.protect(range.start..end, Access::ReadWrite, self.key)?;
         }
         partition.guard(range.start)?;
         self.stacks += 1;

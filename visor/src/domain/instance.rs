@@ -4,6 +4,7 @@ use super::cell::Cell;
 use super::explanation::Explanations;
 use super::failure::Failure;
 use super::image::map::LoadedImage;
+use super::keys::Key;
 use super::thread::ThreadRef;
 use monohull_abi::module::UserBounds;
 use serde::Serialize;
@@ -115,6 +116,8 @@ pub struct Instance {
     pub spec: Spec,
     /// Its memory, until it is reclaimed.
     pub cell: Mutex<Option<Cell>>,
+    /// Its memory's protection key.
+    pub key: Key,
     /// Where its image is.
     pub image_base: u64,
     /// Set when it must not run any more.

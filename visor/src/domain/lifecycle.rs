@@ -22,7 +22,7 @@ impl Shared {
     /// Whether a waiting job could start now.
     pub(super) fn has_cell(&self) -> bool {
         let cells = self.cells.lock().expect("cells");
-        !cells.clean.is_empty() || !cells.warm.is_empty()
+        !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
     }
 
     /// Gives an instance a cell and its main thread; it is in the ready queue afterwards.
@@ -53,11 +53,13 @@ impl Shared {
         };
         let index = cell.index();
         let image_base = cell.image_base();
+        let key = cell.key();
         let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
             id: self.next_id(index),
             cell: Mutex::new(Some(cell)),
+            key,
             image_base,
             stop: AtomicBool::new(false),
             running: AtomicU32::new(0),
@@ -91,25 +93,37 @@ impl Shared {
         if let Some(found) = cells.warm.iter().rposition(|c| c.suits(&spec.image, spec.stack_size)) {
             return Ok(Some(cells.warm.swap_remove(found)));
         }
-        let (clean, warm) = (cells.clean.pop(), &mut cells.warm);
-        let index = match clean.map(Ok).or_else(|| warm.pop().map(Err)) {
-            None => return Ok(None),
-            Some(Ok(index)) => index,
-            Some(Err(cell)) => {
+        let keys = self.partition.keys();
+        let fresh = match cells.clean.pop() {
+            Some(index) => match keys.lend() {
+                Some(key) => Some((index, key)),
+                None => {
+                    cells.clean.push(index);
+                    None
+                }
+            },
+            None => None,
+        };
+        let (index, key) = match (fresh, cells.warm.is_empty()) {
+            (Some(fresh), _) => fresh,
+            (None, true) => return Ok(None),
+            (None, false) => {
+                // A cell that was kept for another image, and the key on its pages.
+                let cell = cells.warm.swap_remove(0);
                 drop(cells);
-                cell.clear(&self.partition)?
+                let key = cell.key();
+                (cell.clear(&self.partition)?, key)
             }
         };
-        match Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size) {
-            Ok(cell) => Ok(Some(cell)),
-            Err(error) => {
-                let all = bounds_of_cell(index);
-                if self.partition.reset(all.start..all.end).is_ok() {
-                    self.cells.lock().expect("cells").clean.push(index);
-                }
-                Err(error)
+        let cell = Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size, key);
+        if cell.is_err() {
+            let all = bounds_of_cell(index);
+            if self.partition.reset(all.start..all.end).is_ok() {
+                self.cells.lock().expect("cells").clean.push(index);
+                keys.give_back(key);
             }
         }
+        cell.map(Some)
     }
 
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.

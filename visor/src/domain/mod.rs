@@ -56,6 +56,8 @@ pub struct Options {
     pub modules: PathBuf,
     /// Put protection keys in force; fails where there are none.
     pub keys: bool,
+    /// With keys: one for each instance, so that functions are kept from each other too.
+    pub separate: bool,
     /// Load every module before the first instance instead of on demand.
     pub load_all: bool,
     /// Hears every line of output as it is written.
@@ -163,7 +165,7 @@ unsafe impl Sync for Shared {}
 impl Domain {
     /// Reserves the address space. There is one domain per process at a time.
     pub fn new(options: Options) -> Result<Domain, DomainError> {
-        let keys = if options.keys { Keys::enabled()? } else { Keys::disabled() };
+        let keys = if options.keys { Keys::enabled(options.separate)? } else { Keys::disabled() };
         fault::install(keys.variant());
         let partition = Partition::reserve(keys)?;
         partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;

@@ -169,7 +169,7 @@ impl Shared {
             let instance = unsafe { &*block.instance };
             if current != Some(instance.id) {
                 let deadline = instance.deadline.min(self.run_deadline.load(Ordering::Relaxed));
-                if let Err(error) = carrier.turn_to(&instance.stop, deadline) {
+                if let Err(error) = carrier.turn_to(&self.partition, instance.key, &instance.stop, deadline) {
                     let text = format!("its carrier cannot be readied: {error}");
                     self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Host, text))));
                     carrier.turn_away();

@@ -22,6 +22,7 @@ use crate::domain::instance::Spec;
 use crate::domain::{Domain, DomainError, Options, Sink};
 use crate::report::{Failure, Progress, RunReport, Status, Stream};
 use crate::workflow::Plan;
+use crate::workflow::plan::Separation;
 use clock::Clock;
 use conductor::{Conductor, Outcome};
 use std::collections::HashMap;
@@ -79,6 +80,7 @@ impl Ready {
                 carriers: self.carriers,
                 modules: modules.clone(),
                 keys: options.isolation.keys(),
+                separate: self.plan.separation == Separation::Function,
                 load_all: options.load_all,
                 sink: Some(Arc::new(Lines(progress.clone()))),
             })?;

@@ -27,6 +27,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         heap_grow,
         heap_size,
         arena_commit,
+        arena_assign,
         arena_discard,
         charge,
         memory_limit,
@@ -162,6 +163,10 @@ unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
 unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: as in `owns`.
     unsafe { shared(domain) }.memory.borrow_mut().map(address, len);
+    0
+}
+
+unsafe extern "C" fn arena_assign(_domain: *mut c_void, _instance: u32, _address: u64, _len: u64) -> i64 {
     0
 }
 

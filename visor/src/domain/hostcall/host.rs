@@ -36,6 +36,7 @@ pub fn services(domain: *mut c_void) -> Host {
         heap_grow,
         heap_size,
         arena_commit,
+        arena_assign,
         arena_discard,
         charge,
         memory_limit,
@@ -154,13 +155,28 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
     let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
         return Errno::OutOfMemory.to_value();
     };
-    if domain.partition.protect(address..end, Access::ReadWrite, Key::FUNCTIONS).is_err() {
+    // With a key for each instance, pages that nobody owns are the system's.
+    let key = if domain.partition.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
+    if domain.partition.protect(address..end, Access::ReadWrite, key).is_err() {
         return Errno::OutOfMemory.to_value();
     }
     if len >= HUGE {
         domain.partition.prefer_huge(address..end);
     }
     0
+}
+
+unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    if !domain.partition.keys().separate() {
+        return 0;
+    }
+    let key = domain.instance(instance).map_or(Key::SYSTEM, |instance| instance.key);
+    match domain.partition.protect(address..address + len, Access::ReadWrite, key) {
+        Ok(()) => 0,
+        Err(_) => Errno::OutOfMemory.to_value(),
+    }
 }
 
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {

@@ -12,8 +12,10 @@ mod support;
 
 pub use support::{Missing, Support, by_default, support};
 
+use monohull_abi::layout::KEY_COUNT;
 use monohull_trampoline::system::{FIRST_FUNCTION_KEY, INFO_KEY, Variant};
 use std::io;
+use std::sync::Mutex;
 
 /// The tag of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +39,8 @@ impl Key {
 #[derive(Debug)]
 pub struct Keys {
     taken: Vec<u32>,
+    /// With a key for each instance: those that are free.
+    free: Option<Mutex<Vec<Key>>>,
 }
 
 /// The keys cannot be put in force.
@@ -58,17 +62,17 @@ pub enum KeysError {
 impl Keys {
     /// No keys: nothing is tagged.
     pub fn disabled() -> Keys {
-        Keys { taken: Vec::new() }
+        Keys { taken: Vec::new(), free: None }
     }
 
     /// Takes the keys that the gates know by number. The calling thread, and those it starts from here on, may use them
-    /// all; only the gates deny them, to functions.
-    pub fn enabled() -> Result<Keys, KeysError> {
+    /// all; only the gates deny them, to functions. With `separate` every instance has a key of its own.
+    pub fn enabled(separate: bool) -> Result<Keys, KeysError> {
         if let Support::Missing(missing) = support() {
             return Err(missing.into());
         }
         let mut keys = Keys::disabled();
-        for expected in INFO_KEY..=FIRST_FUNCTION_KEY {
+        for expected in INFO_KEY..KEY_COUNT as u32 {
             // With rights 0 the kernel opens the key for the calling thread: no WRPKRU of our own is needed for that,
             // and none must lie about.
             // SAFETY: takes two integers; pages get the key only later.
@@ -81,7 +85,35 @@ impl Keys {
                 return Err(KeysError::InUse { got, expected });
             }
         }
+        if separate {
+            keys.free = Some(Mutex::new((FIRST_FUNCTION_KEY..KEY_COUNT as u32).rev().map(Key).collect()));
+        }
         Ok(keys)
+    }
+
+    /// Whether every instance has a key of its own.
+    pub fn separate(&self) -> bool {
+        self.free.is_some()
+    }
+
+    /// A key for a cell; `None` if all are lent. Without a key for each instance there is one for all.
+    pub fn lend(&self) -> Option<Key> {
+        match &self.free {
+            Some(free) => free.lock().expect("keys").pop(),
+            None => Some(Key::FUNCTIONS),
+        }
+    }
+
+    /// Takes a key back: no page has it any more.
+    pub fn give_back(&self, key: Key) {
+        if let Some(free) = &self.free {
+            free.lock().expect("keys").push(key);
+        }
+    }
+
+    /// Whether [`Self::lend`] would find one.
+    pub fn has_free(&self) -> bool {
+        self.free.as_ref().is_none_or(|free| !free.lock().expect("keys").is_empty())
     }
 
     /// Whether pages are really tagged.
