@@ -264,8 +264,9 @@ global_asm!(
 
     // ── the same with keys ────────────────────────────────────────────────────────────────────────────────────────
     // The kernel enters with key 0 alone allowed. User code may jump here too, and would have all keys after WRPKRU: so
-    // what follows is done only on a carrier's own signal stack, by the very thread whose stack it is. rdfsbase cannot
-    // fault, and user code cannot set the base.
+    // what follows is done only on a carrier's own signal stack, not on the context above it, by the very thread whose
+    // stack it is. rdfsbase cannot fault, and user code cannot set the base. The handler then finds user code running and
+    // ends the instance: it returns only where trusted code was interrupted.
     ".p2align 4",
     ".globl monohull_signal_entry_keys",
     ".hidden monohull_signal_entry_keys",
@@ -283,6 +284,10 @@ global_asm!(
     "movabs rcx, {carriers}",
     "sub rax, rcx",
     "cmp rax, {all_carriers}",
+    "jae monohull_kill",
+    "mov r8d, eax",
+    "and r8d, {carrier_size} - 1",
+    "cmp r8d, {context}",
     "jae monohull_kill",
     "and rax, -{carrier_size}",
     "rdfsbase r8",

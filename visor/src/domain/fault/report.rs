@@ -133,7 +133,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         };
     }
     if (ARENA_BASE..ARENA_END).contains(&address) {
-        return "part of the slot arena without a buffer".into();
+        return "part of the slot arena, in no buffer of its own".into();
     }
     if (INFO_BASE..INFO_BASE + INFO_SIZE).contains(&address) {
         return "the info page".into();
