@@ -6,7 +6,7 @@
 //! ```text
 //!   entry stub     xor ecx, ecx; xor edx, edx; mov eax, RIGHTS; wrpkru; cmp eax, RIGHTS; jne monohull_kill
 //!   exit gate      xor eax, eax; xor ecx, ecx; xor edx, edx;    wrpkru; test eax, eax;   jnz monohull_kill
-//!   signal entry   the same, then: is the stack a carrier's, and this thread's?         jae, jne monohull_kill
+//!   signal entry   the same, then: is it a carrier's signal stack, and this thread's?   jae, jne monohull_kill
 //! ```
 //!
 //! Who jumps to an entry stub's WRPKRU with other rights in `eax` ends the process; who jumps to one of the others gets
@@ -34,6 +34,9 @@ const IS_CARRIERS: &[u16] = &[
     0x4c, 0x89, 0xc2, 0x48, 0x89, 0xe0, 0x48, 0xb9, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x48, 0x29, 0xc8, 0x48,
     0x3d, ANY, ANY, ANY, ANY,
 ];
+/// `mov r8d, eax; and r8d, imm32; cmp r8d, imm32`: below the carrier's context
+const IS_SIGNAL_STACK: &[u16] =
+    &[0x41, 0x89, 0xc0, 0x41, 0x81, 0xe0, ANY, ANY, ANY, ANY, 0x41, 0x81, 0xf8, ANY, ANY, ANY, ANY];
 /// `and rax, imm32; rdfsbase r8; cmp r8, [rcx + rax + disp32]`
 const IS_THREADS: &[u16] =
     &[0x48, 0x25, ANY, ANY, ANY, ANY, 0xf3, 0x49, 0x0f, 0xae, 0xc0, 0x4c, 0x3b, 0x84, 0x01, ANY, ANY, ANY, ANY];
@@ -56,7 +59,8 @@ pub(crate) fn is_own(memory: &[u8], address: u64, at: usize, symbols: &SymbolTab
         or_kill(exit(memory, at), JNE)
     } else if is_in(SIGNAL) {
         let whose_stack = or_kill(exit(memory, at), JNE).and_then(|at| pattern(memory, at, IS_CARRIERS));
-        let this_thread = or_kill(whose_stack, JAE).and_then(|at| pattern(memory, at, IS_THREADS));
+        let which_part = or_kill(whose_stack, JAE).and_then(|at| pattern(memory, at, IS_SIGNAL_STACK));
+        let this_thread = or_kill(which_part, JAE).and_then(|at| pattern(memory, at, IS_THREADS));
         or_kill(this_thread, JNE)
     } else {
         None
