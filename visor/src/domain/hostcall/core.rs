@@ -23,6 +23,9 @@ const MESSAGE_MAX: u64 = 64 * 1024;
 /// Most random bytes of one call.
 const RANDOM_MAX: u64 = 64 * 1024;
 
+/// Requests up to this size are filled whole, whatever signals come (`getrandom(2)`).
+const GETRANDOM_WHOLE: usize = 256;
+
 /// Waiting for a thread's end: its number under this bit. Futex keys are addresses; modules use the topmost bit.
 const JOIN: u64 = 1 << 62;
 const MODULE: u64 = 1 << 63;
@@ -39,33 +42,34 @@ pub fn join_key(thread: u32) -> u64 {
 
 /// Binds all of them.
 pub fn bind(domain: &Shared) {
-    use number::*;
-    const CALLS: [(u32, Body); 14] = [
-        (NULL, |_, _| Outcome::ready(0)),
-        (EXIT, exit),
-        (FAIL, fail),
-        (THREAD_SPAWN, |d, c| thread_spawn(d, c).into()),
-        (THREAD_EXIT, thread_exit),
-        (THREAD_JOIN, thread_join),
-        (YIELD, |_, _| Outcome { tag: Outcome::YIELD, value: 0 }),
+    /// Gives each number a handler of its own, which runs this code on the domain and the call.
+    macro_rules! bind {
+        ($( $number:ident => $serve:expr, )*) => { $({
+            unsafe extern "C" fn handler(state: *mut c_void, call: *mut Call) -> Outcome {
+                let serve: fn(&Shared, &mut Call) -> Outcome = $serve;
+                // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
+                serve(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
+            }
+            domain.table.bind([number::$number], handler, domain.as_state());
+        })* };
+    }
+    bind! {
+        NULL => |_, _| Outcome::ready(0),
+        EXIT => exit,
+        FAIL => fail,
+        THREAD_SPAWN => |domain, call| thread_spawn(domain, call).into(),
+        THREAD_EXIT => thread_exit,
+        THREAD_JOIN => thread_join,
+        YIELD => |_, _| Outcome { tag: Outcome::YIELD, value: 0 },
         // Served by the run loop itself (see `futex_wait`); other callers have no thread to park.
-        (FUTEX_WAIT, |_, _| Outcome::error(Errno::Invalid)),
-        (FUTEX_WAKE, |d, c| futex_wake(d, c).into()),
-        (TEXT_LEN, |d, c| text(d, c).map(|t| t.len() as u64).into()),
-        (TEXT_READ, |d, c| text_read(d, c).into()),
-        (FACT, |d, c| fact(d, c).into()),
-        (RANDOM, |d, c| random(d, c).into()),
-        (EXPLAIN, |d, c| explain(d, c).into()),
-    ];
-    macro_rules! bind_each {
-        ($($i:literal)*) => { $( domain.table.bind([CALLS[$i].0], handler::<$i>, domain.as_state()); )* };
+        FUTEX_WAIT => |_, _| Outcome::error(Errno::Invalid),
+        FUTEX_WAKE => |domain, call| futex_wake(domain, call).into(),
+        TEXT_LEN => |domain, call| text(domain, call).map(|text| text.len() as u64).into(),
+        TEXT_READ => |domain, call| text_read(domain, call).into(),
+        FACT => |domain, call| fact(domain, call).into(),
+        RANDOM => |domain, call| random(domain, call).into(),
+        EXPLAIN => |domain, call| explain(domain, call).into(),
     }
-    type Body = fn(&Shared, &mut Call) -> Outcome;
-    unsafe extern "C" fn handler<const I: usize>(state: *mut c_void, call: *mut Call) -> Outcome {
-        // SAFETY: bound with the domain as its state; the call belongs to the carrier for the time of the handler.
-        CALLS[I].1(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
-    }
-    bind_each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 }
 
 /// The instance that makes a call; system callers have none.
@@ -297,13 +301,12 @@ fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         return Err(Errno::Invalid);
     }
     let mut bytes = vec![0u8; len as usize];
-    // SAFETY: the buffer is as long as said. The kernel fills it whole: requests up to 256 bytes are never cut, larger
-    // ones only by a signal handler's return, after which the rest stays zero, so ask in pieces.
-    let filled = bytes
-        .chunks_mut(256)
-        .all(|c| unsafe { libc::getrandom(c.as_mut_ptr().cast(), c.len(), 0) } == c.len() as isize);
-    if !filled {
-        return Err(Errno::Io);
+    for piece in bytes.chunks_mut(GETRANDOM_WHOLE) {
+        // SAFETY: the piece is writable for its length.
+        let got = unsafe { libc::getrandom(piece.as_mut_ptr().cast(), piece.len(), 0) };
+        if usize::try_from(got) != Ok(piece.len()) {
+            return Err(Errno::Io);
+        }
     }
     write_bytes(domain, call, buffer, len, &bytes)
 }
