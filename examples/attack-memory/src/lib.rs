@@ -47,7 +47,7 @@ fn victim() -> Result<(), Box<dyn Error>> {
         black_box(&on_stack).as_ptr() as u64,
         in_heap.as_ptr() as u64,
         DATA.as_ptr() as u64,
-        tell as extern "C" fn() -> u64 as u64,
+        tell as *const () as u64,
         kept.as_ptr() as u64,
     ]);
     addresses.publish()?;
