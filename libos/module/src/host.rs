@@ -119,7 +119,7 @@ impl HostRef {
         Errno::from_value(unsafe { (self.0.arena_commit)(self.0.domain, address, bytes) }).map(drop)
     }
 
-    /// Hands whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`].
+    /// Hands whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`].
     pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
