@@ -45,12 +45,6 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "a fault ends the whole process where the kernel cannot report it",
     },
     LeftOut {
-        program: "e2e_failures",
-        test: Some("lost_thread_pointer"),
-        kernel: Some(Kernel::Newer),
-        why: "with keys in force whoever loses the thread pointer ends the process",
-    },
-    LeftOut {
         program: "domain_many_threads",
         test: None,
         kernel: None,
