@@ -14,7 +14,7 @@ use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
     CarrierContext, VectorState, clear_x87, context_address, exit_gate, frame_page, thread_pointer,
 };
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, fence};
 
 /// What other carriers and this carrier's signal handler know of it.
 pub struct CarrierState {
@@ -28,6 +28,8 @@ pub struct CarrierState {
     timer: AtomicI32,
     /// The `stop` flag of the instance it runs, null in between.
     stop: AtomicPtr<AtomicBool>,
+    /// When that instance's time is up.
+    deadline: AtomicU64,
 }
 
 /// All carriers of the process, by index.
@@ -38,6 +40,7 @@ pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
         timer_set: AtomicBool::new(false),
         timer: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
+        deadline: AtomicU64::new(NEVER),
     }
 }; CARRIER_MAX];
 
@@ -146,6 +149,7 @@ impl Carrier {
             // SAFETY: has no preconditions; returning from any system call delivers what is pending.
             unsafe { libc::sched_yield() };
         }
+        state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
         // Whoever sets `stop` after this sees us and sends a nudge; whoever set it before is seen by the run loop, which
         // looks before it enters. The same fence stands in `Shared::end`.
@@ -269,8 +273,15 @@ pub fn looked_up(index: usize, signal: i32, in_user: bool) {
         // It is not armed any more, whatever the run loop believes.
         state.timer_set.store(true, Ordering::Relaxed);
     }
-    // Trusted code was interrupted, perhaps just before it enters: look again soon, unless the run loop is past it.
-    if !in_user && !state.stop.load(Ordering::Acquire).is_null() {
+    if in_user {
+        return;
+    }
+    // Trusted code was interrupted, perhaps just before it enters: look again soon, if the instance it is turned to has to
+    // go. It may be another one than the signal was meant for: an old timer's signal comes when the new one is set.
+    // SAFETY: the flag is that of an instance that this very thread runs or has run and not yet turned away from, which
+    // it does under the scheduler's lock; an instance is reclaimed only under that lock, when it runs nowhere.
+    let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));
+    if stopped.is_some_and(|stopped| stopped || monotonic_ns() >= state.deadline.load(Ordering::Relaxed)) {
         state.timer_set.store(true, Ordering::Relaxed);
         let _ = set_timer(state, monotonic_ns() + LOOK_AGAIN_NS);
     }

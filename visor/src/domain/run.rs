@@ -201,7 +201,6 @@ impl Shared {
             };
             next = self.pick(scheduler, carrier, current, switches);
         }
-        carrier.turn_away();
     }
 
     /// Runs one thread until it waits or ends.
@@ -297,15 +296,14 @@ impl Shared {
         current: Option<u32>,
         switches: u32,
     ) -> Option<ThreadRef> {
-        if scheduler.done || !scheduler.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW) {
-            return None;
-        }
-        let thread = scheduler.next(carrier.index())?;
-        take(thread);
-        if current != Some(get(thread).call.instance) {
-            // Still under the lock: from here on nobody nudges this carrier for the instance it leaves.
+        let others_first = scheduler.done || !scheduler.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW);
+        let next = if others_first { None } else { scheduler.next(carrier.index()) };
+        if next.is_none() || current != next.map(|thread| get(thread).call.instance) {
+            // Still under the lock: from here on nobody nudges this carrier for the instance it leaves, which may go.
             carrier.turn_away();
         }
+        let thread = next?;
+        take(thread);
         if scheduler.has_queued() {
             self.wake_carrier(&mut scheduler);
         }
