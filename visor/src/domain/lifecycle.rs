@@ -178,7 +178,7 @@ impl Shared {
         let ended = ticks();
         let mut scheduler = self.lock();
         if instance.deadline != NEVER {
-            scheduler.forget_deadline();
+            scheduler.sweep_timers();
         }
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,

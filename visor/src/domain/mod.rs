@@ -296,11 +296,6 @@ impl Shared {
         self.first_entry.load(Ordering::Relaxed)
     }
 
-    /// Bytes of system memory behind threads and queues.
-    pub fn scheduler_bytes(&self) -> usize {
-        self.lock().bytes()
-    }
-
     /// The services lent to modules.
     pub fn host(&self) -> &Host {
         &self.host

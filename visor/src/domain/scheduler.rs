@@ -304,15 +304,6 @@ impl Scheduler {
         !victims.is_empty()
     }
 
-    /// Bytes of system memory that control blocks, queues and timers take.
-    pub(super) fn bytes(&self) -> usize {
-        self.threads.bytes()
-            + self.ready.capacity() * size_of::<ThreadRef>()
-            + self.waiting.bytes()
-            + self.timers.capacity() * size_of::<Timer>()
-            + self.rosters.values().map(|r| r.threads.capacity() * size_of::<ThreadRef>()).sum::<usize>()
-    }
-
     /// The thread's timed wait is over; its timer stays in the heap until it is due or they are swept.
     fn forget_timer(&mut self, thread: ThreadRef) {
         if !std::mem::replace(&mut get(thread).timed, false) {
@@ -322,13 +313,8 @@ impl Scheduler {
         self.sweep_timers();
     }
 
-    /// An instance with a deadline has ended before it.
-    pub(super) fn forget_deadline(&mut self) {
-        self.sweep_timers();
-    }
-
-    /// One timer more has become stale; when there are many they are dropped.
-    fn sweep_timers(&mut self) {
+    /// One timer more has become stale (its wait is over, or its instance has ended); when there are many they are dropped.
+    pub(super) fn sweep_timers(&mut self) {
         self.stale += 1;
         if self.stale > 1024 && self.stale > self.timers.len() / 2 {
             let (threads, rosters) = (&self.threads, &self.rosters);

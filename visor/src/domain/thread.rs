@@ -112,13 +112,6 @@ impl Threads {
         alive.then_some(ThreadRef(thread))
     }
 
-    /// Bytes of system memory that the blocks take.
-    pub(super) fn bytes(&self) -> usize {
-        self.chunks.len() * size_of::<[Thread; CHUNK]>()
-            + self.chunks.capacity() * size_of::<usize>()
-            + self.free.capacity() * size_of::<ThreadRef>()
-    }
-
     fn grow(&mut self) -> Option<()> {
         let first = self.chunks.len() * CHUNK;
         if first + CHUNK > THREADS_MAX as usize {

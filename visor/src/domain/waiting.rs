@@ -81,11 +81,6 @@ impl Waiting {
         of_key(block.next, block.key)
     }
 
-    /// Bytes of system memory the table takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Queue>()
-    }
-
     fn bucket(&mut self, key: u64) -> &mut Queue {
         // The high bits of the product depend on all bits of the key. The factor is secret: functions choose futex
         // addresses, and must not be able to choose a bucket.
