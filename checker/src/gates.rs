@@ -4,7 +4,8 @@
 //! its author chose, so there is nothing to recognise there.
 //!
 //! ```text
-//!   entry stub     xor ecx, ecx; xor edx, edx; mov eax, RIGHTS; wrpkru; cmp eax, RIGHTS; jne monohull_kill
+//!   entry stub     xor ecx, ecx; xor edx, edx; mov eax, RIGHTS; wrpkru; cmp eax, RIGHTS; jne monohull_kill;
+//!                  then: is it this carrier?                                             jne monohull_kill
 //!   exit gate      xor eax, eax; xor ecx, ecx; xor edx, edx;    wrpkru; test eax, eax;   jnz monohull_kill
 //!   signal entry   the same, then: is it a carrier's signal stack, and this thread's?   jae, jne monohull_kill
 //! ```
@@ -29,6 +30,9 @@ const JNE: u8 = 0x75;
 const JAE: u8 = 0x73;
 /// Any byte: of an address or a distance.
 const ANY: u16 = 0x100;
+/// `rdgsbase r10; movabs r11, imm64; cmp r10, r11`
+const IS_THIS_CARRIER: &[u16] =
+    &[0xf3, 0x49, 0x0f, 0xae, 0xca, 0x49, 0xbb, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x4d, 0x39, 0xda];
 /// `mov rdx, r8; mov rax, rsp; movabs rcx, imm64; sub rax, rcx; cmp rax, imm32`
 const IS_CARRIERS: &[u16] = &[
     0x4c, 0x89, 0xc2, 0x48, 0x89, 0xe0, 0x48, 0xb9, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x48, 0x29, 0xc8, 0x48,
@@ -54,7 +58,8 @@ pub(crate) fn is_own(memory: &[u8], address: u64, at: usize, symbols: &SymbolTab
         kills(target).then_some(behind)
     };
     let end = if is_in(ENTRY) {
-        or_kill(entry(memory, at), JNE)
+        let this_carrier = or_kill(entry(memory, at), JNE).and_then(|at| pattern(memory, at, IS_THIS_CARRIER));
+        or_kill(this_carrier, JNE)
     } else if is_in(EXIT) {
         or_kill(exit(memory, at), JNE)
     } else if is_in(SIGNAL) {

@@ -1,7 +1,7 @@
 //! Both families of gates are made by the assembler whatever the processor: every stub lies where its address is
 //! computed, and holds its own carrier's and key's constants.
 
-use monohull_abi::layout::{CARRIER_MAX, FRAMES_BASE, KEY_COUNT, PAGE};
+use monohull_abi::layout::{CARRIER_MAX, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE};
 use monohull_trampoline::system::{
     FIRST_FUNCTION_KEY, INFO_KEY, Variant, context_address, context_of, entry_stub, exit_gate, user_pkru,
 };
@@ -10,8 +10,8 @@ const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
 
 /// The first bytes of a stub.
 fn code(address: u64) -> &'static [u8] {
-    // SAFETY: addresses of stubs point into this program's code; 64 bytes from there are still in its gates.
-    unsafe { std::slice::from_raw_parts(address as *const u8, 64) }
+    // SAFETY: addresses of stubs point into this program's code; 96 bytes from there are still in its gates.
+    unsafe { std::slice::from_raw_parts(address as *const u8, 96) }
 }
 
 fn holds(code: &[u8], part: &[u8]) -> bool {
@@ -45,9 +45,12 @@ fn an_entry_stub_checks_its_key_against_an_immediate() {
             assert_eq!(compared.to_le_bytes(), rights);
             let frame = FRAMES_BASE + (carrier as u64 * KEY_COUNT as u64 + u64::from(key)) * PAGE;
             assert!(holds(stub, &frame.to_le_bytes()), "carrier {carrier}, key {key}");
+            // Another carrier that jumps here is told by its gs.
+            let line = INFO_BASE + (carrier * size_of::<CarrierLine>()) as u64;
+            assert!(holds(stub, &line.to_le_bytes()), "carrier {carrier}, key {key}");
         }
     }
-    assert!(!holds(code(entry_stub(Variant::Plain, 0, 0)), &WRPKRU));
+    assert!(!holds(&code(entry_stub(Variant::Plain, 0, 0))[..16], &WRPKRU));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use super::{
 use core::arch::global_asm;
 use core::mem::offset_of;
 use monohull_abi::layout::{
-    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, FRAMES_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW, SELECTOR_BLOCK,
+    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
+    SELECTOR_BLOCK,
 };
 use monohull_abi::module::Call;
 
@@ -110,6 +111,12 @@ global_asm!(
     "mov eax, ~(3 << (2 * \\k)) & ~(1 << (2 * {info_key})) & 0xffffffff",
     "wrpkru",
     "cmp eax, ~(3 << (2 * \\k)) & ~(1 << (2 * {info_key})) & 0xffffffff",
+    "jne monohull_kill",
+    // Whose stub is this? A function of another key, on another carrier, may jump here while the frame is filled; gs is
+    // what tells carriers apart and user code cannot choose.
+    "rdgsbase r10",
+    "movabs r11, {info} + \\i * {line}",
+    "cmp r10, r11",
     "jne monohull_kill",
     // The frame is used once: a stale one holds a null stack.
     "movabs r11, {frames} + (\\i * {keys} + \\k) * {page}",
@@ -421,6 +428,8 @@ global_asm!(
     keys = const KEY_COUNT,
     page = const PAGE,
     info_key = const INFO_KEY,
+    info = const INFO_BASE,
+    line = const size_of::<CarrierLine>(),
     allow = const SELECTOR_ALLOW,
     block = const SELECTOR_BLOCK,
     mxcsr_control = const MXCSR_CONTROL,
