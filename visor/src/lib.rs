@@ -3,5 +3,7 @@
 pub mod cli;
 pub mod domain;
 pub mod orchestrator;
+pub mod process;
 pub mod report;
+mod sealed;
 pub mod workflow;

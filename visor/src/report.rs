@@ -32,6 +32,34 @@ pub struct RunReport {
     pub output: BTreeMap<String, OutputReport>,
     /// Why the workflow failed.
     pub error: Option<Failure>,
+    /// What happened when, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Point>,
+    /// What the process of the workflow had given up; absent if it ran in the caller's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+/// A moment in the life of an invocation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// What happened.
+    pub name: String,
+    /// When: CLOCK_MONOTONIC, in ns.
+    pub at_ns: u64,
+}
+
+/// What the process of a workflow gave up before it mapped a function. Each part says how much of it is in force.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// No program it could start would gain rights.
+    pub no_new_privs: bool,
+    /// System calls outside a list end the process.
+    pub seccomp: bool,
+    /// Files: `full`, or what the kernel cannot restrict.
+    pub landlock: String,
+    /// Its own control group: the folder, or why there is none.
+    pub cgroup: String,
 }
 
 /// How a workflow, step or instance ended.
@@ -192,6 +220,8 @@ pub trait Progress: Send + Sync {
     fn instance_ended(&self, _step: &str, _index: u32, _ok: bool) {}
     /// All instances of a step have ended.
     fn step_ended(&self, _step: &str) {}
+    /// A moment that the invocation's timeline names.
+    fn point(&self, _name: &'static str, _at_ns: u64) {}
     /// An instance has printed a line.
     fn line(&self, _step: &str, _index: u32, _stream: Stream, _text: &str) {}
 }

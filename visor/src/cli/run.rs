@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -11,8 +10,9 @@ use super::exit::Exit;
 use super::progress::Terminal;
 use super::show;
 use crate::domain::keys::{self, Support};
-use crate::orchestrator::{self, IsolationWish, RunOptions};
-use crate::report::{Progress, Silent, Status};
+use crate::orchestrator::{IsolationWish, RunOptions};
+use crate::process;
+use crate::report::{Progress, Status};
 use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 
 /// Run a workflow
@@ -137,8 +137,9 @@ impl Run {
             load_all: self.load == Load::All,
             ..RunOptions::default()
         };
-        let progress: Arc<dyn Progress> = if self.json { Arc::new(Silent) } else { Arc::new(Terminal::new()) };
-        let report = match orchestrator::run(&plan, &options, progress) {
+        let terminal = Terminal::new();
+        let watcher = (!self.json).then_some(&terminal as &dyn Progress);
+        let report = match process::run(&plan, &options, watcher) {
             Ok(report) => report,
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };

@@ -183,6 +183,8 @@ mod tests {
             modules: vec!["mm".to_owned(), "stdio".to_owned()],
             output: BTreeMap::from([("counts".to_owned(), OutputReport { bytes: 150, path: None, content })]),
             error: None,
+            timeline: Vec::new(),
+            sandbox: None,
         }
     }
 

@@ -40,6 +40,9 @@ pub enum FailureKind {
     /// An output slot was left empty or could not be written. Workflow files cannot name it.
     #[schemars(skip)]
     Output,
+    /// The process of the workflow ended before its workflow did. Workflow files cannot name it.
+    #[schemars(skip)]
+    Process,
     /// Ended because the workflow ended. Workflow files cannot name it.
     #[schemars(skip)]
     Cancelled,
@@ -83,6 +86,7 @@ impl FailureKind {
             FailureKind::Load => "load",
             FailureKind::Input => "input",
             FailureKind::Output => "output",
+            FailureKind::Process => "process",
             FailureKind::Cancelled => "cancelled",
         }
     }

@@ -54,6 +54,9 @@ impl Shared {
         let index = cell.index();
         let image_base = cell.image_base();
         let key = cell.key();
+        if self.first_mapped.load(Ordering::Relaxed) == 0 {
+            self.first_mapped.store(ticks(), Ordering::Relaxed);
+        }
         let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {

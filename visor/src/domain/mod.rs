@@ -128,6 +128,24 @@ pub struct Domain {
     shared: Arc<Shared>,
 }
 
+/// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
+/// it takes longer than starting a workflow, so a process can do it before it knows which one it will run.
+#[derive(Debug)]
+pub struct Ground {
+    partition: Partition,
+}
+
+impl Ground {
+    /// Reserves the address space. There is one per process at a time.
+    pub fn lay(keys: bool) -> Result<Ground, DomainError> {
+        let keys = if keys { Keys::enabled()? } else { Keys::disabled() };
+        fault::install(keys.variant());
+        let partition = Partition::reserve(keys)?;
+        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;
+        Ok(Ground { partition })
+    }
+}
+
 /// What carriers, handlers and the driver share of a domain.
 pub struct Shared {
     weak: Weak<Shared>,
@@ -147,6 +165,8 @@ pub struct Shared {
     run_deadline: AtomicU64,
     driver: Mutex<Option<Box<dyn Driver>>>,
     helpers: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// Ticks when the first image was mapped and relocated; 0 before.
+    first_mapped: AtomicU64,
     /// Ticks when the first instruction of a function ran; 0 before.
     first_entry: AtomicU64,
 }
@@ -163,13 +183,17 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Domain {
-    /// Reserves the address space. There is one domain per process at a time.
+    /// A domain on ground of its own. There is one domain per process at a time.
     pub fn new(options: Options) -> Result<Domain, DomainError> {
-        let keys = if options.keys { Keys::enabled(options.separate)? } else { Keys::disabled() };
-        fault::install(keys.variant());
-        let partition = Partition::reserve(keys)?;
-        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;
-        let mut options = options;
+        Ok(Domain::on(Ground::lay(options.keys)?, options))
+    }
+
+    /// A domain on ground that was laid with the same `keys`.
+    pub fn on(ground: Ground, mut options: Options) -> Domain {
+        let mut partition = ground.partition;
+        if options.separate {
+            partition.separate_instances();
+        }
         options.carriers = options.carriers.clamp(1, CARRIER_MAX);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
@@ -187,6 +211,7 @@ impl Domain {
             run_deadline: AtomicU64::new(NEVER),
             driver: Mutex::new(None),
             helpers: Mutex::new(Vec::new()),
+            first_mapped: AtomicU64::new(0),
             first_entry: AtomicU64::new(0),
         });
         hostcall::core::bind(&shared);
@@ -195,7 +220,7 @@ impl Domain {
                 shared.modules.load(&shared, name);
             }
         }
-        Ok(Domain { shared })
+        Domain { shared }
     }
 
     /// Runs until the driver finishes; the calling thread is the first carrier.
@@ -289,6 +314,11 @@ impl Shared {
     /// Modules loaded so far.
     pub fn modules(&self) -> Vec<Loaded> {
         self.modules.loaded()
+    }
+
+    /// Ticks when the first image was mapped and relocated; 0 if none has been.
+    pub fn first_mapped(&self) -> u64 {
+        self.first_mapped.load(Ordering::Relaxed)
     }
 
     /// Ticks when the first instruction of a function ran; 0 if none has.

@@ -86,6 +86,11 @@ impl Partition {
         Ok(Partition { keys })
     }
 
+    /// Every instance gets a key of its own, if keys are in force. No page may be tagged for a function yet.
+    pub fn separate_instances(&mut self) {
+        self.keys.separate_instances();
+    }
+
     /// The keys.
     pub fn keys(&self) -> &Keys {
         &self.keys

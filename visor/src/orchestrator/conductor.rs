@@ -5,7 +5,7 @@ use crate::domain::failure::{self, Blame, FailureKind};
 use crate::domain::image::map::LoadedImage;
 use crate::domain::instance::{Labels, Spec};
 use crate::domain::{Domain, Driver, Ended, Event, Shared};
-use crate::report::{Failure, InstanceReport, Line, Progress, RunReport, Status, StepReport, Stream};
+use crate::report::{Failure, InstanceReport, Line, Point, Progress, RunReport, Status, StepReport, Stream};
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -91,12 +91,18 @@ impl Conductor {
     pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
         let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
         let modules = modules.map(|module| module.name.to_owned()).collect();
-        self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error)
+        let mut report = self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error);
+        let scale = clock.scale();
+        let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
+        for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
+            report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
+        }
+        report
     }
 
-    /// What is told of a run that never had a domain.
-    pub(super) fn bare_report(&self, clock: &Clock, error: Failure) -> RunReport {
-        self.make_report(clock, "none", 0, Vec::new(), Some(error))
+    /// What is told of a run without its domain.
+    pub(super) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
+        self.make_report(clock, isolation, 0, Vec::new(), Some(error))
     }
 
     fn make_report(
@@ -115,12 +121,14 @@ impl Conductor {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
             isolation: isolation.to_owned(),
-            cold_start_us: scale.since_begin(first_entry),
-            duration_us: scale.since_begin(crate::domain::carrier::ticks()),
+            cold_start_us: scale.since_request(first_entry),
+            duration_us: scale.since_request(crate::domain::carrier::ticks()),
             steps,
             modules,
             output: Default::default(),
             error,
+            timeline: Vec::new(),
+            sandbox: None,
         }
     }
 
@@ -335,7 +343,7 @@ impl InstanceState {
         }
         let Some(ended) = &self.ended else { return report };
         let usage = &ended.usage;
-        report.start_us = scale.since_begin(usage.started);
+        report.start_us = scale.since_request(usage.started);
         report.load_us = scale.us(usage.load);
         report.run_us = scale.us(usage.run);
         report.park_us = scale.us(usage.park);
@@ -356,7 +364,7 @@ impl InstanceState {
 
 impl Failure {
     /// A failure that no instance is behind.
-    pub(super) fn of_workflow(kind: FailureKind, blame: Blame, message: String) -> Failure {
+    pub(crate) fn of_workflow(kind: FailureKind, blame: Blame, message: String) -> Failure {
         Failure {
             kind,
             blame,

@@ -8,21 +8,25 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod border;
 mod clock;
 mod conductor;
 pub mod options;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
 
+pub use border::{Border, Source};
 pub use options::{IsolationWish, RunOptions, modules_folder};
 
+use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::domain::instance::Spec;
-use crate::domain::{Domain, DomainError, Options, Sink};
-use crate::report::{Failure, Progress, RunReport, Status, Stream};
+use crate::domain::{Domain, DomainError, Ground, Options, Sink};
+use crate::report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use crate::workflow::Plan;
 use crate::workflow::plan::Separation;
+use border::Files;
 use clock::Clock;
 use conductor::{Conductor, Outcome};
 use std::collections::HashMap;
@@ -41,10 +45,24 @@ pub enum HostError {
 }
 
 /// A plan with its images verified and in memory: what can be run, any number of times.
+#[derive(Clone, Debug)]
 pub struct Ready {
     plan: Arc<Plan>,
     images: Vec<Arc<LoadedImage>>,
     carriers: usize,
+}
+
+/// Under which conditions a workflow is run.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// The folder with the libos modules.
+    pub modules: PathBuf,
+    /// Whether protection keys are in force.
+    pub keys: bool,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+    /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
+    pub requested_ns: u64,
 }
 
 impl Ready {
@@ -65,33 +83,83 @@ impl Ready {
         Ok(Ready { plan: Arc::new(plan), images, carriers })
     }
 
+    /// A plan with the image of each of its functions, in their order, verified before; and how many carriers it gets.
+    pub fn of_parts(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, carriers: usize) -> Ready {
+        Ready { plan, images, carriers }
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Runs the workflow to its end, in a domain of its own. Only one domain can exist per process at a time.
+    /// The image of each of the plan's functions.
+    pub fn images(&self) -> &[Arc<LoadedImage>] {
+        &self.images
+    }
+
+    /// The images without repetition.
+    pub fn distinct_images(&self) -> Vec<&Arc<LoadedImage>> {
+        let mut distinct: Vec<&Arc<LoadedImage>> = Vec::new();
+        for image in &self.images {
+            if !distinct.iter().any(|known| Arc::ptr_eq(known, image)) {
+                distinct.push(image);
+            }
+        }
+        distinct
+    }
+
+    /// Most carrier threads.
+    pub fn carriers(&self) -> usize {
+        self.carriers
+    }
+
+    /// Runs the workflow to its end in the caller's own process, in a domain of its own. Only one domain can exist per
+    /// process at a time.
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
-        let clock = Clock::start();
-        let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
+        let requested_ns = monotonic_ns();
+        let conditions = Conditions {
+            modules: options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?,
+            keys: options.isolation.keys(),
+            load_all: options.load_all,
+            requested_ns,
+        };
+        let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
+        self.run_on(ground, &conditions, &mut Files(options), progress)
+    }
+
+    /// Runs the workflow to its end on ground that was laid before.
+    pub fn run_on(
+        &self,
+        ground: Ground,
+        conditions: &Conditions,
+        border: &mut dyn Border,
+        progress: Arc<dyn Progress>,
+    ) -> Result<RunReport, HostError> {
+        let clock = Clock::start(conditions.requested_ns);
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
+        let mut ground = Some(ground);
         loop {
-            let domain = Domain::new(Options {
+            // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
+            let fresh = ground.take().map_or_else(|| Ground::lay(conditions.keys), Ok)?;
+            let options = Options {
                 carriers: self.carriers,
-                modules: modules.clone(),
-                keys: options.isolation.keys(),
+                modules: conditions.modules.clone(),
+                keys: conditions.keys,
                 separate: self.plan.separation == Separation::Function,
-                load_all: options.load_all,
+                load_all: conditions.load_all,
                 sink: Some(Arc::new(Lines(progress.clone()))),
-            })?;
-            if let Err(failure) = slots::fill(&domain, &self.plan, options) {
+            };
+            let domain = Domain::on(fresh, options);
+            if let Err(failure) = slots::fill(&domain, &self.plan, border) {
                 return Ok(conductor.report(&domain, &clock, Some(*failure)));
             }
+            progress.point("domain-ready", monotonic_ns());
             domain.run(conductor.driver())?;
             match conductor.outcome() {
                 Outcome::Done => {
                     let mut report = conductor.report(&domain, &clock, None);
-                    match slots::collect(&domain, &self.plan, options) {
+                    match slots::collect(&domain, &self.plan, border) {
                         Ok(output) => report.output = output,
                         Err(failure) => {
                             report.status = Status::Failed;
@@ -101,7 +169,6 @@ impl Ready {
                     return Ok(report);
                 }
                 Outcome::Failed(failure) => return Ok(conductor.report(&domain, &clock, Some(failure))),
-                // A new domain: nothing of the failed run is left in it.
                 Outcome::Again(pause) => {
                     drop(domain);
                     std::thread::sleep(pause);
@@ -111,20 +178,21 @@ impl Ready {
     }
 }
 
-/// Prepares and runs a plan once. An image that cannot be loaded is the workflow's failure, not the host's.
-pub fn run(plan: &Plan, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
-    match Ready::new(plan.clone()) {
-        Ok(ready) => ready.run(options, progress),
-        Err(error) => {
-            let blame = match &error {
-                LoadError::Read { .. } => Blame::Workflow,
-                LoadError::Refused { .. } => Blame::Function,
-                LoadError::Seal { .. } => Blame::Host,
-            };
-            let clock = Clock::start();
-            let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), progress);
-            Ok(conductor.bare_report(&clock, Failure::of_workflow(FailureKind::Load, blame, error.to_string())))
-        }
+/// The report of a plan that was never run, or whose run was lost, because of this failure.
+pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error: Failure) -> RunReport {
+    let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent));
+    conductor.bare_report(&Clock::start(requested_ns), isolation, error)
+}
+
+/// An image that cannot be loaded as the workflow's failure.
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        let blame = match &error {
+            LoadError::Read { .. } => Blame::Workflow,
+            LoadError::Refused { .. } => Blame::Function,
+            LoadError::Seal { .. } => Blame::Host,
+        };
+        Failure::of_workflow(FailureKind::Load, blame, error.to_string())
     }
 }
 

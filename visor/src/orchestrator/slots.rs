@@ -1,34 +1,25 @@
-//! The workflow's border: files become input slots, output slots become files or part of the report.
+//! Input slots are filled and output slots read, straight into and out of their buffers.
 
-use super::RunOptions;
+use super::border::{Border, Source};
 use crate::domain::Domain;
 use crate::domain::failure::{Blame, FailureKind};
-use crate::report::{Content, Failure, OutputReport};
+use crate::report::{Failure, OutputReport};
 use crate::workflow::Plan;
 use monohull_abi::types::{BYTES_FINGERPRINT, SlotInfo, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 
-/// Fills every input slot from its file, straight into the slot's buffer.
-pub(super) fn fill(domain: &Domain, plan: &Plan, options: &RunOptions) -> Result<(), Box<Failure>> {
+/// Fills every input slot.
+pub(super) fn fill(domain: &Domain, plan: &Plan, border: &mut dyn Border) -> Result<(), Box<Failure>> {
     for input in &plan.inputs {
-        let chosen = options.inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
-        let bytes = options.inline_inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, bytes)| bytes);
         let failed = |blame, text: String| Box::new(Failure::of_workflow(FailureKind::Input, blame, text));
-        let address = match (bytes, chosen.or(input.path.as_ref())) {
-            (Some(bytes), _) => from_bytes(domain, bytes),
-            (None, Some(path)) => match File::open(path).and_then(|file| from_file(domain, file)) {
-                Ok(address) => address,
-                Err(error) => {
-                    let text = format!("input slot `{}`: {} cannot be read: {error}", input.slot, path.display());
-                    return Err(failed(Blame::Workflow, text));
-                }
-            },
-            (None, None) => {
-                return Err(failed(Blame::Workflow, format!("input slot `{}` has no file", input.slot)));
+        let unread = |error: String| failed(Blame::Workflow, format!("input slot `{}`: {error}", input.slot));
+        let address = match border.input(input).map_err(unread)? {
+            Source::Bytes(bytes) => from_bytes(domain, &bytes),
+            Source::File(file) => {
+                from_file(domain, &file).map_err(|error| unread(format!("cannot be read: {error}")))?
             }
         };
         let published = address.and_then(|(address, len)| publish(domain, &input.slot, address, len));
@@ -40,11 +31,11 @@ pub(super) fn fill(domain: &Domain, plan: &Plan, options: &RunOptions) -> Result
     Ok(())
 }
 
-/// Writes every output slot to its file, or puts it into the report.
+/// Hands every output slot out.
 pub(super) fn collect(
     domain: &Domain,
     plan: &Plan,
-    options: &RunOptions,
+    border: &mut dyn Border,
 ) -> Result<BTreeMap<String, OutputReport>, Box<Failure>> {
     let mut reports = BTreeMap::new();
     for output in &plan.outputs {
@@ -61,17 +52,9 @@ pub(super) fn collect(
                 return Err(failed(Blame::Monohull, text));
             }
         };
-        let path = options.outputs.iter().find(|(slot, _)| slot == name).map(|(_, path)| path.clone());
-        let content = match &path {
-            Some(path) => {
-                write_whole(path, bytes).map_err(|error| {
-                    failed(Blame::Host, format!("output slot `{name}`: {} cannot be written: {error}", path.display()))
-                })?;
-                None
-            }
-            None => Some(Content::from(bytes.to_vec())),
-        };
-        reports.insert(name.clone(), OutputReport { bytes: bytes.len() as u64, path, content });
+        let report = border.output(name, bytes);
+        let report = report.map_err(|error| failed(Blame::Host, format!("output slot `{name}`: {error}")))?;
+        reports.insert(name.clone(), report);
     }
     Ok(reports)
 }
@@ -85,22 +68,15 @@ fn from_bytes(domain: &Domain, bytes: &[u8]) -> Result<(u64, u64), Errno> {
 }
 
 /// A new buffer with a file's content. The outer error is the file's, the inner one the arena's.
-fn from_file(domain: &Domain, mut file: File) -> std::io::Result<Result<(u64, u64), Errno>> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        // A pipe or a device: its length is known only at its end.
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        return Ok(from_bytes(domain, &bytes));
-    }
-    let len = metadata.len();
+fn from_file(domain: &Domain, file: &File) -> std::io::Result<Result<(u64, u64), Errno>> {
+    let len = file.metadata()?.len();
     let address = match allocate(domain, len) {
         Ok(address) => address,
         Err(errno) => return Ok(Err(errno)),
     };
     // SAFETY: a buffer of at least this size, zeroed, that only we know of yet.
     let buffer = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len as usize) };
-    file.read_exact(buffer)?;
+    file.read_exact_at(buffer, 0)?;
     Ok(Ok((address, len)))
 }
 
@@ -135,20 +111,4 @@ fn look<'d>(domain: &'d Domain, name: &str) -> Result<&'d [u8], Errno> {
 fn why(domain: &Domain) -> String {
     let failures = domain.modules().into_iter().filter_map(|module| module.failure);
     failures.map(|text| format!(" ({text})")).collect()
-}
-
-/// Writes beside the target and renames, so that a full disk leaves the old file whole.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if path.exists() && !path.is_file() {
-        // A device or a pipe: there is nothing to replace.
-        return File::options().write(true).open(path)?.write_all(bytes);
-    }
-    let mut name = path.file_name().ok_or(std::io::ErrorKind::IsADirectory)?.to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written =
-        File::create(&part).and_then(|mut file| file.write_all(bytes)).and_then(|()| std::fs::rename(&part, path));
-    written.inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
 }

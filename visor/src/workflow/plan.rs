@@ -3,12 +3,13 @@
 //! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
 
 pub use crate::domain::failure::FailureKind;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// One workflow, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// The workflow's name.
     pub name: String,
@@ -27,7 +28,7 @@ pub struct Plan {
 }
 
 /// A function: a name for an image.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     /// Its name in the workflow.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct Function {
 }
 
 /// One step: some instances of one function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// Its name.
     pub name: String,
@@ -47,6 +48,7 @@ pub struct Step {
     /// How many instances run, at least 1.
     pub instances: u32,
     /// Arguments: a JSON object, any depth.
+    #[serde(with = "as_text")]
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
@@ -61,7 +63,7 @@ pub struct Step {
 }
 
 /// When and how often a failed instance is tried again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Retry {
     /// Attempts in all, at least 1.
     pub max_attempts: u32,
@@ -74,7 +76,7 @@ pub struct Retry {
 }
 
 /// A slot filled from outside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Input {
     /// The slot's name.
     pub slot: String,
@@ -83,14 +85,14 @@ pub struct Input {
 }
 
 /// A slot that leaves the workflow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Output {
     /// The slot's name.
     pub slot: String,
 }
 
 /// Limits for the whole workflow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// The longest the workflow may take.
     pub timeout: Option<Duration>,
@@ -105,7 +107,7 @@ pub struct Limits {
 }
 
 /// Who is kept apart inside a domain (`"isolation"` in the file), given protection keys.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Separation {
     /// Functions from the system partition.
@@ -113,4 +115,19 @@ pub enum Separation {
     Workflow,
     /// Also every instance from every other.
     Function,
+}
+
+/// JSON inside of formats that do not describe themselves.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    type Object = serde_json::Map<String, serde_json::Value>;
+
+    pub(super) fn serialize<S: Serializer>(object: &Object, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&serde_json::to_string(object).expect("a JSON object is JSON"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Object, D::Error> {
+        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
 }

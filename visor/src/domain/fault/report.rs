@@ -189,9 +189,10 @@ fn return_place(instance: &Instance, address: u64) -> Option<CodePlace> {
 
 /// The place of an address, in the symbol of the byte `distance` before it.
 fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<CodePlace> {
-    let image = &instance.spec.image.image;
-    let offset = address.checked_sub(instance.image_base).filter(|offset| (distance..image.span).contains(offset))?;
-    let symbol = image.symbols.find(offset - distance);
+    let image = &instance.spec.image;
+    let inside = |offset: &u64| (distance..image.image.span).contains(offset);
+    let offset = address.checked_sub(instance.image_base).filter(inside)?;
+    let symbol = image.symbols().find(offset - distance);
     let symbol = symbol.map(|symbol| Symbol { offset: symbol.offset + distance, ..symbol }.to_string());
     Some(CodePlace { offset, symbol })
 }

@@ -10,13 +10,16 @@
 //! Code and constants are mapped from the memfd, so all instances share one copy in the page cache. Writable segments
 //! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
 
-use super::{Access as SegmentAccess, Image, ImageError, verify};
+use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
 use crate::domain::keys::Key;
 use crate::domain::region::{Access, Partition, RegionError};
+use crate::sealed::seal;
 use monohull_abi::layout::{PAGE, page_down, page_up};
-use std::io::Write;
+use std::fs::File;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// An image could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +55,9 @@ pub enum LoadError {
 pub struct LoadedImage {
     /// What the parser found.
     pub image: Image,
-    sealed: OwnedFd,
+    sealed: File,
+    /// Names for reports, read when the first one is wanted.
+    symbols: OnceLock<SymbolTable>,
     /// Bytes of the writable segments as they are in the file, with their addresses.
     data: Vec<(u64, Box<[u8]>)>,
 }
@@ -75,17 +80,41 @@ impl LoadedImage {
     /// Verifies and seals an image. The bytes checked are the bytes mapped.
     pub fn new(name: &str, bytes: &[u8]) -> Result<LoadedImage, LoadError> {
         let image = verify(name, bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
-        let sealed = seal(bytes).map_err(|source| LoadError::Seal { name: name.into(), source })?;
-        let data = image
-            .segments
-            .iter()
-            .filter(|s| s.access == SegmentAccess::ReadWrite)
-            .map(|s| {
-                let at = s.file_offset as usize;
-                (s.address, bytes[at..at + s.file_size as usize].into())
-            })
-            .collect();
-        Ok(LoadedImage { image, sealed, data })
+        // Mappings reach to the end of the last page.
+        let sealed = seal(bytes, page_up(bytes.len() as u64).max(PAGE))
+            .map_err(|source| LoadError::Seal { name: name.into(), source })?;
+        LoadedImage::of_sealed(image, sealed).map_err(|source| LoadError::Seal { name: name.into(), source })
+    }
+
+    /// An image that was checked by [`Self::new`], perhaps in another process: what it found, and [`Self::sealed`]. Nothing
+    /// is checked again.
+    pub fn of_sealed(image: Image, sealed: OwnedFd) -> std::io::Result<LoadedImage> {
+        let sealed = File::from(sealed);
+        let mut data = Vec::new();
+        for segment in image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite) {
+            let mut bytes = vec![0; segment.file_size as usize];
+            sealed.read_exact_at(&mut bytes, segment.file_offset)?;
+            data.push((segment.address, bytes.into()));
+        }
+        Ok(LoadedImage { image, sealed, symbols: OnceLock::new(), data })
+    }
+
+    /// The file's bytes, which cannot change any more.
+    pub fn sealed(&self) -> BorrowedFd<'_> {
+        self.sealed.as_fd()
+    }
+
+    /// Names for reports.
+    pub fn symbols(&self) -> &SymbolTable {
+        self.symbols.get_or_init(|| {
+            let len = self.sealed.metadata().map_or(0, |metadata| metadata.len());
+            let mut bytes = vec![0; len as usize];
+            // A report without names is better than none.
+            match self.sealed.read_exact_at(&mut bytes, 0) {
+                Ok(()) => SymbolTable::read(&bytes),
+                Err(_) => SymbolTable::default(),
+            }
+        })
     }
 
     /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns the writable pages' first state.
@@ -148,18 +177,4 @@ fn pristine(address: u64, len: u64, relro: &Range<u64>) -> Option<Pristine> {
     // SAFETY: whole pages of a writable segment that has just been mapped.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
     Some(Pristine { address: start, bytes: bytes.into() })
-}
-
-fn seal(bytes: &[u8]) -> std::io::Result<OwnedFd> {
-    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-    use nix::sys::memfd::{MFdFlags, memfd_create};
-    let file = memfd_create(c"monohull-image", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-    let mut writer = std::fs::File::from(file);
-    writer.write_all(bytes)?;
-    // Mappings reach to the end of the last page.
-    writer.set_len(page_up(bytes.len() as u64).max(PAGE))?;
-    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SEAL;
-    let file = OwnedFd::from(writer);
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    Ok(file)
 }

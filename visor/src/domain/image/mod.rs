@@ -39,6 +39,7 @@ use monohull_abi::{
     module::MAGIC,
     types::{IMAGE_SYMBOL, START_SYMBOL},
 };
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
@@ -46,7 +47,7 @@ use std::ops::Range;
 pub const MAX_SPAN: u64 = 1 << 30;
 
 /// A function image whose file has been checked. All addresses are relative to the load base.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Image {
     /// The name it was registered under.
     pub name: String,
@@ -64,8 +65,6 @@ pub struct Image {
     pub init_array: Option<(u64, u64)>,
     /// End of the last page.
     pub span: u64,
-    /// Names for reports.
-    pub symbols: SymbolTable,
 }
 
 impl Image {
@@ -90,7 +89,6 @@ impl Image {
             start,
             init_array: dynamic.init_array,
             span: segments.span(),
-            symbols: SymbolTable::read(bytes),
             segments: segments.list,
         })
     }

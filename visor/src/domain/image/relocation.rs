@@ -12,9 +12,10 @@ use goblin::elf64::{
         SIZEOF_RELA, r_sym, r_to_str, r_type,
     },
 };
+use serde::{Deserialize, Serialize};
 
 /// A word to write once the segments are mapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Relocation {
     /// Where: relative to the load base, a multiple of 8, inside the file part of one writable segment.
     pub offset: u64,
@@ -23,7 +24,7 @@ pub struct Relocation {
 }
 
 /// What a relocated word becomes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Value {
     /// An address of the image: the load base plus this, which is at most the image's span.
     Base(u64),

@@ -4,10 +4,11 @@ use super::file::{part, single};
 use super::{ImageError, MAX_SPAN};
 use goblin::elf64::program_header::{PF_R, PF_W, PF_X, PT_GNU_RELRO, PT_LOAD, ProgramHeader};
 use monohull_abi::layout::{PAGE, page_down, page_up};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// What user code may do with a segment.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Constants.
     Read,
@@ -22,7 +23,7 @@ pub enum Access {
 /// `address` and `file_offset` are equal modulo the page size, so mapping the whole pages around the part puts each byte
 /// where it belongs. In a writable segment the bytes from `file_size` to `memory_size` are zero; they begin in the
 /// middle of a page that comes from the file. In other segments both sizes are equal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Segment {
     /// First byte, relative to the load base.
     pub address: u64,

@@ -66,8 +66,8 @@ impl Keys {
     }
 
     /// Takes the keys that the gates know by number. The calling thread, and those it starts from here on, may use them
-    /// all; only the gates deny them, to functions. With `separate` every instance has a key of its own.
-    pub fn enabled(separate: bool) -> Result<Keys, KeysError> {
+    /// all; only the gates deny them, to functions.
+    pub fn enabled() -> Result<Keys, KeysError> {
         if let Support::Missing(missing) = support() {
             return Err(missing.into());
         }
@@ -85,10 +85,14 @@ impl Keys {
                 return Err(KeysError::InUse { got, expected });
             }
         }
-        if separate {
-            keys.free = Some(Mutex::new((FIRST_FUNCTION_KEY..KEY_COUNT as u32).rev().map(Key).collect()));
-        }
         Ok(keys)
+    }
+
+    /// From here on every instance gets a key of its own, if keys are in force.
+    pub fn separate_instances(&mut self) {
+        if self.in_force() {
+            self.free = Some(Mutex::new((FIRST_FUNCTION_KEY..KEY_COUNT as u32).rev().map(Key).collect()));
+        }
     }
 
     /// Whether every instance has a key of its own.

@@ -1,0 +1,100 @@
+//! How the process of a workflow ended, and what that means to people.
+
+use crate::domain::failure::{Blame, FailureKind};
+use crate::report::Failure;
+use nix::sys::signal::Signal;
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// It, or the spawner above it, is gone, and nobody could tell how.
+    Unknown,
+    /// It was ended because it did not keep to the protocol.
+    Misbehaved(String),
+}
+
+/// The end of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// How it ended.
+    pub cause: Cause,
+    /// Whether it had given its answer before.
+    pub answered: bool,
+    /// Whose fault it is, unless it had answered.
+    pub blame: Blame,
+    /// The same in words.
+    pub message: String,
+    /// What it wrote to its standard error: messages of trusted code only.
+    pub last_words: String,
+}
+
+/// Exit statuses of a worker.
+pub(super) mod status {
+    /// It has answered.
+    pub(in crate::process) const DONE: i32 = 0;
+    /// Its other end was closed before there was a job.
+    pub(in crate::process) const NOT_NEEDED: i32 = 80;
+    /// It could not be prepared, and has said why.
+    pub(in crate::process) const REFUSED: i32 = 81;
+    /// The job could not be done, and it has said why in its last words.
+    pub(in crate::process) const FAILED: i32 = 82;
+    /// Trusted code panicked.
+    pub(in crate::process) const PANICKED: i32 = 101;
+}
+
+impl Death {
+    pub(super) fn new(cause: Cause, answered: bool, keys_silent: bool, last_words: String) -> Death {
+        let (blame, message) = match &cause {
+            Cause::Exited(status::DONE) if answered => (Blame::Monohull, "ended after its answer".to_owned()),
+            Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
+            Cause::Exited(code) => (Blame::Monohull, format!("ended by itself with status {code}, without an answer")),
+            Cause::Signaled(signal) => of_signal(*signal, keys_silent),
+            Cause::Unknown => (Blame::Host, "ended, and nobody could tell how".to_owned()),
+            Cause::Misbehaved(how) => {
+                let text = format!("was ended because it broke the protocol between Monohull's processes: {how}");
+                (Blame::Monohull, text)
+            }
+        };
+        Death { cause, answered, blame, message, last_words }
+    }
+
+    /// As the failure of the workflow it ran.
+    pub fn failure(&self) -> Failure {
+        let mut text = format!("the process of the workflow {}", self.message);
+        for line in self.last_words.lines() {
+            text.push_str("\n  its last words: ");
+            text.push_str(line);
+        }
+        Failure::of_workflow(FailureKind::Process, self.blame, text)
+    }
+}
+
+fn of_signal(signal: i32, keys_silent: bool) -> (Blame, String) {
+    let name = Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string());
+    match signal {
+        libc::SIGSYS => {
+            let text = "was ended by the kernel for a system call outside its list: functions make none, so trusted \
+                        code made one it should not need, or was made to";
+            (Blame::Monohull, text.to_owned())
+        }
+        libc::SIGKILL => {
+            let text = "was killed (SIGKILL): by somebody, or by the kernel for want of memory";
+            (Blame::Host, text.to_owned())
+        }
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP if keys_silent => {
+            let text = format!(
+                "was ended by {name}: a function's fault or deadline, or one of trusted code; this kernel cannot tell \
+                 more while protection keys are in force (Linux 6.12 can)"
+            );
+            (Blame::Function, text)
+        }
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGABRT => {
+            (Blame::Monohull, format!("was ended by {name} in trusted code"))
+        }
+        _ => (Blame::Host, format!("was ended by {name}, which somebody sent")),
+    }
+}

@@ -1,0 +1,93 @@
+//! One workflow, run in a worker of the calling process: `monohull run`.
+
+use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings};
+use crate::domain::carrier::monotonic_ns;
+use crate::domain::failure::{Blame, FailureKind};
+use crate::orchestrator::border::{open_inputs, write_whole};
+use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, report_without_run};
+use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Status};
+use crate::workflow::Plan;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
+/// process must have one thread. What goes wrong inside of the workflow is in the report.
+pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) -> Result<RunReport, ProcessError> {
+    let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
+    let settings = Settings { modules, keys: options.isolation.keys(), preload: Vec::new() };
+    let isolation = if settings.keys { "mpk" } else { "process" };
+    let requested_ns = monotonic_ns();
+    let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
+    let workflow = match Ready::new(plan.clone()) {
+        Ok(ready) => Arc::new(ready),
+        Err(error) => return failed(error.into()),
+    };
+    let inputs = match open_inputs(plan, options) {
+        Ok(inputs) => inputs.into_iter().map(|(slot, source)| (slot, Data::from(source))).collect(),
+        Err(text) => return failed(Failure::of_workflow(FailureKind::Input, Blame::Workflow, text)),
+    };
+    let mut job = Job::new(workflow, inputs);
+    job.load_all = options.load_all;
+    job.lines = watcher.is_some();
+    job.progress = watcher.is_some();
+    let mut running = Blank::fork(&settings)?.give(&job)?;
+    match follow(&mut running, watcher)? {
+        Ok((mut report, outputs)) => {
+            for (slot, data) in outputs {
+                if let Err(text) = hand_out(&mut report, &slot, data, options) {
+                    let text = format!("output slot `{slot}`: {text}");
+                    report.status = Status::Failed;
+                    report.error = Some(Failure::of_workflow(FailureKind::Output, Blame::Host, text));
+                    break;
+                }
+            }
+            Ok(*report)
+        }
+        Err(death) => {
+            let mut report = report_without_run(plan, isolation, job.requested_ns, death.failure());
+            report.sandbox = Some(running.sandbox().clone());
+            Ok(report)
+        }
+    }
+}
+
+/// An answer: the report, and the output slots.
+type Answer = (Box<RunReport>, Vec<(String, Data)>);
+
+/// Passes on what is heard until there is an answer, or none can come any more.
+fn follow(running: &mut Running, watcher: Option<&dyn Progress>) -> Result<Result<Answer, Death>, ProcessError> {
+    loop {
+        running.wait(None)?;
+        while let Some(message) = running.next_message()? {
+            match (message, watcher) {
+                (Message::Ended { report, outputs }, _) => return Ok(Ok((report, outputs))),
+                (Message::Died(death), _) => return Ok(Err(death)),
+                (_, None) | (Message::Point { .. }, _) => {}
+                (Message::Line { step, instance, stream, text }, Some(to)) => to.line(&step, instance, stream, &text),
+                (Message::StepStarted { step, instances }, Some(to)) => to.step_started(&step, instances),
+                (Message::InstanceEnded { step, instance, ok }, Some(to)) => to.instance_ended(&step, instance, ok),
+                (Message::StepEnded { step }, Some(to)) => to.step_ended(&step),
+            }
+        }
+    }
+}
+
+/// Writes an output slot to its file, or puts it into the report.
+fn hand_out(report: &mut RunReport, slot: &str, data: Data, options: &RunOptions) -> Result<(), String> {
+    let bytes = data.size().map_err(|error| error.to_string())?;
+    let path = options.output_path(slot);
+    let content = match &path {
+        Some(path) => write_whole(path, |to| copy(data, to)).map(|()| None)?,
+        None => Some(Content::from(data.into_bytes().map_err(|error| error.to_string())?)),
+    };
+    report.output.insert(slot.to_owned(), OutputReport { bytes, path, content });
+    Ok(())
+}
+
+fn copy(data: Data, to: &mut File) -> io::Result<()> {
+    match data {
+        Data::Bytes(bytes) => to.write_all(&bytes),
+        Data::File(file) => io::copy(&mut File::from(file), to).map(drop),
+    }
+}

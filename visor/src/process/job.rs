@@ -1,0 +1,179 @@
+//! One invocation as data: what a worker needs to know, and nothing of where it came from.
+
+use super::link::FILES_MAX;
+use super::protocol::{Content, ToWorker, WireJob};
+use super::{Link, ProcessError};
+use crate::domain::carrier::monotonic_ns;
+use crate::domain::image::map::LoadedImage;
+use crate::orchestrator::{Ready, Source};
+use crate::sealed::{read_sealed, seal};
+use crate::workflow::Plan;
+use serde_bytes::ByteBuf;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Slots up to this size travel inside of messages, larger ones as memory. Most of a message's room is left for the
+/// plan; a memfd costs some 5 µs, as much as copying this much twice.
+const INLINE_SLOT: usize = 16 << 10;
+
+/// What fills an input slot, or what an output slot held.
+#[derive(Debug)]
+pub enum Data {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// A regular file's content, from its beginning; of an output, a sealed memfd.
+    File(OwnedFd),
+}
+
+impl Data {
+    /// How many bytes it is.
+    pub fn size(&self) -> io::Result<u64> {
+        match self {
+            Data::Bytes(bytes) => Ok(bytes.len() as u64),
+            Data::File(file) => Ok(File::from(file.try_clone()?).metadata()?.len()),
+        }
+    }
+
+    /// The bytes of an output.
+    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+        match self {
+            Data::Bytes(bytes) => Ok(bytes),
+            Data::File(file) => read_sealed(&file, u64::MAX),
+        }
+    }
+
+    /// These bytes, so that they can be sent.
+    pub(super) fn of(bytes: &[u8]) -> io::Result<Data> {
+        match bytes.len() {
+            ..=INLINE_SLOT => Ok(Data::Bytes(bytes.to_vec())),
+            _ => seal(bytes, 0).map(Data::File),
+        }
+    }
+}
+
+impl From<Source> for Data {
+    fn from(source: Source) -> Data {
+        match source {
+            Source::Bytes(bytes) => Data::Bytes(bytes),
+            Source::File(file) => Data::File(file.into()),
+        }
+    }
+}
+
+/// One invocation of a workflow.
+#[derive(Debug)]
+pub struct Job {
+    /// The workflow, its images checked.
+    pub workflow: Arc<Ready>,
+    /// Input slots. All of the plan's must be here.
+    pub inputs: Vec<(String, Data)>,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+    /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
+    pub requested_ns: u64,
+    /// Whether [`Message::Line`](super::Message::Line) is wanted. The report has all lines anyway.
+    pub lines: bool,
+    /// Whether steps, instances and points in time are to be told as they happen. The report has all of them anyway.
+    pub progress: bool,
+}
+
+impl Job {
+    /// A job that was asked for now, of which nothing but the end is told.
+    pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
+        Job { workflow, inputs, load_all: false, requested_ns: monotonic_ns(), lines: false, progress: false }
+    }
+
+    /// Sends the job to a worker.
+    pub(super) fn send(&self, link: &Link) -> Result<(), ProcessError> {
+        let failed = |source| ProcessError::Host { what: "sending a job", source };
+        let images = self.workflow.distinct_images();
+        let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
+        let mut made = Vec::new();
+        let mut inputs = Vec::new();
+        for (slot, data) in &self.inputs {
+            let content = match data {
+                Data::Bytes(bytes) if bytes.len() <= INLINE_SLOT => Content::Bytes(bytes.clone()),
+                Data::Bytes(bytes) => {
+                    made.push((files.len(), seal(bytes, 0).map_err(failed)?));
+                    // A place for it, until all are made.
+                    files.push(link.as_fd());
+                    Content::Attached
+                }
+                Data::File(file) => {
+                    files.push(file.as_fd());
+                    Content::Attached
+                }
+            };
+            inputs.push((slot.clone(), content));
+        }
+        for (index, file) in &made {
+            files[*index] = file.as_fd();
+        }
+        let job = WireJob {
+            plan: encode(self.workflow.plan())?.into_vec(),
+            images: images.iter().map(|image| encode(&image.image)).collect::<Result<_, _>>()?,
+            functions: indices(&self.workflow, &images),
+            carriers: self.workflow.carriers() as u32,
+            inputs,
+            load_all: self.load_all,
+            requested_ns: self.requested_ns,
+            dispatched_ns: monotonic_ns(),
+            lines: self.lines,
+            progress: self.progress,
+        };
+        let last = files.len() - files.len().min(FILES_MAX);
+        for files in files[..last].chunks(FILES_MAX) {
+            link.send(&ToWorker::Files, files).map_err(failed)?;
+        }
+        link.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
+    }
+}
+
+fn encode(what: &impl serde::Serialize) -> Result<ByteBuf, ProcessError> {
+    let failed = |error| ProcessError::Host { what: "encoding a job", source: io::Error::other(error) };
+    postcard::to_extend(what, Vec::new()).map(ByteBuf::from).map_err(failed)
+}
+
+/// Which of the images each function has.
+fn indices(workflow: &Ready, images: &[&Arc<LoadedImage>]) -> Vec<u32> {
+    let index = |image| images.iter().position(|known| Arc::ptr_eq(known, image)).expect("one of the workflow's");
+    workflow.images().iter().map(|image| index(image) as u32).collect()
+}
+
+/// A job as its worker takes it up.
+pub(super) struct Received {
+    pub(super) workflow: Ready,
+    pub(super) inputs: Vec<(String, Data)>,
+    pub(super) wire: WireJob,
+}
+
+impl Received {
+    /// Puts a message's parts together again. The supervisor is believed.
+    pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
+        let mut files = files.into_iter();
+        let mut next = || files.next().ok_or_else(|| "the job lacks a file".to_owned());
+        let plan: Plan = postcard::from_bytes(&wire.plan).map_err(|error| format!("the job's plan: {error}"))?;
+        let mut images = Vec::new();
+        for encoded in &wire.images {
+            let image = postcard::from_bytes(encoded).map_err(|error| format!("the job's image: {error}"))?;
+            let image = LoadedImage::of_sealed(image, next()?).map_err(|error| format!("the job's image: {error}"))?;
+            images.push(Arc::new(image));
+        }
+        let mut inputs = Vec::new();
+        for (slot, content) in std::mem::take(&mut wire.inputs) {
+            inputs.push((
+                slot,
+                match content {
+                    Content::Bytes(bytes) => Data::Bytes(bytes),
+                    Content::Attached => Data::File(next()?),
+                },
+            ));
+        }
+        let images = wire.functions.iter().map(|index| images.get(*index as usize).cloned());
+        let images = images.collect::<Option<_>>().ok_or("the job names an image that it lacks")?;
+        let workflow = Ready::of_parts(Arc::new(plan), images, wire.carriers as usize);
+        Ok(Received { workflow, inputs, wire })
+    }
+}

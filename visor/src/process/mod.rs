@@ -1,0 +1,428 @@
+//! The processes a workflow runs in: one for each, so that a crash, a leak or an escape stays with one workflow.
+//!
+//! ```text
+//! supervisor (HTTP, any threads; never maps user code)      or: monohull run
+//!    │ control                                                     │ forks its one worker itself
+//!    ▼                                                             ▼
+//! spawner (one thread, forked once, before there are others)    worker
+//!    ├─ worker   blank ─▶ job ─▶ runs ─▶ answers ─▶ ends
+//!    └─ worker   blank: has its layout, its keys and its sandbox; knows no tenant
+//! ```
+//!
+//! Each worker is connected with the supervisor by a socket of its own. The spawner keeps the worker's end too: it reaps the
+//! worker, says on that socket how it ended, and closes it. So whoever holds a [`Running`] has all of it in one
+//! descriptor, in order: what the worker says, how it died, and the end. Everything dies with what is above it
+//! (`PR_SET_PDEATHSIG`, and the end of a socket).
+//!
+//! All of this is synchronous, on descriptors: [`Running`] can be polled.
+
+mod death;
+mod foreground;
+mod job;
+mod link;
+mod protocol;
+mod sandbox;
+#[allow(unsafe_code, reason = "fork")]
+mod spawner;
+#[allow(unsafe_code, reason = "a process that was just forked puts its descriptors in order")]
+mod worker;
+
+pub use death::{Cause, Death};
+pub use foreground::run;
+pub use job::{Data, Job};
+pub use spawner::Spawner;
+
+use crate::orchestrator::{HostError, IsolationWish, modules_folder};
+use crate::report::{RunReport, Sandbox, Stream};
+use link::{Link, LinkError};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use protocol::{Content, FromWorker};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is the same for every workflow of a spawner.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder with the libos modules: besides them a worker can open no file.
+    pub modules: PathBuf,
+    /// Whether protection keys are in force.
+    pub keys: bool,
+    /// Libos modules (by name) that workers have mapped before they know their workflow. A module that is not here costs
+    /// its first caller 30 to 130 µs, one that is here costs every worker a page or two.
+    pub preload: Vec<String>,
+}
+
+impl Settings {
+    /// The usual folder, nothing preloaded.
+    pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
+        let modules = modules_folder().ok_or(HostError::NoModules)?;
+        Ok(Settings { modules, keys: isolation.keys(), preload: Vec::new() })
+    }
+}
+
+/// How long a worker may take from its fork to being ready. It takes well under a millisecond; on a host that is so busy
+/// that this does not do, an error is better than waiting on.
+const READY_LIMIT: Duration = Duration::from_secs(10);
+/// Most bytes of a worker's standard error that are kept.
+const LAST_WORDS_MAX: u64 = 4096;
+
+/// A process could not be had, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull
+    #[error("processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull")]
+    Threads(usize),
+    /// the host failed at {what}: {source}
+    #[error("the host failed at {what}: {source}")]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// {0}
+    #[error(transparent)]
+    Run(#[from] HostError),
+    /// the spawner is gone; no workflow can be started any more
+    #[error("the spawner is gone; no workflow can be started any more")]
+    SpawnerGone,
+    /// a process for a workflow cannot be prepared: {0}
+    #[error("a process for a workflow cannot be prepared: {0}")]
+    Refused(String),
+}
+
+/// A failure of the host at something.
+fn host(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
+    move |source| ProcessError::Host { what, source }
+}
+
+/// What is heard of a running workflow.
+#[derive(Debug)]
+pub enum Message {
+    /// A moment of its timeline, if progress is wanted.
+    Point {
+        /// What happened.
+        name: String,
+        /// When: CLOCK_MONOTONIC, in ns.
+        at_ns: u64,
+    },
+    /// A function has printed a line, if lines are wanted.
+    Line {
+        /// The step.
+        step: String,
+        /// The instance.
+        instance: u32,
+        /// Where to.
+        stream: Stream,
+        /// The line without its end.
+        text: String,
+    },
+    /// A step starts, if progress is wanted. So for the next two.
+    StepStarted {
+        /// Which.
+        step: String,
+        /// With so many instances.
+        instances: u32,
+    },
+    /// An instance has ended for good.
+    InstanceEnded {
+        /// The step.
+        step: String,
+        /// The instance.
+        instance: u32,
+        /// Whether it did its work.
+        ok: bool,
+    },
+    /// A step has ended.
+    StepEnded {
+        /// Which.
+        step: String,
+    },
+    /// The workflow has ended. Its process ends by itself now; whoever does not care to see that may drop it.
+    Ended {
+        /// How it went. Outputs have sizes in it, and no content.
+        report: Box<RunReport>,
+        /// The output slots.
+        outputs: Vec<(String, Data)>,
+    },
+    /// The process is gone. Nothing comes after this.
+    Died(Death),
+}
+
+/// A process of ours, seen from above.
+#[derive(Debug)]
+struct Worker {
+    link: Link,
+    pidfd: OwnedFd,
+    pid: i32,
+    reaper: Reaper,
+    /// Its standard error.
+    words: File,
+    /// The kernel cannot tell of faults while keys are in force.
+    keys_silent: bool,
+    answered: bool,
+    dead: bool,
+}
+
+/// Who reaps a worker.
+#[derive(Clone, Copy, Debug)]
+enum Reaper {
+    /// This process: its parent.
+    Here,
+    /// The spawner with this process id.
+    Spawner(i32),
+}
+
+/// A process that waits for a job. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Blank {
+    worker: Worker,
+    sandbox: Sandbox,
+}
+
+impl Blank {
+    /// Waits until the worker is ready.
+    fn new(mut worker: Worker) -> Result<Blank, ProcessError> {
+        if !worker.link.wait(Some(READY_LIMIT)).map_err(host("waiting for a new process"))? {
+            let text = format!("it was not ready within {READY_LIMIT:?}");
+            return Err(ProcessError::Refused(text));
+        }
+        match worker.hear()? {
+            Some(Heard::Ready(sandbox)) => Ok(Blank { worker, sandbox }),
+            Some(Heard::Refused(why)) => Err(ProcessError::Refused(why)),
+            Some(Heard::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
+            Some(Heard::Message(_)) | None => Err(ProcessError::Refused("it spoke out of turn".to_owned())),
+        }
+    }
+
+    /// What it has given up.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// Gives it its one job.
+    pub fn give(self, job: &Job) -> Result<Running, ProcessError> {
+        // A blank that was killed in the meantime is told of as any other death.
+        match job.send(&self.worker.link) {
+            Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
+            other => other?,
+        }
+        Ok(Running { worker: self.worker, sandbox: self.sandbox })
+    }
+}
+
+/// A process that does a job. It ends, wherever it is, when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    worker: Worker,
+    sandbox: Sandbox,
+}
+
+impl Running {
+    /// The next message, if there is one now. A worker that sends what it should not is killed, and told of as dead.
+    /// After [`Message::Died`] there is none.
+    pub fn next_message(&mut self) -> Result<Option<Message>, ProcessError> {
+        match self.worker.hear()? {
+            None => Ok(None),
+            Some(Heard::Message(Message::Ended { mut report, outputs })) => {
+                report.sandbox = Some(self.sandbox.clone());
+                Ok(Some(Message::Ended { report, outputs }))
+            }
+            Some(Heard::Message(message)) => Ok(Some(message)),
+            Some(Heard::Ready(_) | Heard::Refused(_)) => {
+                Ok(Some(Message::Died(self.worker.misbehaved("it spoke out of turn"))))
+            }
+        }
+    }
+
+    /// Waits until there is a message; false if that takes longer than `limit`.
+    pub fn wait(&self, limit: Option<Duration>) -> Result<bool, ProcessError> {
+        if self.worker.dead {
+            return Ok(true);
+        }
+        self.worker.link.wait(limit).map_err(host("waiting for a workflow"))
+    }
+
+    /// Ends the process at once. [`Message::Died`] comes soon.
+    pub fn kill(&self) {
+        self.worker.kill();
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.worker.pid
+    }
+
+    /// What it has given up.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+/// Readable when a message waits.
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.worker.link.as_fd()
+    }
+}
+
+/// What a worker can say.
+enum Heard {
+    Ready(Sandbox),
+    Refused(String),
+    Message(Message),
+}
+
+impl Worker {
+    /// What has come, if anything has.
+    fn hear(&mut self) -> Result<Option<Heard>, ProcessError> {
+        if self.dead {
+            return Ok(None);
+        }
+        let packet = match self.link.try_receive() {
+            Ok(None) => return Ok(None),
+            Ok(Some(Some(packet))) => packet,
+            Ok(Some(None)) => {
+                let death = self.end_of_link();
+                return Ok(Some(Heard::Message(Message::Died(death))));
+            }
+            Err(error) => return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error))))),
+        };
+        Ok(Some(
+            match packet.read::<FromWorker>().and_then(|said| self.understand(said, packet.files, packet.sender)) {
+                Ok(heard) => heard,
+                Err(error) => Heard::Message(Message::Died(self.misbehaved(error))),
+            },
+        ))
+    }
+
+    fn understand(&mut self, said: FromWorker, files: Vec<OwnedFd>, sender: i32) -> Result<Heard, LinkError> {
+        let unexpected = |what: &str| LinkError::Malformed(what.to_owned());
+        if !files.is_empty() && !matches!(said, FromWorker::Ended { .. }) {
+            return Err(unexpected("it has files that nobody asked for"));
+        }
+        Ok(Heard::Message(match said {
+            FromWorker::Ready(sandbox) => return Ok(Heard::Ready(sandbox)),
+            FromWorker::Refused(why) => return Ok(Heard::Refused(why)),
+            FromWorker::Point { name, at_ns } => Message::Point { name, at_ns },
+            FromWorker::Line { step, instance, stream, text } => Message::Line { step, instance, stream, text },
+            FromWorker::StepStarted { step, instances } => Message::StepStarted { step, instances },
+            FromWorker::InstanceEnded { step, instance, ok } => Message::InstanceEnded { step, instance, ok },
+            FromWorker::StepEnded { step } => Message::StepEnded { step },
+            FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
+            FromWorker::Ended { report, outputs } => {
+                let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
+                let outputs = take_outputs(outputs, files)?;
+                self.answered = true;
+                Message::Ended { report, outputs }
+            }
+            FromWorker::Died { status } => match self.reaper {
+                Reaper::Spawner(pid) if pid == sender => {
+                    let cause = cause_of(status);
+                    Message::Died(self.died(cause))
+                }
+                _ => return Err(unexpected("word of a death from somebody who cannot know")),
+            },
+        }))
+    }
+
+    /// The other end is closed: the process ends, or pretends to.
+    fn end_of_link(&mut self) -> Death {
+        self.kill();
+        let cause = match self.reaper {
+            Reaper::Here => self.reap(),
+            Reaper::Spawner(_) => Cause::Unknown,
+        };
+        self.died(cause)
+    }
+
+    fn misbehaved(&mut self, how: impl ToString) -> Death {
+        self.kill();
+        if let Reaper::Here = self.reaper {
+            self.reap();
+        }
+        self.died(Cause::Misbehaved(how.to_string()))
+    }
+
+    fn died(&mut self, cause: Cause) -> Death {
+        self.dead = true;
+        let len = self.words.metadata().map_or(0, |metadata| metadata.len()).min(LAST_WORDS_MAX);
+        let mut words = vec![0; len as usize];
+        // What cannot be read was not said.
+        let words = self.words.read_exact_at(&mut words, 0).map(|()| String::from_utf8_lossy(&words).into_owned());
+        Death::new(cause, self.answered, self.keys_silent, words.unwrap_or_default())
+    }
+
+    /// Waits for the end of a child that has been killed.
+    fn reap(&self) -> Cause {
+        match waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED) {
+            Ok(WaitStatus::Exited(_, status)) => Cause::Exited(status),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Cause::Signaled(signal as i32),
+            _ => Cause::Unknown,
+        }
+    }
+
+    fn kill(&self) {
+        signal(&self.pidfd, Signal::SIGKILL);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.dead {
+            self.kill();
+            if let Reaper::Here = self.reaper {
+                self.reap();
+            }
+        }
+    }
+}
+
+/// Files of outputs are taken only if they are what they should be: sealed, so that nobody shortens them while they are read.
+fn take_outputs(outputs: Vec<(String, Content)>, files: Vec<OwnedFd>) -> Result<Vec<(String, Data)>, LinkError> {
+    let mut files = files.into_iter();
+    let mut taken = Vec::new();
+    for (slot, content) in outputs {
+        let data = match content {
+            Content::Bytes(bytes) => Data::Bytes(bytes),
+            Content::Attached => {
+                let file = files.next().ok_or_else(|| LinkError::Malformed("an output is missing".to_owned()))?;
+                crate::sealed::sealed_size(&file)?;
+                Data::File(file)
+            }
+        };
+        taken.push((slot, data));
+    }
+    match files.next() {
+        None => Ok(taken),
+        Some(_) => Err(LinkError::Malformed("it has more files than outputs".to_owned())),
+    }
+}
+
+/// What `waitpid` says.
+fn cause_of(status: i32) -> Cause {
+    if libc::WIFEXITED(status) {
+        Cause::Exited(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Cause::Signaled(libc::WTERMSIG(status))
+    } else {
+        Cause::Unknown
+    }
+}
+
+/// Sends a signal to the process behind a descriptor. One that has ended needs none.
+fn signal(pidfd: &OwnedFd, signal: Signal) {
+    let (none, flags) = (std::ptr::null::<libc::siginfo_t>(), 0u32);
+    // SAFETY: the descriptor is open; no siginfo is given.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal as i32, none, flags) };
+}

@@ -1,0 +1,137 @@
+//! What the processes say to each other. Each message is one packet of a [`Link`](super::link::Link).
+//!
+//! ```text
+//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Point, Line, …, Ended ──▶ supervisor
+//! supervisor ── Fork ──▶ spawner ── Forked | NotForked ──▶ supervisor        spawner ── Died ──▶ supervisor
+//! ```
+//!
+//! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
+
+use crate::report::{Sandbox, Stream};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+/// Bytes in a message, or in a file that is attached to it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Content {
+    /// Here.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// In the next of the attached files.
+    Attached,
+}
+
+/// To a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToWorker {
+    /// Files of the job that comes next, more than fit into one message.
+    Files,
+    /// What to do. Its files: the images, then the inputs that are attached.
+    Job(WireJob),
+}
+
+/// All of one invocation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireJob {
+    /// The plan, encoded.
+    #[serde(with = "serde_bytes")]
+    pub(super) plan: Vec<u8>,
+    /// What the loader found in each image, encoded.
+    pub(super) images: Vec<ByteBuf>,
+    /// Which of them each of the plan's functions has.
+    pub(super) functions: Vec<u32>,
+    /// Most carrier threads.
+    pub(super) carriers: u32,
+    /// Input slots.
+    pub(super) inputs: Vec<(String, Content)>,
+    /// Load all libos modules at the start.
+    pub(super) load_all: bool,
+    /// When the invocation was asked for, and when this message was sent (monotonic ns).
+    pub(super) requested_ns: u64,
+    /// See `requested_ns`.
+    pub(super) dispatched_ns: u64,
+    /// Tell of lines as they are printed.
+    pub(super) lines: bool,
+    /// Tell of steps, instances and points in time as they happen.
+    pub(super) progress: bool,
+}
+
+/// From a worker, and from the spawner about it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromWorker {
+    /// It waits for a job.
+    Ready(Sandbox),
+    /// It cannot take a job, for this reason.
+    Refused(String),
+    /// A moment of the timeline.
+    Point {
+        /// What happened.
+        name: String,
+        /// When (monotonic ns).
+        at_ns: u64,
+    },
+    /// A function has printed a line.
+    Line {
+        /// The step.
+        step: String,
+        /// The instance.
+        instance: u32,
+        /// Where to.
+        stream: Stream,
+        /// The line without its end.
+        text: String,
+    },
+    /// A step starts.
+    StepStarted {
+        /// Which.
+        step: String,
+        /// With so many instances.
+        instances: u32,
+    },
+    /// An instance has ended for good.
+    InstanceEnded {
+        /// The step.
+        step: String,
+        /// The instance.
+        instance: u32,
+        /// Whether it did its work.
+        ok: bool,
+    },
+    /// A step has ended.
+    StepEnded {
+        /// Which.
+        step: String,
+    },
+    /// The workflow has ended.
+    Ended {
+        /// The report as JSON: the document people see.
+        #[serde(with = "serde_bytes")]
+        report: Vec<u8>,
+        /// The output slots; those that are not here are attached.
+        outputs: Vec<(String, Content)>,
+    },
+    /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
+    Died {
+        /// See above.
+        status: i32,
+    },
+}
+
+/// To the spawner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToSpawner {
+    /// Fork a worker. Its files: the worker's end of its link, and where its last words go.
+    Fork,
+}
+
+/// From the spawner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromSpawner {
+    /// It is there to fork.
+    Started,
+    /// It cannot be.
+    NotStarted(String),
+    /// The worker's process id; attached: a descriptor for it.
+    Forked(i32),
+    /// The host's answer.
+    NotForked(i32),
+}

@@ -1,0 +1,291 @@
+//! The spawner: a small process with one thread that forks workers and reaps them.
+//!
+//! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
+//! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
+
+use super::link::{Link, Packet};
+use super::protocol::{FromSpawner, FromWorker, ToSpawner};
+use super::sandbox::Preparation;
+use super::{Blank, ProcessError, Reaper, Settings, Worker, host, worker};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::{ForkResult, fork, getpid};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
+
+/// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
+#[derive(Debug)]
+pub struct Spawner {
+    /// One request at a time.
+    control: Mutex<Link>,
+    pidfd: OwnedFd,
+    pid: i32,
+    keys_silent: bool,
+}
+
+impl Spawner {
+    /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
+    pub fn start(settings: &Settings) -> Result<Spawner, ProcessError> {
+        only_thread()?;
+        let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+        let parent = getpid();
+        // SAFETY: this process has one thread (see above), so the child may run any code.
+        match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
+            ForkResult::Child => {
+                let control = worker::settle(parent, theirs.into(), None);
+                worker::leave(serve(&control, settings))
+            }
+            ForkResult::Parent { child } => {
+                let spawner = Spawner {
+                    control: Mutex::new(ours),
+                    pidfd: open_pidfd(child.as_raw()).map_err(host("opening a process"))?,
+                    pid: child.as_raw(),
+                    keys_silent: keys_silent(settings),
+                };
+                drop(theirs);
+                let (said, _) = answer(&spawner.lock())?;
+                match said {
+                    FromSpawner::Started => Ok(spawner),
+                    FromSpawner::NotStarted(why) => Err(ProcessError::Refused(why)),
+                    _ => Err(ProcessError::SpawnerGone),
+                }
+            }
+        }
+    }
+
+    /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
+    pub fn blank(&self) -> Result<Blank, ProcessError> {
+        let (link, theirs) = worker_link()?;
+        let words = last_words()?;
+        let (said, mut files) = {
+            let control = self.lock();
+            let sent = control.send(&ToSpawner::Fork, &[theirs.as_fd(), words.as_fd()]);
+            sent.map_err(|_| ProcessError::SpawnerGone)?;
+            answer(&control)?
+        };
+        drop(theirs);
+        match (said, files.pop()) {
+            (FromSpawner::Forked(pid), Some(pidfd)) => {
+                let reaper = Reaper::Spawner(self.pid);
+                Blank::new(Worker::new(link, pidfd, pid, reaper, words, self.keys_silent))
+            }
+            (FromSpawner::NotForked(errno), _) => {
+                Err(host("forking a process for a workflow")(io::Error::from_raw_os_error(errno)))
+            }
+            _ => Err(ProcessError::SpawnerGone),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Link> {
+        self.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Readable when the spawner has ended.
+impl AsFd for Spawner {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        super::signal(&self.pidfd, Signal::SIGKILL);
+        let _ = waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED);
+    }
+}
+
+impl Blank {
+    /// Forks a worker of this very process, which must have one thread.
+    pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
+        only_thread()?;
+        let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
+        let words = last_words()?;
+        let parent = getpid();
+        // SAFETY: this process has one thread (see above), so the child may run any code.
+        match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
+            ForkResult::Child => {
+                let link = worker::settle(parent, theirs.into(), Some(words.into()));
+                worker::live(link, Preparation::new(settings))
+            }
+            ForkResult::Parent { child } => {
+                drop(theirs);
+                let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
+                let keys_silent = keys_silent(settings);
+                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words, keys_silent))
+            }
+        }
+    }
+}
+
+/// What the spawner says.
+fn answer(control: &Link) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
+    match control.receive() {
+        Ok(Some(packet)) => match packet.read() {
+            Ok(said) => Ok((said, packet.files)),
+            Err(_) => Err(ProcessError::SpawnerGone),
+        },
+        Ok(None) | Err(_) => Err(ProcessError::SpawnerGone),
+    }
+}
+
+/// Our end of a worker's socket, and the worker's.
+fn worker_link() -> Result<(Link, Link), ProcessError> {
+    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+    ours.name_senders().map_err(host("preparing a socket"))?;
+    Ok((ours, theirs))
+}
+
+/// What a worker has for a standard error.
+fn last_words() -> Result<File, ProcessError> {
+    let made = memfd_create(c"monohull-last-words", MFdFlags::MFD_CLOEXEC);
+    made.map(File::from).map_err(|errno| host("making a memory file")(errno.into()))
+}
+
+/// Whether the kernel cannot report a fault that happens while key 0 is denied.
+fn keys_silent(settings: &Settings) -> bool {
+    settings.keys && !crate::domain::keys::by_default()
+}
+
+fn only_thread() -> Result<(), ProcessError> {
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(host("counting threads"))?;
+    match tasks.count() {
+        1 => Ok(()),
+        count => Err(ProcessError::Threads(count)),
+    }
+}
+
+/// A descriptor for a child that has not been reaped.
+fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers and makes a descriptor.
+    let file = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: made just above, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(file as i32) })
+}
+
+/// A worker of the spawner's.
+struct Child {
+    pid: i32,
+    /// The worker's end of its socket.
+    link: Link,
+    /// How it ended, until the supervisor has been told.
+    status: Option<i32>,
+}
+
+/// The spawner's life; its exit status.
+fn serve(control: &Link, settings: &Settings) -> i32 {
+    let preparation = match Preparation::new(settings) {
+        Ok(preparation) => preparation,
+        Err(why) => {
+            let _ = control.send(&FromSpawner::NotStarted(why), &[]);
+            return worker::REFUSED;
+        }
+    };
+    let mut ends = SigSet::empty();
+    ends.add(Signal::SIGCHLD);
+    let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
+        .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
+    let Ok(told) = told else {
+        let _ = control.send(&FromSpawner::NotStarted("it cannot hear of its workers' ends".to_owned()), &[]);
+        return worker::REFUSED;
+    };
+    if control.send(&FromSpawner::Started, &[]).is_err() {
+        return worker::NOT_NEEDED;
+    }
+    let mut children: Vec<Child> = Vec::new();
+    loop {
+        let mut waiting =
+            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
+        // A worker may have filled its socket before it ended: its end is told when there is room.
+        let untold = children.iter().filter(|child| child.status.is_some());
+        waiting.extend(untold.map(|child| PollFd::new(child.link.as_fd(), PollFlags::POLLOUT)));
+        match poll(&mut waiting, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return worker::FAILED,
+        }
+        let asked = waiting[0].any().unwrap_or(true);
+        drop(waiting);
+        while let Ok(Some(_)) = told.read_signal() {}
+        reap(&mut children);
+        if asked {
+            match control.receive() {
+                Ok(Some(packet)) => {
+                    if let Err(error) = fork_worker(control, packet, &preparation, &mut children) {
+                        tracing::error!("the spawner cannot answer: {error}");
+                        return worker::FAILED;
+                    }
+                }
+                Ok(None) => return worker::NOT_NEEDED,
+                Err(error) => {
+                    tracing::error!("the spawner cannot hear: {error}");
+                    return worker::FAILED;
+                }
+            }
+        }
+    }
+}
+
+/// Takes note of workers that have ended, and tells the supervisor.
+fn reap(children: &mut Vec<Child>) {
+    loop {
+        let mut status = 0;
+        // SAFETY: writes one integer.
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+        if pid <= 0 {
+            break;
+        }
+        if let Some(child) = children.iter_mut().find(|child| child.pid == pid) {
+            child.status = Some(status);
+        }
+    }
+    children.retain(|child| match child.status {
+        None => true,
+        // Told, or nobody listens any more: closing the last copy of this end says that it is over.
+        Some(status) => matches!(child.link.try_send(&FromWorker::Died { status }), Ok(false)),
+    });
+}
+
+fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, children: &mut Vec<Child>) -> io::Result<()> {
+    let Ok(ToSpawner::Fork) = packet.read() else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    };
+    let mut files = packet.files.into_iter();
+    let (Some(link), Some(words)) = (files.next(), files.next()) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    };
+    let parent = getpid();
+    // SAFETY: the spawner has one thread, so the child may run any code.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let link = worker::settle(parent, link, Some(words));
+            worker::live(link, Ok(preparation.clone()))
+        }
+        Ok(ForkResult::Parent { child }) => {
+            let pid = child.as_raw();
+            children.push(Child { pid, link: Link::of(link), status: None });
+            let pidfd = open_pidfd(pid)?;
+            control.send(&FromSpawner::Forked(pid), &[pidfd.as_fd()])
+        }
+        Err(errno) => control.send(&FromSpawner::NotForked(errno as i32), &[]),
+    }
+}
+
+impl Worker {
+    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File, keys_silent: bool) -> Worker {
+        Worker { link, pidfd, pid, reaper, words, keys_silent, answered: false, dead: false }
+    }
+}

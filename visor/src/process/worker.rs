@@ -1,0 +1,233 @@
+//! A worker: the process of one workflow domain. It lays its ground, closes itself in, waits for its job, runs it, answers and
+//! ends.
+
+use super::job::{Data, Received};
+use super::link::Link;
+use super::protocol::{Content, FromWorker, ToWorker};
+use super::sandbox::Preparation;
+use crate::domain::Ground;
+use crate::domain::carrier::monotonic_ns;
+use crate::domain::failure::{Blame, FailureKind};
+use crate::orchestrator::{Border, Conditions, Source, report_without_run};
+use crate::report::{Failure, OutputReport, Point, Progress, Stream};
+use crate::workflow::plan::Input;
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+pub(super) use super::death::status::*;
+
+/// The descriptor of a process's link with what is above it; all higher ones are closed.
+const LINK: i32 = 3;
+
+/// The first thing after a fork: dies with `parent`, has a session of its own and no more descriptors than these, and
+/// nothing of the environment. Standard input and output lead nowhere; standard error goes to `words`, if any.
+pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link {
+    // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
+    // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
+    // alone and ends by `_exit`.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent.as_raw() {
+            // It has died before that was arranged.
+            leave(NOT_NEEDED);
+        }
+        libc::setsid();
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        libc::dup2(null, 0);
+        libc::dup2(null, 1);
+        if let Some(words) = words {
+            libc::dup2(words.into_raw_fd(), 2);
+        }
+        libc::dup2(link.into_raw_fd(), LINK);
+        libc::syscall(libc::SYS_close_range, LINK + 1, u32::MAX, 0);
+        scrub_environment();
+    }
+    // A worker that comes of the spawner must not inherit its mask.
+    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+    // SAFETY: duplicated just above.
+    Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
+}
+
+/// Overwrites the environment: a secret in it is none of a workflow's business.
+///
+/// # Safety
+/// No other thread exists, and nobody holds a string of the environment.
+unsafe fn scrub_environment() {
+    unsafe extern "C" {
+        static mut environ: *mut *mut libc::c_char;
+    }
+    // SAFETY: the array is as `execve` or `setenv` made it: pointers to strings that may be written to, then a null.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            std::ptr::write_bytes(*entry, 0, libc::strlen(*entry));
+            entry = entry.add(1);
+        }
+        libc::clearenv();
+    }
+}
+
+/// Ends the process without anything that its parent's memory would have it do.
+pub(super) fn leave(status: i32) -> ! {
+    // SAFETY: has no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+/// A worker's life.
+pub(super) fn live(link: Link, preparation: Result<Preparation, String>) -> ! {
+    // The panic hook has left its words on standard error.
+    let status = std::panic::catch_unwind(|| work(link, preparation)).unwrap_or(PANICKED);
+    leave(status)
+}
+
+fn work(link: Link, preparation: Result<Preparation, String>) -> i32 {
+    let ready = preparation.and_then(|preparation| {
+        let ground = Ground::lay(preparation.keys).map_err(|error| error.to_string())?;
+        let sandbox = preparation.close_in()?;
+        Ok((ground, sandbox, preparation))
+    });
+    let (ground, sandbox, preparation) = match ready {
+        Ok(ready) => ready,
+        Err(why) => {
+            let _ = link.send(&FromWorker::Refused(why), &[]);
+            return REFUSED;
+        }
+    };
+    if link.send(&FromWorker::Ready(sandbox.clone()), &[]).is_err() {
+        return NOT_NEEDED;
+    }
+    let job = match take_job(&link) {
+        Ok(Some(job)) => job,
+        Ok(None) => return NOT_NEEDED,
+        Err(why) => {
+            eprintln!("{why}");
+            return FAILED;
+        }
+    };
+    match run(link, ground, &preparation, job) {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("the answer cannot be given: {error}");
+            FAILED
+        }
+    }
+}
+
+/// Waits for the job; `None` if nobody is there any more to give one.
+fn take_job(link: &Link) -> Result<Option<Received>, String> {
+    let mut files = Vec::new();
+    loop {
+        let Some(mut packet) = link.receive().map_err(|error| error.to_string())? else { return Ok(None) };
+        let message = packet.read::<ToWorker>();
+        files.append(&mut packet.files);
+        match message.map_err(|error| error.to_string())? {
+            ToWorker::Files => {}
+            ToWorker::Job(wire) => return Received::unpack(wire, files).map(Some),
+        }
+    }
+}
+
+fn run(link: Link, ground: Ground, preparation: &Preparation, job: Received) -> io::Result<()> {
+    let Received { workflow, inputs, wire } = job;
+    let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+    teller.point("dispatched", wire.dispatched_ns);
+    let conditions = Conditions {
+        modules: preparation.modules.clone(),
+        keys: preparation.keys,
+        load_all: wire.load_all,
+        requested_ns: wire.requested_ns,
+    };
+    let mut border = Slots { inputs, outputs: Vec::new() };
+    let run = workflow.run_on(ground, &conditions, &mut border, teller.clone());
+    let mut report = run.unwrap_or_else(|error| {
+        let failure = Failure::of_workflow(FailureKind::Process, Blame::Host, error.to_string());
+        report_without_run(workflow.plan(), preparation.isolation(), wire.requested_ns, failure)
+    });
+    let mut points = std::mem::take(&mut *teller.points.lock().expect("points"));
+    points.append(&mut report.timeline);
+    points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
+    points.sort_by_key(|point| point.at_ns);
+    report.timeline = points;
+    let mut files = Vec::new();
+    let outputs = border.outputs.into_iter().map(|(slot, data)| match data {
+        Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
+        Data::File(file) => {
+            files.push(file);
+            (slot, Content::Attached)
+        }
+    });
+    let outputs = outputs.collect();
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let report = serde_json::to_vec(&report).map_err(io::Error::from)?;
+    teller.link.send(&FromWorker::Ended { report, outputs }, &files)
+}
+
+/// The workflow's border in a worker: inputs as they came with the job, outputs as they leave with the answer.
+struct Slots {
+    inputs: Vec<(String, Data)>,
+    outputs: Vec<(String, Data)>,
+}
+
+impl Border for Slots {
+    fn input(&mut self, input: &Input) -> Result<Source, String> {
+        let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
+        let (_, data) = found.ok_or("was given no content")?;
+        match data {
+            Data::Bytes(bytes) => Ok(Source::Bytes(bytes.clone())),
+            Data::File(file) => {
+                file.try_clone().map(|file| Source::File(File::from(file))).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
+        let data = Data::of(bytes).map_err(|error| format!("cannot be handed out: {error}"))?;
+        self.outputs.push((slot.to_owned(), data));
+        Ok(OutputReport { bytes: bytes.len() as u64, path: None, content: None })
+    }
+}
+
+/// Tells the supervisor what happens, if it wants to know.
+struct Teller {
+    link: Link,
+    lines: bool,
+    progress: bool,
+    points: Mutex<Vec<Point>>,
+}
+
+impl Teller {
+    fn tell(&self, wanted: bool, message: &FromWorker) {
+        if wanted {
+            // If nobody is there any more, this process is about to be killed.
+            let _ = self.link.send(message, &[]);
+        }
+    }
+}
+
+impl Progress for Teller {
+    fn step_started(&self, step: &str, instances: u32) {
+        self.tell(self.progress, &FromWorker::StepStarted { step: step.to_owned(), instances });
+    }
+
+    fn instance_ended(&self, step: &str, index: u32, ok: bool) {
+        self.tell(self.progress, &FromWorker::InstanceEnded { step: step.to_owned(), instance: index, ok });
+    }
+
+    fn step_ended(&self, step: &str) {
+        self.tell(self.progress, &FromWorker::StepEnded { step: step.to_owned() });
+    }
+
+    fn point(&self, name: &'static str, at_ns: u64) {
+        self.points.lock().expect("points").push(Point { name: name.to_owned(), at_ns });
+        self.tell(self.progress, &FromWorker::Point { name: name.to_owned(), at_ns });
+    }
+
+    fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
+        let (step, text) = (step.to_owned(), text.to_owned());
+        self.tell(self.lines, &FromWorker::Line { step, instance: index, stream, text });
+    }
+}
