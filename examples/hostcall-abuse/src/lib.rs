@@ -27,14 +27,14 @@ use monohull_trampoline::user::hostcall;
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
 #[monohull::main]
-fn main(role: String, number: Option<u64>) -> Result<(), Box<dyn Error>> {
+fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Result<(), Box<dyn Error>> {
     match role.as_str() {
         "victim" => victim(),
         "attacker" => attacker(),
         "fail-badly" => fail_badly(),
         "spawn-badly" => spawn_badly(),
         "odd-registers" => odd_registers(),
-        "ask" => ask(number.unwrap_or_default()),
+        "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
         _ => Err(format!("nobody plays `{role}`").into()),
     }
 }
@@ -80,9 +80,10 @@ fn explain() -> String {
 }
 
 /// Makes one hostcall twice and fails with both answers; uses no module besides.
-fn ask(number: u64) -> Result<(), Box<dyn Error>> {
-    let answers: Vec<String> =
-        (0..2).map(|_| format!("{}: {}", gate::any_hostcall(number, [0; 6]), explain())).collect();
+fn ask(number: u64, arguments: &[u64]) -> Result<(), Box<dyn Error>> {
+    let mut all = [0; 6];
+    all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from);
+    let answers: Vec<String> = (0..2).map(|_| format!("{}: {}", gate::any_hostcall(number, all), explain())).collect();
     let text = answers.join("\n");
     hostcall(number::FAIL, [FailKind::Error as u64, text.as_ptr() as u64, text.len() as u64, 0, 0, 0]);
     Ok(())

@@ -32,6 +32,7 @@ pub use foreground::run;
 pub use job::{Data, Job};
 pub use spawner::Spawner;
 
+use crate::domain::hostcall;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox, Stream};
 use link::{Link, LinkError};
@@ -48,7 +49,8 @@ use std::time::Duration;
 /// What is the same for every workflow of a spawner.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder with the libos modules: besides them a worker can open no file.
+    /// The folder with the libos modules. Besides them a worker can open no file; of them, those that were there when the
+    /// spawner started.
     pub modules: PathBuf,
     /// Whether protection keys are in force.
     pub keys: bool,
@@ -58,10 +60,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual folder, nothing preloaded.
+    /// The usual folder, with everything in it preloaded.
     pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
         let modules = modules_folder().ok_or(HostError::NoModules)?;
-        Ok(Settings { modules, keys: isolation.keys(), preload: Vec::new() })
+        let preload = hostcall::NAMES.map(str::to_owned).to_vec();
+        Ok(Settings { modules, keys: isolation.keys(), preload })
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 pub(super) use super::death::status::*;
 
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
-const LINK: i32 = 3;
+pub(super) const LINK: i32 = 3;
 
 /// The first thing after a fork: dies with `parent`, has a session of its own and no more descriptors than these, and
 /// nothing of the environment. Standard input and output lead nowhere; standard error goes to `words`, if any.

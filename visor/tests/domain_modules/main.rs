@@ -5,58 +5,17 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/wrong_module.rs"]
+mod wrong_module;
 
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Failure, RunReport, Silent};
 use monohull_abi::{Errno, number};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, LazyLock};
-use support::{root, run, run_with};
-
-/// The contract's crate, compiled for the modules made here.
-static CONTRACT: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = fresh_folder("contract");
-    let to = folder.join("libmonohull_abi.rlib");
-    rustc(&["--crate-name=monohull_abi", "--crate-type=rlib"], &root().join("libos/abi/src/lib.rs"), &to);
-    to
-});
-
-fn rustc(options: &[&str], source: &Path, to: &Path) {
-    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    command.args(["--edition=2024", "-O", "-Cpanic=abort", "--cap-lints=allow"]).args(options);
-    let output = command.arg("-o").arg(to).arg(source).output().expect("rustc starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A new empty folder.
-fn fresh_folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("domain-modules").join(name);
-    // An earlier run of these tests may have left one.
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("cargo's folder for tests takes folders");
-    folder
-}
-
-/// A folder of modules in which `time` is wrong in this way and the others are right.
-fn with_wrong_time(way: &str) -> PathBuf {
-    let folder = fresh_folder(way);
-    for name in ["mm", "stdio"] {
-        std::os::unix::fs::symlink(built(name), folder.join(name).with_extension("so")).expect("a link");
-    }
-    let contract = format!("--extern=monohull_abi={}", CONTRACT.display());
-    let options = ["--crate-name=time", "--crate-type=cdylib", "-Clink-arg=-nostartfiles", &contract, "--cfg", way];
-    rustc(&options, &root().join("visor/tests/domain_modules/module.rs"), &folder.join("time.so"));
-    folder
-}
-
-/// A module as built.
-fn built(name: &str) -> PathBuf {
-    let path = root().join("target/modules").join(name).with_extension("so");
-    assert!(path.exists(), "{}: modules are built first: run `cargo xtask test`", path.display());
-    path
-}
+use std::path::PathBuf;
+use std::sync::Arc;
+use support::{run, run_with};
+use wrong_module::{fresh_folder, with_wrong_time};
 
 /// A function that makes one hostcall twice and fails with both answers.
 fn ask(number: u32) -> Value {

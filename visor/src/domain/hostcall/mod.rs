@@ -12,7 +12,7 @@ mod host;
 mod modules;
 
 pub use host::services;
-pub use modules::{Loaded, ModuleError, Modules, NAMES};
+pub use modules::{Loaded, ModuleError, Modules, NAMES, preload};
 
 use super::Shared;
 use monohull_abi::module::{Call, Handler, Outcome};

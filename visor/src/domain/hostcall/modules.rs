@@ -258,6 +258,11 @@ fn open(path: &Path) -> Result<&'static ModuleTable, ModuleError> {
     Ok(table)
 }
 
+/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call.
+pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
+    open(&folder.join(format!("{name}.so"))).map(drop)
+}
+
 /// Serves the numbers of a module that does not work.
 unsafe extern "C" fn refuse(state: *mut c_void, call: *mut Call) -> Outcome {
     // SAFETY: bound with the domain as its state; the call is the caller's.

@@ -1,0 +1,99 @@
+//! What a worker gives up before it knows its workflow.
+//!
+//! ```text
+//! the family, once (the spawner, or the worker of `monohull run`)      each worker
+//!   libos modules mapped                                                its ground laid
+//!   no new privileges, no capabilities, limits, not dumpable            the list of system calls in force
+//!   files: only the libos modules, only to read
+//! ```
+//!
+//! What the family gives up its workers never had. All of it is in force before a worker hears of a job, and what could
+//! not be had is in the report.
+
+mod calls;
+mod files;
+
+use super::Settings;
+use crate::domain::hostcall;
+use crate::report::Sandbox;
+use calls::Filters;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use std::io;
+use std::path::PathBuf;
+
+/// Most descriptors a worker has open. It gets two for each image and input, and opens a few of its own.
+const FILES: u64 = 1024;
+
+/// All that workers of the same settings have in common, made once before they are forked.
+#[derive(Clone)]
+pub(super) struct Preparation {
+    /// The folder with the libos modules.
+    pub(super) modules: PathBuf,
+    /// Whether protection keys are to be in force.
+    pub(super) keys: bool,
+    filters: Filters,
+    /// What is in force already.
+    given_up: Sandbox,
+}
+
+impl Preparation {
+    /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
+    /// words for people.
+    pub(super) fn new(settings: &Settings) -> Result<Preparation, String> {
+        for name in &settings.preload {
+            hostcall::preload(&settings.modules, name).map_err(|error| error.to_string())?;
+        }
+        let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
+        limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
+        limit(Resource::RLIMIT_NOFILE, FILES).map_err(failed("limiting descriptors"))?;
+        limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
+        limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
+        prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
+        let landlock = files::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
+        drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
+        // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
+        prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
+        Ok(Preparation {
+            modules: settings.modules.clone(),
+            keys: settings.keys,
+            filters: Filters::compile().map_err(|error| format!("compiling the list of system calls: {error}"))?,
+            given_up: Sandbox {
+                no_new_privs: true,
+                seccomp: false,
+                landlock,
+                cgroup: "none: it stays in that of its parent".to_owned(),
+            },
+        })
+    }
+
+    /// The name of the isolation in reports.
+    pub(super) fn isolation(&self) -> &'static str {
+        if self.keys { "mpk" } else { "process" }
+    }
+
+    /// Puts the list of system calls in force. From here on a call outside of it ends the process.
+    pub(super) fn close_in(&self) -> Result<Sandbox, String> {
+        self.filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
+        Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
+    }
+}
+
+fn limit(resource: Resource, most: u64) -> nix::Result<()> {
+    setrlimit(resource, most, most)
+}
+
+/// Gives up all capabilities: root without them is a user like others, who owns a few files more.
+#[allow(unsafe_code, reason = "no safe wrapper has this system call")]
+fn drop_capabilities() -> io::Result<()> {
+    /// `_LINUX_CAPABILITY_VERSION_3` of `linux/capability.h`.
+    const VERSION: u32 = 0x2008_0522;
+    let header: [u32; 2] = [VERSION, 0];
+    // Effective, permitted and inheritable, twice 32 of each.
+    let none = [0u32; 6];
+    // SAFETY: both are as the kernel declares them, and it only reads them.
+    match unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,178 @@
+//! System calls outside the list end the process that makes them, and nothing else.
+//!
+//! Functions make none; what is tried here is trusted code in the hands of an attacker: a module `time` that makes any
+//! system call it is asked for.
+
+use crate::support;
+use crate::watch::{endless, job, listen, one_step, run};
+use crate::wrong_module::with_wrong_time;
+use crate::{Spawners, Test};
+use monohull::orchestrator::RunOptions;
+use monohull::process::{Cause, Spawner};
+use monohull::report::{Blame, FailureKind, Silent};
+use monohull_abi::number;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("the_module_makes_system_calls_where_nothing_stops_it", the_module_makes_system_calls_where_nothing_stops_it),
+    ("a_call_on_the_list_is_made", a_call_on_the_list_is_made),
+    ("a_call_outside_the_list_ends_only_its_process", a_call_outside_the_list_ends_only_its_process),
+    ("files_beside_the_modules_cannot_be_opened", files_beside_the_modules_cannot_be_opened),
+];
+
+/// The folder with the hostile module.
+pub(crate) fn modules() -> PathBuf {
+    // A spawner's workers can open the very files that were there when it started.
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| with_wrong_time("makes_system_calls"));
+    FOLDER.clone()
+}
+
+/// What the module replaces by the address of a path: `/etc/passwd`.
+const PATH: i64 = 0x7061_7468;
+
+/// A workflow in which the module is asked for this call, and that fails with the answer.
+fn asking(call: i64, arguments: &[i64]) -> Value {
+    let mut all = vec![call as u64];
+    all.extend(arguments.iter().map(|argument| *argument as u64));
+    one_step("hostcall-abuse", json!({ "role": "ask", "number": number::CLOCK, "arguments": all }))
+}
+
+/// What the call answered.
+fn answer(spawner: &Spawner, call: i64, arguments: &[i64]) -> i64 {
+    let heard = run(spawner, &job(&asking(call, arguments), Vec::new()));
+    first(&heard.report().error.as_ref().expect("it always fails").message)
+}
+
+fn first(message: &str) -> i64 {
+    let number = message.split(':').next().and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("no number: {message}"))
+}
+
+/// In a process without a sandbox: this one.
+fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawners) {
+    let options = RunOptions { modules: Some(modules()), ..RunOptions::default() };
+    let ready = support::ready(&asking(libc::SYS_getppid, &[]));
+    let report = ready.run(&options, Arc::new(Silent)).expect("a domain in this process");
+    let message = report.error.expect("it always fails").message;
+    assert_eq!(first(&message), i64::from(std::os::unix::process::parent_id() as i32));
+}
+
+fn a_call_on_the_list_is_made(spawners: &Spawners) {
+    let blank = spawners.hostile.blank().expect("a blank");
+    let pid = blank.pid();
+    let heard = listen(blank.give(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
+    assert_eq!(first(&heard.report().error.as_ref().expect("it always fails").message), i64::from(pid));
+}
+
+fn files_beside_the_modules_cannot_be_opened(spawners: &Spawners) {
+    let answer = answer(&spawners.hostile, libc::SYS_openat, &[i64::from(libc::AT_FDCWD), PATH, 0, 0]);
+    assert_eq!(answer, i64::from(-libc::EACCES));
+}
+
+fn a_call_outside_the_list_ends_only_its_process(spawners: &Spawners) {
+    let neighbour = spawners.hostile.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("taken");
+    for (name, call, arguments) in forbidden() {
+        let heard = run(&spawners.hostile, &job(&asking(call, &arguments), Vec::new()));
+        assert!(heard.report.is_none(), "{name} was made: {:?}", heard.report().error);
+        let death = heard.death();
+        assert_eq!((&death.cause, death.blame), (&Cause::Signaled(libc::SIGSYS), Blame::Monohull), "{name}: {death:?}");
+        let failure = death.failure();
+        assert_eq!(failure.kind, FailureKind::Process);
+        assert!(failure.message.contains("system call outside its list"), "{name}: {}", failure.message);
+    }
+    // The neighbour has seen nothing of it.
+    neighbour.kill();
+    assert_eq!(listen(neighbour).death().cause, Cause::Signaled(9));
+}
+
+/// Calls that are not on the list, or only with other arguments.
+fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
+    /// The bit of the x32 interface, whose calls have other numbers.
+    const X32: i64 = 0x4000_0000;
+    let here = i64::from(libc::AT_FDCWD);
+    let (write, code) = (i64::from(libc::PROT_WRITE), i64::from(libc::PROT_EXEC));
+    let anonymous = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let int = |value: i32| i64::from(value);
+    vec![
+        ("execve", libc::SYS_execve, vec![PATH, 0, 0]),
+        ("execveat", libc::SYS_execveat, vec![here, PATH, 0, 0, 0]),
+        ("fork", libc::SYS_fork, vec![]),
+        ("clone as a process", libc::SYS_clone, vec![int(libc::SIGCHLD), 0, 0, 0, 0]),
+        ("clone into a namespace", libc::SYS_clone, vec![int(libc::CLONE_NEWUSER | libc::CLONE_VM), 0, 0, 0, 0]),
+        ("unshare", libc::SYS_unshare, vec![int(libc::CLONE_NEWUSER)]),
+        ("setns", libc::SYS_setns, vec![3, 0]),
+        ("ptrace", libc::SYS_ptrace, vec![0, 1, 0, 0]),
+        ("process_vm_readv", libc::SYS_process_vm_readv, vec![1, 0, 0, 0, 0]),
+        ("process_vm_writev", libc::SYS_process_vm_writev, vec![1, 0, 0, 0, 0]),
+        ("pidfd_open", libc::SYS_pidfd_open, vec![1, 0]),
+        ("pidfd_getfd", libc::SYS_pidfd_getfd, vec![3, 0, 0]),
+        ("kill", libc::SYS_kill, vec![1, 0]),
+        ("tkill", libc::SYS_tkill, vec![1, 0]),
+        ("tgkill of another process", libc::SYS_tgkill, vec![1, 1, 0]),
+        ("rt_sigqueueinfo", libc::SYS_rt_sigqueueinfo, vec![1, 0, 0]),
+        ("socket", libc::SYS_socket, vec![int(libc::AF_INET), int(libc::SOCK_STREAM), 0]),
+        ("socketpair", libc::SYS_socketpair, vec![int(libc::AF_UNIX), int(libc::SOCK_STREAM), 0, 0]),
+        ("connect", libc::SYS_connect, vec![3, 0, 0]),
+        ("sendto", libc::SYS_sendto, vec![3, 0, 0, 0, 0]),
+        ("sendmsg elsewhere", libc::SYS_sendmsg, vec![4, 0, 0]),
+        ("recvmsg elsewhere", libc::SYS_recvmsg, vec![4, 0, 0]),
+        ("io_uring_setup", libc::SYS_io_uring_setup, vec![1, 0]),
+        ("userfaultfd", libc::SYS_userfaultfd, vec![0]),
+        ("bpf", libc::SYS_bpf, vec![0, 0, 0]),
+        ("perf_event_open", libc::SYS_perf_event_open, vec![0, 0, 0, 0, 0]),
+        ("keyctl", libc::SYS_keyctl, vec![0, 0, 0, 0, 0]),
+        ("add_key", libc::SYS_add_key, vec![0, 0, 0, 0, 0]),
+        ("open", libc::SYS_open, vec![PATH, 0, 0]),
+        ("creat", libc::SYS_creat, vec![PATH, 0]),
+        ("openat to write", libc::SYS_openat, vec![here, PATH, int(libc::O_RDWR), 0]),
+        ("openat to create", libc::SYS_openat, vec![here, PATH, int(libc::O_CREAT), 0]),
+        ("openat of a folder", libc::SYS_openat, vec![here, PATH, int(libc::O_DIRECTORY), 0]),
+        ("openat below a descriptor", libc::SYS_openat, vec![3, PATH, 0, 0]),
+        ("openat2", libc::SYS_openat2, vec![here, PATH, 0, 0]),
+        ("open_by_handle_at", libc::SYS_open_by_handle_at, vec![3, 0, 0]),
+        ("stat of a path", libc::SYS_newfstatat, vec![here, PATH, 0, 0]),
+        ("readlink", libc::SYS_readlink, vec![PATH, 0, 0]),
+        ("unlink", libc::SYS_unlink, vec![0]),
+        ("rename", libc::SYS_rename, vec![0, 0]),
+        ("mkdir", libc::SYS_mkdir, vec![0, 0]),
+        ("chmod", libc::SYS_chmod, vec![0, 0]),
+        ("chdir", libc::SYS_chdir, vec![0]),
+        ("chroot", libc::SYS_chroot, vec![0]),
+        ("mount", libc::SYS_mount, vec![0, 0, 0, 0, 0]),
+        ("write to standard output", libc::SYS_write, vec![1, 0, 0]),
+        ("ioctl", libc::SYS_ioctl, vec![0, 0, 0]),
+        ("fcntl to take a lease", libc::SYS_fcntl, vec![0, int(libc::F_SETLEASE), 0]),
+        ("dup2", libc::SYS_dup2, vec![0, 9]),
+        ("mmap of code without a file", libc::SYS_mmap, vec![0, 4096, code, anonymous, -1]),
+        ("mmap of writable code", libc::SYS_mmap, vec![0, 4096, write | code, anonymous, -1]),
+        ("mprotect to code", libc::SYS_mprotect, vec![0, 4096, code]),
+        ("pkey_mprotect of trusted memory to code", libc::SYS_pkey_mprotect, vec![0x5000_0000, 4096, code, 0]),
+        (
+            "mremap to an address",
+            libc::SYS_mremap,
+            vec![0, 4096, 4096, int(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED), 0],
+        ),
+        ("remap_file_pages", libc::SYS_remap_file_pages, vec![0, 0, 0, 0, 0]),
+        ("memfd_secret", libc::SYS_memfd_secret, vec![0]),
+        ("shmget", libc::SYS_shmget, vec![0, 4096, 0]),
+        ("madvise to remove", libc::SYS_madvise, vec![0, 4096, int(libc::MADV_REMOVE)]),
+        ("prctl of its death signal", libc::SYS_prctl, vec![int(libc::PR_SET_PDEATHSIG), 0]),
+        ("prctl to be dumpable", libc::SYS_prctl, vec![int(libc::PR_SET_DUMPABLE), 1]),
+        ("seccomp", libc::SYS_seccomp, vec![0, 0, 0]),
+        ("arch_prctl of cpuid", libc::SYS_arch_prctl, vec![0x1012, 0]),
+        ("personality", libc::SYS_personality, vec![0]),
+        ("modify_ldt", libc::SYS_modify_ldt, vec![0, 0, 0]),
+        ("iopl", libc::SYS_iopl, vec![3]),
+        ("setuid", libc::SYS_setuid, vec![0]),
+        ("capset", libc::SYS_capset, vec![0, 0]),
+        ("prlimit64", libc::SYS_prlimit64, vec![0, 0, 0, 0]),
+        ("setsid", libc::SYS_setsid, vec![]),
+        ("getppid", libc::SYS_getppid, vec![]),
+        ("futex that hands on a lock", libc::SYS_futex, vec![0, int(libc::FUTEX_LOCK_PI), 0, 0, 0]),
+        ("futex that moves waiters", libc::SYS_futex, vec![0, int(libc::FUTEX_REQUEUE), 0, 0, 0]),
+        ("a number of the x32 interface", X32 | libc::SYS_getpid, vec![]),
+        ("a number that nobody has", 100_000, vec![]),
+    ]
+}

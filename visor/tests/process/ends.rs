@@ -1,0 +1,205 @@
+//! How processes end, and that their end is told at once, whatever it is, with nothing left behind.
+
+use crate::watch::{endless, job, listen, next, one_step, run};
+use crate::{Spawners, Test};
+use monohull::process::{Cause, Death, Message, ProcessError, Running, Settings, Spawner};
+use monohull::report::Blame;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_spawner_is_not_forked_from_a_program_with_threads", a_spawner_is_not_forked_from_a_program_with_threads),
+    ("a_process_that_is_killed_is_told_of", a_process_that_is_killed_is_told_of),
+    ("a_process_killed_at_any_moment_is_told_of", a_process_killed_at_any_moment_is_told_of),
+    ("a_blank_that_is_killed_is_told_of_when_it_gets_its_job", a_blank_that_is_killed_is_told_of_when_it_gets_its_job),
+    ("a_stopped_process_can_be_ended", a_stopped_process_can_be_ended),
+    ("who_is_dropped_ends", who_is_dropped_ends),
+    ("a_function_that_fails_does_not_end_its_process_badly", a_function_that_fails_does_not_end_its_process_badly),
+    ("the_end_of_the_spawner_ends_all_below_it", the_end_of_the_spawner_ends_all_below_it),
+    ("the_end_of_monohull_run_ends_its_workflow", the_end_of_monohull_run_ends_its_workflow),
+    ("nothing_is_left_behind", nothing_is_left_behind),
+];
+
+fn a_spawner_is_not_forked_from_a_program_with_threads(_: &Spawners) {
+    let settings = Settings { modules: PathBuf::from("/"), keys: false, preload: Vec::new() };
+    std::thread::scope(|scope| {
+        let tried = scope.spawn(|| Spawner::start(&settings).map(drop)).join().expect("no panic");
+        assert!(matches!(tried, Err(ProcessError::Threads(count)) if count > 1), "{tried:?}");
+    });
+}
+
+/// A workflow that runs and does not end.
+fn running(spawner: &Spawner) -> Running {
+    let mut running = spawner.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("a job is taken");
+    while !matches!(next(&mut running), Some(Message::StepStarted { .. })) {}
+    running
+}
+
+#[track_caller]
+fn was_killed(death: &Death) {
+    assert_eq!((&death.cause, death.blame, death.answered), (&Cause::Signaled(9), Blame::Host, false), "{death:?}");
+    assert!(death.message.contains("killed"), "{death:?}");
+}
+
+fn a_process_that_is_killed_is_told_of(spawners: &Spawners) {
+    let from_outside = running(&spawners.usual);
+    kill(Pid::from_raw(from_outside.pid()), Signal::SIGKILL).expect("it is there");
+    was_killed(listen(from_outside).death());
+    let by_us = running(&spawners.usual);
+    by_us.kill();
+    was_killed(listen(by_us).death());
+    let otherwise = running(&spawners.usual);
+    kill(Pid::from_raw(otherwise.pid()), Signal::SIGTERM).expect("it is there");
+    assert_eq!(listen(otherwise).death().cause, Cause::Signaled(15));
+}
+
+fn a_process_killed_at_any_moment_is_told_of(spawners: &Spawners) {
+    let job = job(&one_step("std-tour", json!({})), Vec::new());
+    for delay in 0..60 {
+        let running = spawners.usual.blank().expect("a blank").give(&job).expect("a job is taken");
+        // From before the job is read to after the answer.
+        std::thread::sleep(std::time::Duration::from_micros(delay * delay * 5));
+        running.kill();
+        let heard = listen(running);
+        match heard.report {
+            Some(_) => assert!(heard.death().answered),
+            None => was_killed(heard.death()),
+        }
+    }
+}
+
+fn a_blank_that_is_killed_is_told_of_when_it_gets_its_job(spawners: &Spawners) {
+    let blank = spawners.usual.blank().expect("a blank");
+    kill(Pid::from_raw(blank.pid()), Signal::SIGKILL).expect("it is there");
+    while state(blank.pid()).is_some() {
+        std::thread::yield_now();
+    }
+    let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
+    was_killed(heard.death());
+}
+
+fn a_stopped_process_can_be_ended(spawners: &Spawners) {
+    let mut stopped = running(&spawners.usual);
+    kill(Pid::from_raw(stopped.pid()), Signal::SIGSTOP).expect("it is there");
+    while state(stopped.pid()) != Some('T') {
+        std::thread::yield_now();
+    }
+    // Others are not held up by it.
+    let heard = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
+    assert!(heard.report.is_some());
+    while stopped.next_message().expect("hearing").is_some() {}
+    stopped.kill();
+    was_killed(listen(stopped).death());
+}
+
+fn who_is_dropped_ends(spawners: &Spawners) {
+    let blank = spawners.usual.blank().expect("a blank");
+    let running = running(&spawners.usual);
+    let pids = [blank.pid(), running.pid()];
+    drop((blank, running));
+    while pids.iter().any(|pid| state(*pid).is_some()) {
+        std::thread::yield_now();
+    }
+}
+
+fn a_function_that_fails_does_not_end_its_process_badly(spawners: &Spawners) {
+    for how in ["null-write", "panic", "raw-system-call"] {
+        let heard = run(&spawners.usual, &job(&one_step("misbehave", json!({ "how": how })), Vec::new()));
+        assert!(heard.report().error.is_some(), "{how}");
+        assert_eq!(heard.death().cause, Cause::Exited(0), "{how}");
+    }
+}
+
+fn the_end_of_the_spawner_ends_all_below_it(spawners: &Spawners) {
+    let spawner = &spawners.mortal;
+    let blank = spawner.blank().expect("a blank");
+    let at_work = running(spawner);
+    let pids = [blank.pid(), at_work.pid()];
+    kill(Pid::from_raw(spawner.pid()), Signal::SIGKILL).expect("it is there");
+    let heard = listen(at_work);
+    assert_eq!(heard.death().cause, Cause::Unknown);
+    let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
+    assert_eq!(heard.death().cause, Cause::Unknown);
+    while pids.iter().any(|pid| state(*pid).is_some()) {
+        std::thread::yield_now();
+    }
+    assert!(matches!(spawner.blank(), Err(ProcessError::SpawnerGone)));
+    // Who polls the spawner hears of its end.
+    let mut polled = [nix::poll::PollFd::new(spawner.as_fd(), nix::poll::PollFlags::POLLIN)];
+    assert_eq!(nix::poll::poll(&mut polled, nix::poll::PollTimeout::NONE), Ok(1));
+}
+
+fn the_end_of_monohull_run_ends_its_workflow(_: &Spawners) {
+    let file = std::env::temp_dir().join(format!("monohull-process-endless-{}.json", std::process::id()));
+    let mut document = endless();
+    document["functions"]["f"]["image"] = crate::support::image("misbehave").to_str().expect("a path in UTF-8").into();
+    std::fs::write(&file, document.to_string()).expect("a file for the test");
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.arg("run").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut program = command.spawn().expect("monohull starts");
+        let workflow = loop {
+            if let Some(child) = children(program.id()).first() {
+                break *child;
+            }
+            std::thread::yield_now();
+        };
+        kill(Pid::from_raw(program.id() as i32), signal).expect("it is there");
+        assert!(!program.wait().expect("it ends").success());
+        while state(workflow).is_some() {
+            std::thread::yield_now();
+        }
+    }
+    std::fs::remove_file(&file).expect("it is ours");
+}
+
+fn nothing_is_left_behind(spawners: &Spawners) {
+    let spawner = &spawners.quiet;
+    let job = job(&one_step("no-op", json!({})), Vec::new());
+    let once = || {
+        run(spawner, &job);
+        let dropped = spawner.blank().expect("a blank");
+        while state(dropped.pid()).is_none() {}
+    };
+    once();
+    let descriptors = open_files(spawner.pid());
+    for _ in 0..50 {
+        once();
+    }
+    // The last one is being reaped.
+    while !children(spawner.pid() as u32).is_empty() {
+        std::thread::yield_now();
+    }
+    run(spawner, &job);
+    while open_files(spawner.pid()) > descriptors {
+        std::thread::yield_now();
+    }
+}
+
+/// The state of a process, as `ps` has it; none if there is no such process, or only what is left of one.
+fn state(pid: i32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let state = text.rsplit(") ").next()?.chars().next();
+    state.filter(|state| *state != 'Z' && *state != 'X')
+}
+
+/// The processes that have this parent, zombies among them.
+fn children(parent: u32) -> Vec<i32> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let found = text.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse::<u32>().ok());
+        found == Some(parent)
+    };
+    pids.filter(is_child).collect()
+}
+
+/// How many descriptors a process has. The kernel tells root, or nobody if the process is not dumpable: then 0.
+fn open_files(pid: i32) -> usize {
+    std::fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).map_or(0, Iterator::count)
+}

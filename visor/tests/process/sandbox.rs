@@ -1,0 +1,92 @@
+//! What a worker has given up, as the kernel tells it.
+
+use crate::{Spawners, Test};
+use monohull::process::Blank;
+use std::fs::{read, read_dir, read_to_string};
+use std::os::unix::fs::MetadataExt;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_blank_can_gain_no_rights", a_blank_can_gain_no_rights),
+    ("a_blank_has_no_descriptors_but_its_own", a_blank_has_no_descriptors_but_its_own),
+    ("a_blank_has_no_environment", a_blank_has_no_environment),
+    ("a_blank_has_limits_and_a_session_of_its_own", a_blank_has_limits_and_a_session_of_its_own),
+    ("what_is_in_force_is_reported", what_is_in_force_is_reported),
+];
+
+fn blank(spawners: &Spawners) -> Blank {
+    spawners.usual.blank().expect("a blank")
+}
+
+/// A line of `/proc/PID/status`.
+fn status(blank: &Blank, name: &str) -> String {
+    let text = read_to_string(format!("/proc/{}/status", blank.pid())).expect("the blank is there");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{name} is not in {text}")).trim().to_owned()
+}
+
+fn a_blank_can_gain_no_rights(spawners: &Spawners) {
+    let blank = blank(spawners);
+    assert_eq!(status(&blank, "NoNewPrivs"), "1");
+    assert_eq!(status(&blank, "Seccomp"), "2");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status(&blank, set), "0000000000000000", "{set}");
+    }
+    assert_eq!(status(&blank, "Threads"), "1");
+    assert_eq!(status(&blank, "SigBlk"), "0000000000000000");
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").expect("our own").uid() == 0
+}
+
+fn a_blank_has_no_descriptors_but_its_own(spawners: &Spawners) {
+    // Some more blanks: none has what belongs to another.
+    let others: Vec<Blank> = (0..3).map(|_| blank(spawners)).collect();
+    let blank = blank(spawners);
+    let folder = format!("/proc/{}/fd", blank.pid());
+    if !is_root() {
+        assert!(read_dir(&folder).is_err(), "only root may look into a process that is not dumpable");
+        return;
+    }
+    let mut names: Vec<String> = read_dir(&folder)
+        .expect("root may look")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["0", "1", "2", "3"]);
+    for (name, target) in [("0", "/dev/null"), ("1", "/dev/null"), ("2", "memfd"), ("3", "socket")] {
+        let link = std::fs::read_link(format!("{folder}/{name}")).expect("a link");
+        assert!(link.to_string_lossy().contains(target), "{name} is {link:?}");
+    }
+    drop(others);
+}
+
+fn a_blank_has_no_environment(spawners: &Spawners) {
+    let own = read("/proc/self/environ").expect("our own");
+    assert!(own.iter().any(|byte| *byte != 0), "there was something to be cleared");
+    let blank = blank(spawners);
+    match read(format!("/proc/{}/environ", blank.pid())) {
+        Ok(environment) => assert!(environment.iter().all(|byte| *byte == 0)),
+        Err(error) => assert!(!is_root(), "{error}"),
+    }
+}
+
+fn a_blank_has_limits_and_a_session_of_its_own(spawners: &Spawners) {
+    let blank = blank(spawners);
+    let limits = read_to_string(format!("/proc/{}/limits", blank.pid())).expect("the blank is there");
+    for (name, value) in [("Max core file size", "0"), ("Max open files", "1024"), ("Max locked memory", "0")] {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{limits}"));
+        assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [value, value], "{name}");
+    }
+    let stat = read_to_string(format!("/proc/{}/stat", blank.pid())).expect("the blank is there");
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+    let (group, session) = (fields[2], fields[3]);
+    assert_eq!((group, session), (blank.pid().to_string().as_str(), blank.pid().to_string().as_str()));
+}
+
+fn what_is_in_force_is_reported(spawners: &Spawners) {
+    let blank = blank(spawners);
+    let sandbox = blank.sandbox();
+    assert!(sandbox.no_new_privs && sandbox.seccomp);
+    assert!(!sandbox.landlock.is_empty() && !sandbox.cgroup.is_empty(), "{sandbox:?}");
+}

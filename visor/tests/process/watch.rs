@@ -1,0 +1,89 @@
+//! Giving jobs and hearing what becomes of them.
+
+use monohull::process::{Data, Death, Job, Message, Running, Spawner};
+use monohull::report::RunReport;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than anything here takes: only a test that would hang runs into it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// All that was heard of a workflow.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Everything but the answer and the death.
+    pub(crate) told: Vec<Message>,
+    pub(crate) report: Option<Box<RunReport>>,
+    pub(crate) outputs: Vec<(String, Data)>,
+    pub(crate) death: Option<Death>,
+}
+
+impl Heard {
+    /// How its process ended.
+    pub(crate) fn death(&self) -> &Death {
+        self.death.as_ref().expect("a process that was listened to has died")
+    }
+
+    /// Its report; that it has none is a failure.
+    #[track_caller]
+    pub(crate) fn report(&self) -> &RunReport {
+        self.report.as_ref().unwrap_or_else(|| panic!("no report: {:?}", self.death))
+    }
+}
+
+/// The next message.
+#[track_caller]
+pub(crate) fn next(running: &mut Running) -> Option<Message> {
+    assert!(running.wait(Some(PATIENCE)).expect("waiting"), "nothing is heard of the workflow");
+    running.next_message().expect("hearing")
+}
+
+/// Listens to the end.
+#[track_caller]
+pub(crate) fn listen(mut running: Running) -> Heard {
+    let mut heard = Heard::default();
+    loop {
+        match next(&mut running) {
+            None => {}
+            Some(Message::Ended { report, outputs }) => {
+                heard.report = Some(report);
+                heard.outputs = outputs;
+            }
+            Some(Message::Died(death)) => {
+                heard.death = Some(death);
+                assert!(running.next_message().expect("hearing").is_none(), "nothing comes after a death");
+                return heard;
+            }
+            Some(message) => heard.told.push(message),
+        }
+    }
+}
+
+/// A job of this document, of which everything is told.
+pub(crate) fn job(document: &Value, inputs: Vec<(String, Data)>) -> Job {
+    let mut job = Job::new(Arc::new(crate::support::ready(document)), inputs);
+    job.lines = true;
+    job.progress = true;
+    job
+}
+
+/// Runs a job in a new process.
+#[track_caller]
+pub(crate) fn run(spawner: &Spawner, job: &Job) -> Heard {
+    listen(spawner.blank().expect("a blank").give(job).expect("a job is taken"))
+}
+
+/// A workflow of one step.
+pub(crate) fn one_step(image: &str, args: Value) -> Value {
+    json!({
+        "name": image,
+        "functions": { "f": { "image": image } },
+        "steps": [{ "name": "step", "function": "f", "args": args }],
+    })
+}
+
+/// A workflow that does not end by itself.
+pub(crate) fn endless() -> Value {
+    one_step("misbehave", json!({ "how": "endless-loop" }))
+}
