@@ -27,13 +27,25 @@ pub struct Checked {
 /// Checks the bytes of a workflow file. `file` is what it is called in messages; relative paths in it count from the
 /// folder of that file.
 pub fn check_bytes(file: &Path, bytes: &[u8]) -> Checked {
+    check(file, bytes, None)
+}
+
+/// Checks the bytes of a workflow for a server, which reads no files for it: its images are functions for which
+/// `registered` is true, and its inputs come with each invocation.
+pub fn check_registered(file: &Path, bytes: &[u8], registered: &dyn Fn(&str) -> bool) -> Checked {
+    check(file, bytes, Some(registered))
+}
+
+fn check(file: &Path, bytes: &[u8], registered: Option<&dyn Fn(&str) -> bool>) -> Checked {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => return Checked { plan: None, mistakes: vec![not_text(file, bytes, error.valid_up_to())] },
     };
     let source = Source::new(file, text);
-    let mut reader = Reader::new(&source);
-    let plan = check_text(&mut reader, file.parent().unwrap_or(Path::new("")));
+    let mut reader = Reader::new(&source, registered);
+    // What names a registered function is no path.
+    let folder = file.parent().filter(|_| registered.is_none()).unwrap_or(Path::new(""));
+    let plan = check_text(&mut reader, folder);
     Checked { plan, mistakes: reader.into_mistakes() }
 }
 

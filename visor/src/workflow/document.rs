@@ -51,6 +51,13 @@ pub const SIZE_PATTERN: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
 /// What the name of a slot looks like, as a regular expression: anything without `=` and control characters.
 pub const SLOT_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+$";
 
+/// What a media type looks like, as a regular expression.
+pub const MEDIA_TYPE_PATTERN: &str = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;[\u0020-\u007e]*)?$";
+/// The longest media type, in bytes.
+pub const MEDIA_TYPE_MAX: usize = 255;
+/// What an `image` begins with that is not a file but a function registered with a server.
+pub const REGISTERED: &str = "function:";
+
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +100,7 @@ pub struct Document {
 #[serde(deny_unknown_fields)]
 pub struct Function {
     /// The image file `monohull build` made. A relative path counts from the workflow file's folder, so that a
-    /// workflow can be run from anywhere.
+    /// workflow can be run from anywhere. For a server: `function:NAME`, a function registered there.
     #[schemars(length(min = 1))]
     pub image: String,
 }
@@ -190,13 +197,13 @@ pub struct InputObject {
     pub path: Option<String>,
 }
 
-/// A slot that leaves the workflow: its name, alone or in an object.
+/// A slot that leaves the workflow: its name, or an object that also says what its bytes are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Output {
     /// The slot's name.
     Name(SlotName),
-    /// The slot's name in an object.
+    /// The slot's name and what its bytes are.
     Object(OutputObject),
 }
 
@@ -206,6 +213,11 @@ pub enum Output {
 pub struct OutputObject {
     /// The slot's name.
     pub slot: SlotName,
+    /// The `Content-Type` of an HTTP answer that is this slot. Default: `application/octet-stream`, since a slot is
+    /// bytes and nobody guesses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
+    pub content_type: Option<String>,
 }
 
 /// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from

@@ -24,10 +24,11 @@ pub(crate) mod shape;
 mod source;
 pub mod units;
 
-pub use check::{Checked, check_bytes};
+pub use check::{Checked, check_bytes, check_registered};
 pub use document::schema;
 pub use plan::Plan;
 pub use set::SetError;
+pub(crate) use shape::is_name;
 pub use source::{Blame, Level, Mistake};
 pub(crate) use source::{quoted, suggestion};
 

@@ -2,10 +2,11 @@
 //!
 //! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
 
+use super::document::REGISTERED;
 pub use crate::domain::failure::FailureKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One workflow, checked.
@@ -32,8 +33,13 @@ pub struct Plan {
 pub struct Function {
     /// Its name in the workflow.
     pub name: String,
-    /// The image file, resolved against the workflow file's folder.
+    /// The image file, resolved against the workflow file's folder; or a server's function, `function:NAME`.
     pub image: PathBuf,
+}
+
+/// The name of the registered function that an `image` names, if it does not name a file.
+pub fn registered_name(image: &Path) -> Option<&str> {
+    image.to_str()?.strip_prefix(REGISTERED)
 }
 
 /// One step: some instances of one function.
@@ -89,6 +95,8 @@ pub struct Input {
 pub struct Output {
     /// The slot's name.
     pub slot: String,
+    /// What its bytes are, for HTTP.
+    pub content_type: Option<String>,
 }
 
 /// Limits for the whole workflow.

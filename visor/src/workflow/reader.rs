@@ -35,12 +35,14 @@ impl<'a> Fields<'a> {
 /// Notes mistakes while values are read.
 pub(super) struct Reader<'s> {
     pub(super) source: &'s Source<'s>,
+    /// Tells which functions a server knows, if the file is for a server.
+    pub(super) registered: Option<&'s dyn Fn(&str) -> bool>,
     mistakes: Vec<Mistake>,
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(source: &'s Source<'s>) -> Reader<'s> {
-        Reader { source, mistakes: Vec::new() }
+    pub(super) fn new(source: &'s Source<'s>, registered: Option<&'s dyn Fn(&str) -> bool>) -> Reader<'s> {
+        Reader { source, registered, mistakes: Vec::new() }
     }
 
     /// All mistakes, in the order of the file.

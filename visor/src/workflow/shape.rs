@@ -14,7 +14,7 @@ use monohull_abi::types::SLOT_NAME_MAX;
 use serde::Deserialize;
 
 use super::document::{self as doc, NAME_MAX};
-use super::plan::{FailureKind, Input, Limits, Output, Retry, Separation};
+use super::plan::{self, FailureKind, Input, Limits, Output, Retry, Separation};
 use super::reader::{At, Reader};
 use super::source::{quoted, suggestion};
 
@@ -56,7 +56,14 @@ const STEP: &[&str] = &["name", "function", "after", "instances", "args", "env",
 const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 const INPUT: &[&str] = &["slot", "path"];
-const OUTPUT: &[&str] = &["slot"];
+const OUTPUT: &[&str] = &["slot", "content_type"];
+
+/// A slot at the workflow's border, with the fields of inputs and of outputs.
+struct Slot {
+    name: String,
+    path: Option<PathBuf>,
+    content_type: Option<String>,
+}
 
 impl Reader<'_> {
     /// Reads the whole file.
@@ -80,8 +87,11 @@ impl Reader<'_> {
             name: name.unwrap_or_default(),
             functions,
             steps,
-            inputs,
-            outputs: outputs.into_iter().map(|input| Output { slot: input.slot }).collect(),
+            inputs: inputs.into_iter().map(|slot| Input { slot: slot.name, path: slot.path }).collect(),
+            outputs: outputs
+                .into_iter()
+                .map(|slot| Output { slot: slot.name, content_type: slot.content_type })
+                .collect(),
             limits,
             separation: separation.unwrap_or_default(),
         })
@@ -94,9 +104,8 @@ impl Reader<'_> {
             let name = At { value: property.name.as_str(), at: property.name.range() };
             self.check_name(name, "the name of a function");
             let what = format!("function {}", quoted(name.value));
-            let image = self
-                .fields(&property.value, &what, FUNCTION, 1)
-                .and_then(|fields| self.path(fields.get("image")?, "`image`"));
+            let image =
+                self.fields(&property.value, &what, FUNCTION, 1).and_then(|fields| self.image(fields.get("image")?));
             functions.push(Function { name, image: image.unwrap_or_default() });
         }
         functions
@@ -253,19 +262,20 @@ impl Reader<'_> {
     }
 
     /// Reads `inputs` or `outputs`: slot names, bare or in objects.
-    fn slots(&mut self, value: Option<&Value<'_>>, field: &str, known: &'static [&'static str]) -> Vec<Input> {
+    fn slots(&mut self, value: Option<&Value<'_>>, field: &str, known: &'static [&'static str]) -> Vec<Slot> {
         let Some(value) = value else { return Vec::new() };
         let Some(array) = self.array(value, &format!("`{field}`"), "an array of slots") else { return Vec::new() };
         let entry = format!("an entry of `{field}`");
         let mut names = Vec::new();
         let mut slots = Vec::new();
         for element in &array.elements {
-            let (name, path) = match element {
-                Value::StringLit(_) => (self.slot_name(element, &entry), None),
+            let (name, path, content_type) = match element {
+                Value::StringLit(_) => (self.slot_name(element, &entry), None, None),
                 Value::Object(_) => {
                     let Some(fields) = self.fields(element, &entry, known, 1) else { continue };
                     let name = fields.get("slot").and_then(|value| self.slot_name(value, "`slot`"));
-                    (name, fields.get("path").and_then(|value| self.path(value, "`path`")))
+                    let path = fields.get("path").and_then(|value| self.input_path(value));
+                    (name, path, fields.get("content_type").and_then(|value| self.content_type(value)))
                 }
                 _ => {
                     self.wrong_type(element, &entry, "a slot's name, or an object with a `slot`");
@@ -274,7 +284,7 @@ impl Reader<'_> {
             };
             if let Some(name) = name {
                 names.push(name);
-                slots.push(Input { slot: name.value.to_owned(), path });
+                slots.push(Slot { name: name.value.to_owned(), path, content_type });
             }
         }
         self.each_once(names, &format!("`{field}`"));
@@ -293,6 +303,43 @@ impl Reader<'_> {
             self.error(name.at, format!("{} is no name for a slot here", quoted(name.value)), expected);
         }
         Some(name)
+    }
+
+    /// Reads where a function's image is: a file, or for a server one of its functions.
+    fn image(&mut self, value: &Value<'_>) -> Option<PathBuf> {
+        let path = self.path(value, "`image`")?;
+        let Some(registered) = self.registered else { return Some(path) };
+        match plan::registered_name(&path) {
+            Some(name) if registered(name) => {}
+            Some(name) => {
+                let message = format!("no function is registered as {}", quoted(name));
+                self.error(value.range(), message, "the name of a registered function".to_owned());
+            }
+            None => {
+                let message = "`image` is a file, and a server reads no files for a workflow".to_owned();
+                let expected = "\"function:NAME\", a registered function; `monohull deploy` registers files";
+                self.error(value.range(), message, expected.to_owned());
+            }
+        }
+        Some(path)
+    }
+
+    fn input_path(&mut self, value: &Value<'_>) -> Option<PathBuf> {
+        let path = self.path(value, "`path`")?;
+        if self.registered.is_some() {
+            let message = "`path` is a file, and a server reads no files for a workflow".to_owned();
+            self.error(value.range(), message, "the slot's name alone: each invocation brings the content".to_owned());
+        }
+        Some(path)
+    }
+
+    fn content_type(&mut self, value: &Value<'_>) -> Option<String> {
+        let text = self.text(value, "`content_type`", "a media type")?;
+        if !is_media_type(text.value) {
+            let expected = "a media type, such as \"text/plain; charset=utf-8\"".to_owned();
+            self.error(text.at, format!("`content_type` is {}", quoted(text.value)), expected);
+        }
+        Some(text.value.to_owned())
     }
 
     fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
@@ -352,6 +399,16 @@ impl Reader<'_> {
         }
         once
     }
+}
+
+/// Whether a text can stand in a `Content-Type` header; [`doc::MEDIA_TYPE_PATTERN`] says the same.
+fn is_media_type(text: &str) -> bool {
+    let token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+    };
+    let (media, parameters) = text.split_once(';').map_or((text, ""), |(media, rest)| (media, rest));
+    let named = media.split_once('/').is_some_and(|(family, kind)| token(family) && token(kind));
+    named && parameters.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.len() <= doc::MEDIA_TYPE_MAX
 }
 
 /// Whether a text may name a workflow, function or step.
