@@ -6,4 +6,5 @@ pub mod orchestrator;
 pub mod process;
 pub mod report;
 mod sealed;
+pub mod watchdog;
 pub mod workflow;

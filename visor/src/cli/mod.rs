@@ -15,12 +15,14 @@ pub mod build;
 mod check;
 mod doctor;
 pub mod exit;
+mod isolation;
 mod new;
 #[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
 mod probe;
 mod progress;
 mod run;
 mod schema;
+mod serve;
 mod show;
 mod validate;
 
@@ -45,6 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Run),
+    Serve(Box<serve::Serve>),
     Validate(validate::Validate),
     New(new::New),
     Build(build::Build),
@@ -55,11 +58,11 @@ enum Verb {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    // Messages of the library; RUST_LOG chooses which.
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let exit = match Cli::parse().verb {
+    let verb = Cli::parse().verb;
+    log(&verb);
+    let exit = match verb {
         Verb::Run(verb) => verb.run(),
+        Verb::Serve(verb) => verb.run(),
         Verb::Validate(verb) => verb.run(),
         Verb::New(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
@@ -68,6 +71,23 @@ pub fn main() -> ExitCode {
         Verb::Schema(verb) => verb.run(),
     };
     exit.into()
+}
+
+/// Sends messages of the library to standard error; RUST_LOG chooses which.
+fn log(verb: &Verb) {
+    // A server tells what it does; elsewhere the results are what counts.
+    let (usual, json) = match verb {
+        Verb::Serve(serve) => ("info", serve.log == serve::Log::Json),
+        _ => ("error", false),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
+    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json {
+        messages.json().flatten_event(true).init();
+    } else {
+        messages.init();
+    }
 }
 
 /// Tells an error and who is at fault, and gives the exit code.

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::exit::Exit;
+use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::show;
-use crate::domain::keys::{self, Support};
-use crate::orchestrator::{IsolationWish, RunOptions};
+use crate::orchestrator::RunOptions;
 use crate::process;
 use crate::report::{Progress, Status};
 use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
@@ -33,8 +33,7 @@ pub(super) struct Run {
     /// Set an argument of a step; a value that is not JSON is taken as a string
     #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
-    /// What keeps functions from the system: the strongest the host has, the process wall and system-call defence
-    /// alone, or protection keys (and refuse without them)
+    /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// When libos modules are loaded: each on its first call, or all at the start (to measure the difference)
@@ -43,14 +42,6 @@ pub(super) struct Run {
     /// Print one JSON document; what functions print is in it
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Isolation {
-    #[default]
-    Auto,
-    Process,
-    Mpk,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -121,15 +112,10 @@ impl Run {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),
         };
-        let isolation = match self.isolation {
-            Isolation::Auto => IsolationWish::Auto,
-            Isolation::Process => IsolationWish::Process,
-            Isolation::Mpk => IsolationWish::Mpk,
+        let isolation = match self.isolation.wish() {
+            Ok(isolation) => isolation,
+            Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
-        if let (IsolationWish::Mpk, Support::Missing(why)) = (isolation, keys::support()) {
-            let message = format!("{why}; --isolation auto or process runs without");
-            return self.refuse(Exit::Host, "host", &message);
-        }
         let options = RunOptions {
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),

@@ -89,7 +89,7 @@ impl Ready {
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
@@ -206,6 +206,7 @@ impl Sink for Lines {
     }
 }
 
-fn cores() -> usize {
+/// The host's cores, as far as this process may use them.
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -112,7 +112,7 @@ impl Job {
             files[*index] = file.as_fd();
         }
         let job = WireJob {
-            plan: encode(self.workflow.plan())?.into_vec(),
+            plan: encode(&**self.workflow.plan())?.into_vec(),
             images: images.iter().map(|image| encode(&image.image)).collect::<Result<_, _>>()?,
             functions: indices(&self.workflow, &images),
             carriers: self.workflow.carriers() as u32,

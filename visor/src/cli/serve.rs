@@ -1,0 +1,186 @@
+//! `monohull serve`: workflows over HTTP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::exit::Exit;
+use super::isolation::Isolation;
+use crate::watchdog::{self, Listen, ServeError, Settings, Token};
+use crate::workflow::units;
+
+/// Serve functions and workflows over HTTP
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull serve --listen 127.0.0.1:7070 --state /var/lib/monohull",
+    "MONOHULL_TOKEN=secret monohull serve --listen 0.0.0.0:7070"
+))]
+pub(super) struct Serve {
+    /// Where to listen: HOST:PORT, or unix:PATH; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
+    listen: Listen,
+    /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+    /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Processes kept ready for the next invocation
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    blanks: Option<u16>,
+    /// Invocations that run at the same time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: Option<u16>,
+    /// Invocations that may wait for their turn; more are answered 429
+    #[arg(long, value_name = "N")]
+    queue: Option<u16>,
+    /// The longest an invocation may take, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// How long what runs may go on after SIGTERM
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    drain: Option<Duration>,
+    /// The largest body of a request, such as 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_body: Option<u64>,
+    /// Ended invocations that are remembered
+    #[arg(long, value_name = "N")]
+    keep: Option<u32>,
+    /// Memory that remembered invocations may take
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    keep_bytes: Option<u64>,
+    /// How long ended invocations are remembered
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    keep_time: Option<Duration>,
+    /// How long a client may pause: while it sends its head or body, while it takes its answer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    client_pause: Option<Duration>,
+    /// Connections at the same time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    connections: Option<u16>,
+    /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times
+    #[arg(long = "callback-host", value_name = "HOST")]
+    callback_hosts: Vec<String>,
+    /// What keeps functions from the system
+    #[arg(long, value_enum, default_value_t)]
+    isolation: Isolation,
+    /// How messages are written to standard error; RUST_LOG chooses which
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) log: Log,
+}
+
+/// How messages are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum Log {
+    /// One JSON object per line, for programs.
+    #[default]
+    Json,
+    /// For people.
+    Text,
+}
+
+/// The invocation is wrong.
+#[derive(Debug, thiserror::Error)]
+enum UsageError {
+    /// --state is required: neither $STATE_DIRECTORY nor $HOME is set
+    #[error("--state is required: neither $STATE_DIRECTORY nor $HOME is set")]
+    NoState,
+    /// the token file {path} cannot be read: {source}
+    #[error("the token file {path} cannot be read: {source}")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// a token is one word of visible ASCII characters
+    #[error("a token is one word of visible ASCII characters")]
+    Token,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Exit {
+        let isolation = match self.isolation.wish() {
+            Ok(isolation) => isolation,
+            Err(why) => return super::fail(Exit::Host, &why),
+        };
+        let settings = match self.settings() {
+            Ok(settings) => Settings { isolation, ..settings },
+            Err(error) => return super::fail(Exit::Usage, &error),
+        };
+        let announce = |address: &str| super::print(&format!("monohull listens on {address}\n"));
+        match watchdog::serve(settings, announce) {
+            Ok(()) => Exit::Done,
+            Err(error @ (ServeError::Listen { .. } | ServeError::Taken(_))) => super::fail(Exit::Usage, &error),
+            Err(error) => super::fail(Exit::Host, &error),
+        }
+    }
+
+    fn settings(self) -> Result<Settings, UsageError> {
+        let state = self.state.clone().or_else(usual_state).ok_or(UsageError::NoState)?;
+        let usual = Settings::new(state);
+        let token = self.token()?;
+        Ok(Settings {
+            listen: self.listen,
+            token,
+            blanks: self.blanks.map_or(usual.blanks, usize::from),
+            concurrency: self.concurrency.map_or(usual.concurrency, usize::from),
+            queue: self.queue.map_or(usual.queue, usize::from),
+            body: self.max_body.unwrap_or(usual.body),
+            timeout: self.timeout.unwrap_or(usual.timeout),
+            drain: self.drain.unwrap_or(usual.drain),
+            keep: watchdog::Keep {
+                number: self.keep.map_or(usual.keep.number, |number| number as usize),
+                bytes: self.keep_bytes.unwrap_or(usual.keep.bytes),
+                time: self.keep_time.unwrap_or(usual.keep.time),
+            },
+            callbacks: self.callback_hosts,
+            pace: watchdog::Pace {
+                head: self.client_pause.unwrap_or(usual.pace.head),
+                pause: self.client_pause.unwrap_or(usual.pace.pause),
+                connections: self.connections.map_or(usual.pace.connections, usize::from),
+                ..usual.pace
+            },
+            ..usual
+        })
+    }
+
+    /// The token, from a file or from the environment: on the command line everybody could read it.
+    fn token(&self) -> Result<Option<Token>, UsageError> {
+        let secret = match &self.token_file {
+            Some(path) => Some(std::fs::read_to_string(path).map_err(|source| {
+                let path = path.clone();
+                UsageError::Unreadable { path, source }
+            })?),
+            None => std::env::var("MONOHULL_TOKEN").ok(),
+        };
+        secret.map(|secret| Token::new(secret.trim_end()).ok_or(UsageError::Token)).transpose()
+    }
+}
+
+/// Where services, and then users, keep what should survive.
+fn usual_state() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
+        return Some(folder.into());
+    }
+    let users = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let users = users.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+    Some(users?.join("monohull"))
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    match text.strip_prefix("unix:") {
+        Some("") => Err("expected unix:PATH".to_owned()),
+        Some(path) => Ok(Listen::Unix(path.into())),
+        None => {
+            text.parse::<SocketAddr>().map(Listen::Tcp).map_err(|_| "expected ADDRESS:PORT or unix:PATH".to_owned())
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    units::duration(text)
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "expected a time, such as 500ms or 30s".to_owned())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    units::size(text).ok_or_else(|| "expected a size, such as 64MiB".to_owned())
+}

@@ -1,0 +1,116 @@
+//! Who may ask.
+//!
+//! With a token, every request but the health checks and the page's own text brings it. Without one, whoever reaches
+//! the socket may ask: by default that is this machine. But a browser on this machine also runs other people's pages,
+//! so what looks like such a page is refused: a request from another origin, and one whose `Host` is a name somebody
+//! may have pointed at this address.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::error::Refusal;
+
+/// The secret clients bring. Only its hash is kept, so it cannot end up in a log.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// A token; `None` if it is empty or cannot stand in a header.
+    pub fn new(secret: &str) -> Option<Token> {
+        let fits = !secret.is_empty() && secret.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Token(Sha256::digest(secret).into()))
+    }
+
+    /// Hashes of equal length are compared, in a time that does not depend on where they differ.
+    fn is(&self, secret: &[u8]) -> bool {
+        let other: [u8; 32] = Sha256::digest(secret).into();
+        self.0.ct_eq(&other).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Lets a request through, or says why not. `local` is whether it came through a Unix socket, which no page can open.
+pub(super) fn check(token: Option<&Token>, headers: &HeaderMap, local: bool) -> Result<(), Refusal> {
+    if let Some(token) = token {
+        let given = headers.get(AUTHORIZATION).ok_or_else(|| Refusal::unauthorized("a bearer token is required"))?;
+        let (scheme, secret) = given.as_bytes().split_at_checked(7).unwrap_or_default();
+        if scheme.eq_ignore_ascii_case(b"bearer ") && token.is(secret) {
+            return Ok(());
+        }
+        return Err(Refusal::unauthorized("the bearer token is not the right one"));
+    }
+    if local {
+        return Ok(());
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_address(host) {
+        let message = "without a token, `Host` must be an address or localhost: a name could be anybody's";
+        return Err(Refusal::forbidden(message));
+    }
+    let same = |origin: &[u8]| origin.strip_prefix(b"http://").is_some_and(|origin| origin == host.as_bytes());
+    match headers.get(ORIGIN) {
+        Some(origin) if !same(origin.as_bytes()) => Err(Refusal::forbidden("pages of other origins may not ask")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a `Host` is an address or `localhost`, with or without a port. An absent one is HTTP/1.0's.
+fn is_address(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !port.is_empty() => name,
+        _ => host,
+    };
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::StatusCode;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    fn ask(token: Option<&Token>, headers: &[(HeaderName, &str)]) -> Result<(), StatusCode> {
+        let headers =
+            headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a value")));
+        check(token, &headers.collect(), false).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn the_token_opens_and_nothing_else_does() {
+        let token = Token::new("s3cret").expect("a token");
+        assert_eq!(ask(Some(&token), &[(AUTHORIZATION, "Bearer s3cret")]), Ok(()));
+        assert_eq!(ask(Some(&token), &[(AUTHORIZATION, "bearer s3cret"), (ORIGIN, "http://else.where")]), Ok(()));
+        for wrong in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret ", "Basic s3cret", "s3cret"] {
+            assert_eq!(ask(Some(&token), &[(AUTHORIZATION, wrong)]), Err(StatusCode::UNAUTHORIZED), "{wrong:?}");
+        }
+        assert_eq!(ask(Some(&token), &[]), Err(StatusCode::UNAUTHORIZED));
+        assert!(Token::new("").is_none() && Token::new("a b").is_none());
+        assert!(!format!("{token:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn without_a_token_other_peoples_pages_are_kept_out() {
+        for host in ["127.0.0.1:7070", "127.0.0.1", "[::1]:7070", "localhost:7070", "LOCALHOST"] {
+            assert_eq!(ask(None, &[(HOST, host)]), Ok(()), "{host}");
+            let own = format!("http://{host}");
+            assert_eq!(ask(None, &[(HOST, host), (ORIGIN, &own)]), Ok(()), "{host}");
+            for other in ["http://else.where", "null", "https://127.0.0.1:7070", "http://127.0.0.1:7071"] {
+                let answer = ask(None, &[(HOST, host), (ORIGIN, other)]);
+                assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host} {other}");
+            }
+        }
+        for host in ["else.where", "else.where:7070", "127.0.0.1.else.where", "[::1", "localhost.else.where:80"] {
+            assert_eq!(ask(None, &[(HOST, host)]), Err(StatusCode::FORBIDDEN), "{host}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `/invoke`, `/async-invoke`, `/run`: what makes workflows run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use hyper::http::Response;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::Watchdog;
+use super::body::{Answer, receive};
+use super::callback::Callback;
+use super::error::{Refusal, json};
+use super::invocation::{End, Invocation, Mode, Moment};
+use super::perform::Task;
+use super::routes::Call;
+use super::slots::{self, Inline};
+use super::socket::Stream;
+use super::trace::{Trace, call_id};
+use crate::orchestrator::Ready;
+use crate::process::Data;
+
+/// The name of an invocation in this server, for its logs and its timeline.
+pub(super) const INVOCATION_ID: HeaderName = HeaderName::from_static("x-invocation-id");
+/// Seconds from the request's acceptance to the first instruction of its first function.
+const COLD_START: HeaderName = HeaderName::from_static("x-cold-start");
+
+/// The body of `POST /run`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunRequest<'a> {
+    #[serde(borrow)]
+    workflow: &'a RawValue,
+    #[serde(default)]
+    inputs: BTreeMap<String, Inline>,
+}
+
+/// Who asks, and how the invocation is called for them.
+struct Caller {
+    accepted: Moment,
+    call_id: Option<String>,
+    trace: Trace,
+    stream: Arc<Stream>,
+}
+
+impl Caller {
+    fn of(call: &Call) -> Result<Caller, Refusal> {
+        let headers = call.request.headers();
+        Ok(Caller {
+            accepted: call.accepted,
+            call_id: call_id(headers)?,
+            trace: Trace::of(headers),
+            stream: call.stream.clone(),
+        })
+    }
+}
+
+impl Watchdog {
+    /// Runs a workflow, and answers with what came of it.
+    pub(super) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [output] = call.parameters(["output"])?;
+        let workflow = self.open_for(&call.name)?;
+        slots::check_output(workflow.plan(), output.as_deref())?;
+        let inputs = self.inputs_of(&workflow, call).await?;
+        let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
+        let (invocation, end) = self.wait(invocation).await;
+        let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
+            let (content, slot) = slots::answer(outputs, output.as_deref())?;
+            let content_type = match &slot {
+                Some(slot) => invocation.content_type(slot),
+                None => "application/json",
+            };
+            let mut response = Response::new(Answer::from(content));
+            if slot.is_some() || outputs.len() > 1 {
+                let value = HeaderValue::from_str(content_type);
+                let value = value.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+                response.headers_mut().insert(CONTENT_TYPE, value);
+            }
+            Ok(response)
+        });
+        Ok(named(answered.unwrap_or_else(Refusal::into_response), &invocation, &end))
+    }
+
+    /// Accepts a workflow's invocation, and answers with its name.
+    pub(super) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [] = call.parameters([])?;
+        let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
+        let workflow = self.open_for(&call.name)?;
+        let inputs = self.inputs_of(&workflow, call).await?;
+        let invocation = &self.start(caller, workflow, inputs, Mode::Async, callback)?.invocation;
+        let location = format!("/invocations/{}", invocation.id);
+        let document = json!({ "id": invocation.id, "call_id": invocation.call_id, "location": location });
+        let answer = Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location);
+        let mut response = json(answer, &document);
+        name(response.headers_mut(), invocation);
+        Ok(response)
+    }
+
+    /// Runs a workflow that is not registered, of functions that are.
+    pub(super) async fn run_document(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [] = call.parameters([])?;
+        self.refuse_if_draining()?;
+        let content = self.body_of(call, self.settings.body).await?;
+        let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+        let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+            Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
+        })?;
+        let workflow = self.registry.prepare("workflow", request.workflow.get().as_bytes())?;
+        let inputs = slots::inline_inputs(workflow.plan(), request.inputs)?;
+        drop(content);
+        let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
+        let (invocation, end) = self.wait(invocation).await;
+        let response = match &end.result {
+            Ok(_) => json(Response::builder(), &invocation.show()),
+            Err(refusal) => refusal.clone().into_response(),
+        };
+        Ok(named(response, &invocation, &end))
+    }
+
+    pub(super) fn refuse_if_draining(&self) -> Result<(), Refusal> {
+        if self.is_ending() { Err(Refusal::draining()) } else { Ok(()) }
+    }
+
+    /// A workflow that can be run now.
+    fn open_for(&self, name: &str) -> Result<Arc<Ready>, Refusal> {
+        let workflow = self.registry.workflow(name)?;
+        self.refuse_if_draining()?;
+        workflow.ready()
+    }
+
+    /// The input slots that a request's body stands for.
+    async fn inputs_of(&self, workflow: &Ready, call: Call) -> Result<Vec<(String, Data)>, Refusal> {
+        let (parts, body) = call.request.into_parts();
+        let content = receive(&parts.headers, body, self.settings.body, &self.settings.pace).await?;
+        slots::inputs(workflow.plan(), &parts.headers, content)
+    }
+
+    /// Begins an invocation, if there is a place for it.
+    fn start(
+        self: &Arc<Self>,
+        caller: Caller,
+        workflow: Arc<Ready>,
+        inputs: Vec<(String, Data)>,
+        mode: Mode,
+        callback: Option<Callback>,
+    ) -> Result<Waiting, Refusal> {
+        let place = self.admission.enter().inspect_err(|_| self.metrics.turned_away(&workflow.plan().name))?;
+        let plan = workflow.plan().clone();
+        let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
+        invocation.point("received");
+        self.begin(Task { invocation: invocation.clone(), workflow, inputs, place, callback });
+        Ok(Waiting { invocation, stream: caller.stream, patient: mode == Mode::Async })
+    }
+
+    /// Waits for the end of an invocation, as long as the client does.
+    async fn wait(&self, mut waiting: Waiting) -> (Arc<Invocation>, Arc<End>) {
+        let invocation = waiting.invocation.clone();
+        let end = tokio::select! {
+            biased;
+            end = invocation.wait() => end,
+            () = waiting.stream.gone(self.settings.pace.farewell) => {
+                invocation.cancel();
+                invocation.wait().await
+            }
+        };
+        waiting.patient = true;
+        (invocation, end)
+    }
+}
+
+/// A client that waits for an invocation. When the connection fails this is dropped, and the invocation is given up.
+struct Waiting {
+    invocation: Arc<Invocation>,
+    stream: Arc<Stream>,
+    /// Nobody waits, or nobody needs to.
+    patient: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.patient {
+            self.invocation.cancel();
+        }
+    }
+}
+
+/// Puts an invocation's names into an answer.
+fn name(headers: &mut HeaderMap, invocation: &Invocation) {
+    let names = [
+        (INVOCATION_ID, invocation.id.clone()),
+        (super::trace::CALL_ID, invocation.call_id.clone()),
+        (super::trace::TRACEPARENT, invocation.trace.to_string()),
+    ];
+    headers.extend(names.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::try_from(value).ok()?))));
+}
+
+/// The answer of an invocation that has ended.
+fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
+    name(response.headers_mut(), invocation);
+    if let Some(report) = &end.report {
+        let seconds = format!("{:.6}", report.cold_start_us as f64 / 1e6);
+        response.headers_mut().extend(HeaderValue::try_from(seconds).ok().map(|value| (COLD_START, value)));
+    }
+    invocation.point("answered");
+    response
+}

@@ -1,0 +1,232 @@
+//! What goes wrong, told by every route in the same way.
+//!
+//! ```json
+//! { "error": { "kind": "panic", "message": "…", "blame": "function", "step": "map", "instance": 3, "report": {…} } }
+//! ```
+//!
+//! A status code is for programs that retry or give up; `kind` says which error it is, `blame` who has to act. Details
+//! that only some errors have (the mistakes in a workflow, the checker's finding) are fields beside them.
+
+use hyper::StatusCode;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::http::response::{Builder, Response};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::body::Answer;
+use crate::domain::failure;
+use crate::report::{Failure, FailureKind, RunReport};
+
+/// Who has to act.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Blame {
+    /// The function's code.
+    Function,
+    /// The workflow document.
+    Workflow,
+    /// Whoever sent the request.
+    Client,
+    /// The machine, or how it is used.
+    Host,
+    /// Monohull itself.
+    Monohull,
+}
+
+impl From<failure::Blame> for Blame {
+    fn from(blame: failure::Blame) -> Blame {
+        match blame {
+            failure::Blame::Function => Blame::Function,
+            failure::Blame::Workflow => Blame::Workflow,
+            failure::Blame::Host => Blame::Host,
+            failure::Blame::Monohull => Blame::Monohull,
+        }
+    }
+}
+
+/// An answer other than success.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) error: Box<ErrorBody>,
+    /// What some status codes require beside the body.
+    extra: Extra,
+}
+
+/// The object under `error`.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ErrorBody {
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+    pub(super) blame: Blame,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) step: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) instance: Option<u32>,
+    /// All that is known of a run that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) report: Option<Value>,
+    /// What is wrong with a workflow document, all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mistakes: Option<Value>,
+    /// What the instruction checker found in an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) finding: Option<Value>,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Extra {
+    #[default]
+    None,
+    Allow(String),
+    RetryAfter(u64),
+    Challenge,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, kind: &'static str, blame: Blame, message: impl Into<String>) -> Refusal {
+        let error = ErrorBody {
+            kind,
+            message: message.into(),
+            blame,
+            step: None,
+            instance: None,
+            report: None,
+            mistakes: None,
+            finding: None,
+        };
+        Refusal { status, error: Box::new(error), extra: Extra::None }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, "bad-request", Blame::Client, message)
+    }
+
+    pub(super) fn unauthorized(message: impl Into<String>) -> Refusal {
+        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", Blame::Client, message);
+        Refusal { extra: Extra::Challenge, ..refusal }
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::FORBIDDEN, "forbidden", Blame::Client, message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, "not-found", Blame::Client, message)
+    }
+
+    pub(super) fn method_not_allowed(allowed: String) -> Refusal {
+        let message = format!("this path answers {allowed}");
+        let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", Blame::Client, message);
+        Refusal { extra: Extra::Allow(allowed), ..refusal }
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::CONFLICT, "conflict", Blame::Client, message)
+    }
+
+    pub(super) fn too_large(what: &str, limit: u64) -> Refusal {
+        let message = format!("{what} is larger than {limit} bytes, the limit of this server");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", Blame::Client, message)
+    }
+
+    pub(super) fn too_slow(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, "too-slow", Blame::Client, message)
+    }
+
+    pub(super) fn unsupported(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", Blame::Client, message)
+    }
+
+    pub(super) fn invalid(blame: Blame, message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", blame, message)
+    }
+
+    pub(super) fn full(message: impl Into<String>, seconds: u64) -> Refusal {
+        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "full", Blame::Host, message);
+        Refusal { extra: Extra::RetryAfter(seconds), ..refusal }
+    }
+
+    pub(super) fn draining() -> Refusal {
+        let message = "the server is shutting down and takes no new work";
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining", Blame::Host, message);
+        Refusal { extra: Extra::RetryAfter(1), ..refusal }
+    }
+
+    pub(super) fn unavailable(message: impl Into<String>) -> Refusal {
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Blame::Host, message);
+        Refusal { extra: Extra::RetryAfter(1), ..refusal }
+    }
+
+    /// The time was up before the workflow could tell so itself.
+    pub(super) fn deadline(message: impl Into<String>, blame: Blame) -> Refusal {
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, FailureKind::Timeout.name(), blame, message)
+    }
+
+    /// A result that is larger than what is kept for later.
+    pub(super) fn too_large_to_keep(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Output.name(), Blame::Client, message)
+    }
+
+    /// The workflow's process ended without a report.
+    pub(super) fn died(failure: &Failure) -> Refusal {
+        Refusal::new(StatusCode::BAD_GATEWAY, failure.kind.name(), failure.blame.into(), failure.message.clone())
+    }
+
+    pub(super) fn cancelled(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Client, message)
+    }
+
+    pub(super) fn host(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "host", Blame::Host, message)
+    }
+
+    pub(super) fn monohull(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
+    }
+
+    /// A run that ended with a failure; the report says so.
+    pub(super) fn failed(failure: &Failure, report: &RunReport) -> Refusal {
+        let status = match failure.kind {
+            FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let mut refusal = Refusal::new(status, failure.kind.name(), failure.blame.into(), failure.message.clone());
+        refusal.error.step.clone_from(&failure.step);
+        refusal.error.instance = failure.instance;
+        refusal.error.report = serde_json::to_value(report).ok();
+        refusal
+    }
+
+    pub(super) fn with_mistakes(mut self, mistakes: Value) -> Refusal {
+        self.error.mistakes = Some(mistakes);
+        self
+    }
+
+    pub(super) fn with_finding(mut self, finding: Value) -> Refusal {
+        self.error.finding = Some(finding);
+        self
+    }
+
+    /// As it goes over the wire.
+    pub(super) fn into_response(self) -> Response<Answer> {
+        let body = serde_json::json!({ "error": self.error });
+        let mut response = json(Response::builder().status(self.status), &body);
+        let header = match self.extra {
+            Extra::None => None,
+            Extra::Allow(methods) => HeaderValue::try_from(methods).ok().map(|value| (ALLOW, value)),
+            Extra::RetryAfter(seconds) => Some((RETRY_AFTER, seconds.into())),
+            Extra::Challenge => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        };
+        response.headers_mut().extend(header);
+        response
+    }
+}
+
+/// A JSON document as an answer.
+pub(super) fn json(builder: Builder, document: &impl Serialize) -> Response<Answer> {
+    let mut text = serde_json::to_vec(document).unwrap_or_default();
+    text.push(b'\n');
+    let answer = builder.header(CONTENT_TYPE, "application/json").body(Answer::from(text));
+    answer.expect("status and headers are constants")
+}

@@ -1,0 +1,155 @@
+//! The invocations this server remembers: all that run, and those that have ended, within bounds.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::invocation::Invocation;
+use super::settings::Keep;
+
+/// What is remembered.
+pub(super) struct History {
+    keep: Keep,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    known: HashMap<String, Arc<Invocation>>,
+    /// Those that have ended, the oldest first.
+    ended: VecDeque<Ended>,
+    bytes: u64,
+}
+
+struct Ended {
+    invocation: Arc<Invocation>,
+    at: Instant,
+    bytes: u64,
+}
+
+impl History {
+    pub(super) fn new(keep: Keep) -> History {
+        History { keep, inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers an invocation that begins. How many can run or wait is bounded elsewhere.
+    pub(super) fn begin(&self, invocation: Arc<Invocation>) {
+        self.lock().known.insert(invocation.id.clone(), invocation);
+    }
+
+    /// Counts an invocation that has ended, and forgets what is then too much.
+    pub(super) fn end(&self, invocation: &Arc<Invocation>) {
+        let bytes = invocation.size();
+        let mut inner = self.lock();
+        inner.bytes += bytes;
+        inner.ended.push_back(Ended { invocation: invocation.clone(), at: Instant::now(), bytes });
+        inner.forget(&self.keep);
+    }
+
+    /// Forgets what has been kept for long enough.
+    pub(super) fn sweep(&self) {
+        self.lock().forget(&self.keep);
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Invocation>> {
+        self.lock().known.get(id).cloned()
+    }
+
+    /// The newest, at most `limit` of them; those that run first.
+    pub(super) fn newest(&self, limit: usize) -> Vec<Arc<Invocation>> {
+        let inner = self.lock();
+        let mut running: Vec<_> =
+            inner.known.values().filter(|invocation| !invocation.status().is_final()).cloned().collect();
+        running.sort_by_key(|invocation| std::cmp::Reverse(invocation.begin));
+        running.extend(inner.ended.iter().rev().map(|ended| ended.invocation.clone()));
+        running.truncate(limit);
+        running
+    }
+
+    /// Stops everything that runs or waits.
+    pub(super) fn cancel_all(&self) {
+        self.lock().known.values().filter(|invocation| !invocation.status().is_final()).for_each(|i| i.cancel());
+    }
+
+    /// Number and bytes of what is remembered of the past.
+    pub(super) fn kept(&self) -> (usize, u64) {
+        let inner = self.lock();
+        (inner.ended.len(), inner.bytes)
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, keep: &Keep) {
+        while let Some(oldest) = self.ended.front() {
+            let old = oldest.at.elapsed() > keep.time;
+            if !old && self.ended.len() <= keep.number && self.bytes <= keep.bytes {
+                return;
+            }
+            if let Some(oldest) = self.ended.pop_front() {
+                self.bytes -= oldest.bytes;
+                self.known.remove(&oldest.invocation.id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::invocation::{Mode, Moment, Status};
+    use super::super::trace::Trace;
+    use super::*;
+    use crate::workflow;
+    use hyper::HeaderMap;
+    use std::path::Path;
+    use std::time::Duration;
+
+    const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
+
+    fn invocation() -> Arc<Invocation> {
+        let plan = Arc::new(workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow"));
+        Arc::new(Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), plan, Mode::Async))
+    }
+
+    fn run(history: &History, text: &str) -> String {
+        let invocation = invocation();
+        history.begin(invocation.clone());
+        invocation.line("s".to_owned(), 0, crate::report::Stream::Stdout, text.to_owned());
+        invocation.end(Status::Done, None, Ok(Vec::new()));
+        history.end(&invocation);
+        invocation.id.clone()
+    }
+
+    #[test]
+    fn the_oldest_goes_first_and_what_runs_stays() {
+        let history = History::new(Keep { number: 2, bytes: 1 << 20, time: Duration::from_secs(3600) });
+        let running = invocation();
+        history.begin(running.clone());
+        let ids: Vec<String> = (0..4).map(|_| run(&history, "")).collect();
+        let found: Vec<bool> = ids.iter().map(|id| history.find(id).is_some()).collect();
+        assert_eq!(found, [false, false, true, true]);
+        assert!(history.find(&running.id).is_some());
+        let newest: Vec<String> = history.newest(10).iter().map(|invocation| invocation.id.clone()).collect();
+        assert_eq!(newest, [running.id.clone(), ids[3].clone(), ids[2].clone()]);
+        assert_eq!(history.newest(1).len(), 1);
+    }
+
+    #[test]
+    fn bytes_and_time_bound_it_too() {
+        let history = History::new(Keep { number: 100, bytes: 8 << 10, time: Duration::from_secs(3600) });
+        for _ in 0..20 {
+            run(&history, &"x".repeat(2000));
+        }
+        let (number, bytes) = history.kept();
+        assert!((1..=4).contains(&number) && bytes <= 8 << 10, "{number} {bytes}");
+
+        let history = History::new(Keep { number: 100, bytes: 1 << 20, time: Duration::ZERO });
+        let id = run(&history, "");
+        history.sweep();
+        assert!(history.find(&id).is_none());
+        assert_eq!(history.kept(), (0, 0));
+    }
+}

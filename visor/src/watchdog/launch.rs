@@ -1,0 +1,186 @@
+//! Processes for workflows, as asynchronous code sees them.
+//!
+//! ```text
+//! spawner ─▶ thread `blanks` ─▶ [ blank | blank | … ] ─▶ invocation ─▶ Run
+//!            waits while the          never more than
+//!            row is full              `Settings::blanks`
+//! ```
+//!
+//! Blanks are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
+//! serves clients must not wait for it.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{self, Interest};
+use tokio::sync::{Mutex, mpsc, watch};
+
+use super::error::Refusal;
+use crate::process::{Blank, Job, Message, ProcessError, Running, Spawner};
+
+/// The pause after a blank could not be made; it doubles up to the second one.
+const PAUSE: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+
+/// Gives out blanks.
+pub(super) struct Launcher {
+    /// Readable when the spawner has ended.
+    spawner: AsyncFd<OwnedFd>,
+    blanks: Mutex<mpsc::Receiver<Blank>>,
+    ready: Arc<AtomicUsize>,
+    state: watch::Receiver<State>,
+}
+
+/// How the making of blanks goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// As it should.
+    Well,
+    /// The last one could not be made; it is tried again.
+    Trouble(String),
+    /// There will be none any more.
+    Over(String),
+}
+
+impl Launcher {
+    /// Begins to make blanks, and keeps this many ready.
+    pub(super) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
+        // One more is in the hands of the thread.
+        let (sender, receiver) = mpsc::channel(count.saturating_sub(1).max(1));
+        let (tell, state) = watch::channel(State::Well);
+        let ready = Arc::new(AtomicUsize::new(0));
+        let descriptor = spawner.as_fd().try_clone_to_owned()?;
+        // SAFETY: an `OwnedFd` is one descriptor and stays open as long as it exists, and the `AsyncFd` owns it.
+        let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
+        let maker = Maker { spawner, sender, tell, ready: ready.clone() };
+        std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
+        Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state })
+    }
+
+    /// A blank; waits for one if none is ready. The order is that of asking.
+    pub(super) async fn blank(&self) -> Result<Blank, Refusal> {
+        let mut blanks = self.blanks.lock().await;
+        let mut state = self.state.clone();
+        let trouble = state.wait_for(|state| *state != State::Well);
+        tokio::select! {
+            biased;
+            blank = blanks.recv() => match blank {
+                Some(blank) => {
+                    self.ready.fetch_sub(1, Ordering::Relaxed);
+                    Ok(blank)
+                }
+                None => Err(Refusal::unavailable("no process for a workflow can be made any more")),
+            },
+            trouble = trouble => match trouble.as_deref() {
+                Ok(State::Trouble(why) | State::Over(why)) => Err(Refusal::unavailable(why.clone())),
+                _ => Err(Refusal::unavailable("no process for a workflow can be made any more")),
+            },
+        }
+    }
+
+    /// How many are ready.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Comes back when no blank can be made any more.
+    pub(super) async fn over(&self) -> String {
+        let mut state = self.state.clone();
+        tokio::select! {
+            _ = self.spawner.readable() => ProcessError::SpawnerGone.to_string(),
+            over = state.wait_for(|state| matches!(state, State::Over(_))) => match over.as_deref() {
+                Ok(State::Over(why)) => why.clone(),
+                _ => "the thread that makes them has ended".to_owned(),
+            }
+        }
+    }
+}
+
+/// The thread that makes blanks.
+struct Maker {
+    spawner: Spawner,
+    sender: mpsc::Sender<Blank>,
+    tell: watch::Sender<State>,
+    ready: Arc<AtomicUsize>,
+}
+
+impl Maker {
+    fn run(self) {
+        let [mut pause, longest] = PAUSE;
+        loop {
+            match self.spawner.blank() {
+                Ok(blank) => {
+                    pause = PAUSE[0];
+                    self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
+                    self.ready.fetch_add(1, Ordering::Relaxed);
+                    if self.sender.blocking_send(blank).is_err() {
+                        return;
+                    }
+                }
+                Err(error @ ProcessError::SpawnerGone) => {
+                    tracing::error!(%error);
+                    self.tell.send_replace(State::Over(error.to_string()));
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error);
+                    self.tell.send_replace(State::Trouble(error.to_string()));
+                    std::thread::sleep(pause);
+                    pause = (2 * pause).min(longest);
+                }
+            }
+        }
+    }
+}
+
+/// A workflow that runs in its process. The process ends when this is dropped.
+pub(super) struct Run(AsyncFd<Pollable>);
+
+struct Pollable(Running);
+
+impl AsRawFd for Pollable {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+impl Run {
+    /// Gives a blank its job.
+    pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
+        let running = blank.give(job).map_err(|error| failed(&error))?;
+        // SAFETY: a `Running` owns one socket, which it names each time and closes only when it is dropped; the `AsyncFd`
+        // owns it, and nobody takes it out.
+        let pollable = unsafe { AsyncFd::register_with_interest(Pollable(running), Interest::READABLE) };
+        pollable.map(Run).map_err(|error| lost(&error.into()))
+    }
+
+    /// The next thing it says. The last is [`Message::Died`].
+    pub(super) async fn next(&mut self) -> Result<Message, Refusal> {
+        loop {
+            let mut ready = self.0.readable_mut().await.map_err(|error| lost(&error))?;
+            match ready.get_inner_mut().0.next_message().map_err(|error| failed(&error))? {
+                Some(message) => return Ok(message),
+                None => ready.clear_ready(),
+            }
+        }
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> i32 {
+        self.0.get_ref().0.pid()
+    }
+}
+
+fn failed(error: &ProcessError) -> Refusal {
+    Refusal::host(error.to_string())
+}
+
+fn lost(error: &io::Error) -> Refusal {
+    Refusal::host(format!("a workflow's process cannot be watched: {error}"))
+}

@@ -1,0 +1,250 @@
+//! What is counted, in Prometheus' format. `docs/service.md` lists every name with its meaning.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::invocation::End;
+use crate::domain::hostcall::NAMES as MODULES;
+use crate::report::{RunReport, Status};
+
+/// The `Content-Type` of what [`Metrics::encode`] gives.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From what a no-op takes to what a client waits for.
+const DURATIONS: [f64; 16] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+/// From a prototype's best to a machine that is overloaded.
+const COLD_STARTS: [f64; 12] =
+    [0.000_05, 0.000_1, 0.000_15, 0.000_2, 0.000_3, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.1, 1.0];
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByOutcome {
+    workflow: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByWorkflow {
+    workflow: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByRoute {
+    route: &'static str,
+    status: Code,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByKind {
+    kind: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByModule {
+    module: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByState {
+    state: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByMode {
+    mode: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByDirection {
+    direction: &'static str,
+}
+
+/// A status code as a label.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Code(u16);
+
+impl EncodeLabelValue for Code {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        write!(encoder, "{}", self.0)
+    }
+}
+
+/// Everything that is counted.
+pub(super) struct Metrics {
+    registry: Registry,
+    invocations: Family<ByOutcome, Counter>,
+    durations: Family<ByWorkflow, Histogram>,
+    cold_starts: Histogram,
+    requests: Family<ByRoute, Counter>,
+    faults: Family<ByKind, Counter>,
+    modules: Family<ByModule, Counter>,
+    bytes: Family<ByDirection, Counter>,
+    isolation: Family<ByMode, Gauge>,
+    domains: Family<ByState, Gauge>,
+    /// Outcomes there have been, so that they can be found again for a workflow.
+    outcomes: Mutex<BTreeSet<&'static str>>,
+    queued: Gauge,
+    pub(super) connections: Gauge,
+    remembered: Gauge,
+    remembered_bytes: Gauge,
+}
+
+/// What is looked up at the moment somebody asks.
+pub(super) struct Now {
+    pub(super) running: usize,
+    pub(super) queued: usize,
+    pub(super) blanks: usize,
+    pub(super) remembered: usize,
+    pub(super) remembered_bytes: u64,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::with_prefix("monohull"),
+            invocations: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            cold_starts: Histogram::new(COLD_STARTS),
+            requests: Family::default(),
+            faults: Family::default(),
+            modules: Family::default(),
+            bytes: Family::default(),
+            isolation: Family::default(),
+            domains: Family::default(),
+            outcomes: Mutex::default(),
+            queued: Gauge::default(),
+            connections: Gauge::default(),
+            remembered: Gauge::default(),
+            remembered_bytes: Gauge::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let r = &mut self.registry;
+        r.register("invocations", "Invocations that have ended, by workflow and outcome", self.invocations.clone());
+        r.register_with_unit(
+            "invocation_duration",
+            "From the acceptance of the request to the end of the workflow",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        r.register_with_unit(
+            "cold_start",
+            "From the acceptance of the request to the first instruction of the first function",
+            Unit::Seconds,
+            self.cold_starts.clone(),
+        );
+        r.register("http_requests", "Answers, by route and status code", self.requests.clone());
+        r.register("faults", "Failed instances, by the kind of failure", self.faults.clone());
+        r.register("module_loads", "Libos modules loaded, by module", self.modules.clone());
+        r.register(
+            "slot_bytes",
+            "Bytes that functions took over (in) and handed on (out) by reference",
+            self.bytes.clone(),
+        );
+        r.register("isolation", "1 for the isolation that invocations run under", self.isolation.clone());
+        r.register("domains", "Processes for workflows: ready for one, or running one", self.domains.clone());
+        r.register("queued", "Invocations that wait for their turn", self.queued.clone());
+        r.register("connections", "Connections of clients", self.connections.clone());
+        r.register("remembered", "Ended invocations that can still be asked about", self.remembered.clone());
+        r.register_with_unit(
+            "remembered",
+            "Memory that ended invocations take",
+            Unit::Bytes,
+            self.remembered_bytes.clone(),
+        );
+        r.register(
+            "build",
+            "The version of this server",
+            prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        self
+    }
+
+    /// Counts an answer.
+    pub(super) fn answered(&self, route: &'static str, status: u16) {
+        self.requests.get_or_create(&ByRoute { route, status: Code(status) }).inc();
+    }
+
+    /// Counts an invocation there was no place for.
+    pub(super) fn turned_away(&self, workflow: &str) {
+        self.count(workflow, "full");
+    }
+
+    fn count(&self, workflow: &str, outcome: &'static str) {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(outcome);
+        self.invocations.get_or_create(&ByOutcome { workflow: workflow.to_owned(), outcome }).inc();
+    }
+
+    /// Counts an invocation that has ended.
+    pub(super) fn ended(&self, workflow: &str, end: &End) {
+        let outcome = match &end.result {
+            Ok(_) => "done",
+            Err(refusal) => refusal.error.kind,
+        };
+        self.count(workflow, outcome);
+        let seconds = Duration::from_micros(end.duration_us).as_secs_f64();
+        self.durations.get_or_create(&ByWorkflow { workflow: workflow.to_owned() }).observe(seconds);
+        if let Some(report) = &end.report {
+            self.reported(report);
+        }
+    }
+
+    /// Forgets what was counted for a workflow that is gone, so that names do not pile up.
+    pub(super) fn forget(&self, workflow: &str) {
+        self.durations.remove(&ByWorkflow { workflow: workflow.to_owned() });
+        for outcome in self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            self.invocations.remove(&ByOutcome { workflow: workflow.to_owned(), outcome });
+        }
+    }
+
+    fn reported(&self, report: &RunReport) {
+        if report.cold_start_us > 0 {
+            self.cold_starts.observe(Duration::from_micros(report.cold_start_us).as_secs_f64());
+        }
+        // The report may come from hostile hands: no name in it becomes a label that is not one of ours.
+        for module in report.modules.iter().filter(|module| MODULES.contains(&module.as_str())) {
+            self.modules.get_or_create(&ByModule { module: module.clone() }).inc();
+        }
+        let (mut taken, mut handed) = (0u64, 0u64);
+        for instance in report.steps.iter().flat_map(|step| &step.instances) {
+            taken = taken.saturating_add(instance.bytes_in);
+            handed = handed.saturating_add(instance.bytes_out);
+            if let (Status::Failed, Some(error)) = (instance.status, &instance.error) {
+                self.faults.get_or_create(&ByKind { kind: error.kind.name() }).inc();
+            }
+        }
+        self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken);
+        self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed);
+    }
+
+    /// The isolation in force.
+    pub(super) fn isolation_is(&self, mode: &str) {
+        self.isolation.clear();
+        self.isolation.get_or_create(&ByMode { mode: mode.to_owned() }).set(1);
+    }
+
+    /// All of it as text.
+    pub(super) fn encode(&self, now: &Now) -> String {
+        self.domains.get_or_create(&ByState { state: "blank" }).set(now.blanks as i64);
+        self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
+        self.queued.set(now.queued as i64);
+        self.remembered.set(now.remembered as i64);
+        self.remembered_bytes.set(now.remembered_bytes as i64);
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

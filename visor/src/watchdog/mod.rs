@@ -1,0 +1,110 @@
+//! The service: workflows over HTTP, each invocation in a process of its own.
+//!
+//! ```text
+//!            ┌ supervisor: this module, one thread that serves, a few that wait for disks ────────────────┐
+//! client ──▶ │ server ─▶ routes ─▶ entries   ─▶ registry ─▶ state          PUT, GET, DELETE               │
+//!            │              │                      │ images, plans                                        │
+//!            │              └────▶ calls ─▶ slots ─▶ admission ─▶ perform ─▶ launch ──┐                   │
+//!            │                     records ◀─ history ◀─ invocation ◀─┘     (blanks)  │                   │
+//!            └────────────────────────────────────────────────────────────────────────┼───────────────────┘
+//!                                                                     worker process ◀┘ by socket
+//! ```
+//!
+//! One thread serves all connections: between two processes of a workflow there is little to do, and a request that
+//! stays on one core is answered sooner. This process never maps user code. What a worker says may come from hostile
+//! code: it is bounded, escaped, and believed only about the invocation that it is for.
+#![deny(unsafe_code)]
+
+mod admission;
+mod auth;
+mod body;
+mod callback;
+mod calls;
+mod entries;
+mod error;
+mod health;
+mod history;
+mod invocation;
+#[allow(unsafe_code, reason = "whoever gives tokio a descriptor to watch has to promise that it stays open")]
+mod launch;
+mod metrics;
+mod perform;
+mod records;
+mod registry;
+mod routes;
+mod server;
+pub mod settings;
+mod slots;
+mod socket;
+mod state;
+mod tally;
+mod trace;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use admission::Admission;
+use history::History;
+use launch::Launcher;
+use metrics::Metrics;
+use registry::Registry;
+use routes::Routes;
+use std::sync::atomic::AtomicBool;
+use tally::Tally;
+
+pub use auth::Token;
+pub use server::serve;
+pub use settings::{Keep, Listen, Pace, Settings};
+pub use state::StateError;
+
+use crate::orchestrator::HostError;
+use crate::process::ProcessError;
+
+/// The service cannot begin, or cannot go on. The host or the invocation is at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// the libos modules or the domain
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// no process for workflows can be made
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// the state folder
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// it cannot listen on {address}: {source}
+    #[error("it cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// another server listens on {0}
+    #[error("another server listens on {0}")]
+    Taken(PathBuf),
+    /// the host failed: {0}
+    #[error("the host failed: {0}")]
+    Io(#[from] io::Error),
+    /// it ends, as no workflow can be run any more: {0}
+    #[error("it ends, as no workflow can be run any more: {0}")]
+    NoProcesses(String),
+}
+
+/// Everything the service knows.
+struct Watchdog {
+    settings: Settings,
+    routes: Routes,
+    registry: Registry,
+    history: History,
+    admission: Admission,
+    launcher: Launcher,
+    metrics: Metrics,
+    /// What should be finished before the service ends: invocations, changes of the state.
+    work: Arc<Tally>,
+    /// The end has begun: nothing new is taken.
+    ending: AtomicBool,
+    /// `process` or `mpk`.
+    isolation: &'static str,
+}

@@ -1,0 +1,193 @@
+//! Runs an invocation: waits for its turn, gives it a process, listens, and sees to it that it ends.
+//!
+//! ```text
+//! accepted ─ turn ─ blank ─ job given ─ … ─ report      each step within the deadline; whatever happens,
+//!     └──────────── cancel, deadline, death ───────┘     one end is recorded, and the process is gone
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Watchdog;
+use super::admission::Place;
+use super::body::Content;
+use super::callback::Callback;
+use super::error::{Blame, Refusal};
+use super::invocation::{Invocation, Mode, Status};
+use super::launch::Run;
+use crate::orchestrator::Ready;
+use crate::process::{Data, Job, Message};
+use crate::report::{self, RunReport};
+
+/// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What is to be done.
+pub(super) struct Task {
+    pub(super) invocation: Arc<Invocation>,
+    pub(super) workflow: Arc<Ready>,
+    pub(super) inputs: Vec<(String, Data)>,
+    pub(super) place: Place,
+    pub(super) callback: Option<Callback>,
+}
+
+/// How a run ended, if it was not given up.
+type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>);
+
+impl Watchdog {
+    /// Begins an invocation, and goes on with it whether anybody waits for it or not.
+    pub(super) fn begin(self: &Arc<Self>, task: Task) {
+        self.history.begin(task.invocation.clone());
+        let guard = self.work.enter();
+        let watchdog = self.clone();
+        tokio::spawn(async move {
+            let _guard = guard;
+            watchdog.perform(task).await;
+        });
+    }
+
+    async fn perform(&self, task: Task) {
+        let Task { invocation, workflow, inputs, place, callback } = task;
+        let run = self.run(&invocation, workflow, inputs, &place);
+        let (status, (report, result)) = tokio::select! {
+            biased;
+            ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
+            () = invocation.cancelled() => {
+                let why = "nobody waits for this invocation any more, or the server stops";
+                (Status::Cancelled, (None, Err(Refusal::cancelled(why))))
+            }
+        };
+        // Whoever waits for the answer may ask again at once.
+        drop(place);
+        let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
+        invocation.point("ended");
+        invocation.end(status, report, result);
+        self.history.end(&invocation);
+        self.tell(&invocation);
+        if let Some(callback) = callback {
+            callback.send(&invocation).await;
+        }
+    }
+
+    /// From the queue to the report. When this is dropped, the process ends.
+    async fn run(
+        &self,
+        invocation: &Arc<Invocation>,
+        workflow: Arc<Ready>,
+        inputs: Vec<(String, Data)>,
+        place: &Place,
+    ) -> Ended {
+        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let Ok(_turn) = timeout_at(latest, place.turn()).await else {
+            let message = format!("it was not its turn within {:?}", self.settings.timeout);
+            return (None, Err(Refusal::deadline(message, Blame::Host)));
+        };
+        let blank = match timeout_at(latest, self.launcher.blank()).await {
+            Ok(Ok(blank)) => blank,
+            Ok(Err(refusal)) => return (None, Err(refusal)),
+            Err(_) => {
+                let message = format!("there was no process for it within {:?}", self.settings.timeout);
+                return (None, Err(Refusal::deadline(message, Blame::Host)));
+            }
+        };
+        invocation.set_running();
+        let deadline = latest.min(Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout));
+        let job = Job {
+            workflow,
+            inputs,
+            load_all: false,
+            requested_ns: invocation.begin_ns,
+            lines: true,
+            progress: invocation.mode == Mode::Async,
+        };
+        let started = Run::start(blank, &job);
+        // Inputs may be large; the process has them now.
+        drop(job);
+        match started {
+            Ok(run) => self.listen(invocation, run, deadline + GRACE).await,
+            Err(refusal) => (None, Err(refusal)),
+        }
+    }
+
+    /// Listens to a running workflow until it has ended.
+    async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
+        invocation.point("given");
+        loop {
+            let Ok(message) = timeout_at(latest, run.next()).await else {
+                tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
+                let message = "the time was up, and the workflow's process had not ended by itself";
+                return (None, Err(Refusal::deadline(message, Blame::Workflow)));
+            };
+            match message {
+                Ok(Message::Point { name, at_ns }) => invocation.point_at(name, at_ns),
+                Ok(Message::Line { step, instance, stream, text }) => invocation.line(step, instance, stream, text),
+                Ok(Message::StepStarted { .. } | Message::InstanceEnded { .. } | Message::StepEnded { .. }) => {}
+                Ok(Message::Ended { report, outputs }) => return self.ended(invocation, *report, outputs),
+                Ok(Message::Died(death)) => return (None, Err(Refusal::died(&death.failure()))),
+                Err(refusal) => return (None, Err(refusal)),
+            }
+        }
+    }
+
+    /// What came of it. The process may have been in hostile hands, but it can only lie about its own work.
+    fn ended(&self, invocation: &Invocation, mut report: RunReport, outputs: Vec<(String, Data)>) -> Ended {
+        for point in std::mem::take(&mut report.timeline) {
+            invocation.point_at(point.name, point.at_ns);
+        }
+        // They came one by one, in order, and are kept apart.
+        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines.clear());
+        let result = match (&report.error, report.status) {
+            (Some(failure), _) => Err(Refusal::failed(failure, &report)),
+            (None, report::Status::Done) => outputs
+                .into_iter()
+                .map(|(slot, data)| Ok((slot, Content::of_output(data)?)))
+                .collect::<std::io::Result<Vec<_>>>()
+                .map_err(|error| Refusal::host(format!("an output slot cannot be read: {error}"))),
+            (None, status) => {
+                Err(Refusal::monohull(format!("the workflow ended as {}, without a reason", status.name())))
+            }
+        };
+        (Some(report), result)
+    }
+
+    /// A result that nobody waits for is kept, if there is room for it.
+    fn keepable(
+        &self,
+        invocation: &Invocation,
+        outputs: Vec<(String, Content)>,
+    ) -> Result<Vec<(String, Content)>, Refusal> {
+        let bytes: u64 = outputs.iter().map(|(_, content)| content.len()).sum();
+        if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
+            let limit = self.settings.keep.bytes / 2;
+            let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
+            return Err(Refusal::too_large_to_keep(message));
+        }
+        Ok(outputs)
+    }
+
+    /// Counts and logs an invocation that has ended.
+    fn tell(&self, invocation: &Invocation) {
+        let Some(end) = invocation.ended() else { return };
+        self.metrics.ended(&invocation.plan.name, &end);
+        let points: Vec<String> =
+            invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
+        let kind = end.result.as_ref().err().map_or("", |refusal| refusal.error.kind);
+        let message = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
+        tracing::info!(
+            id = invocation.id,
+            call_id = invocation.call_id,
+            trace_id = invocation.trace.id,
+            span_id = invocation.trace.span,
+            workflow = invocation.plan.name,
+            status = end.status.name(),
+            kind,
+            message,
+            duration_us = end.duration_us,
+            cold_start_us = end.report.as_ref().map(|report| report.cold_start_us),
+            timeline_us = points.join(" "),
+            "invocation"
+        );
+    }
+}

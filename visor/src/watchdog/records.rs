@@ -1,0 +1,129 @@
+//! `/invocations`: what became of them, what they printed, what they gave.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::Response;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::Watchdog;
+use super::body::Answer;
+use super::entries::no_content;
+use super::error::{Refusal, json};
+use super::invocation::{Invocation, LogLine};
+use super::routes::Call;
+use crate::report::Stream;
+
+/// Invocations in a list unless the request says otherwise, and the most there can be.
+const LISTED: usize = 100;
+const LISTED_MAX: usize = 10_000;
+/// Batches of lines that wait for a client that follows them.
+const BATCHES: usize = 16;
+
+/// How lines are written.
+#[derive(Clone, Copy)]
+enum Format {
+    /// `step[instance] | text`, as `monohull run` shows them.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Watchdog {
+    pub(super) fn list_invocations(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+        let [limit] = call.parameters(["limit"])?;
+        let limit = match limit {
+            None => LISTED,
+            Some(text) => {
+                let limit = text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit));
+                limit.ok_or_else(|| Refusal::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
+            }
+        };
+        let newest = self.history.newest(limit);
+        let shown: Vec<_> = newest.iter().map(|invocation| invocation.summary()).collect();
+        Ok(json(Response::builder(), &json!({ "invocations": shown })))
+    }
+
+    pub(super) fn show_invocation(&self, id: &str) -> Result<Response<Answer>, Refusal> {
+        Ok(json(Response::builder(), &self.find(id)?.show()))
+    }
+
+    /// Stops an invocation that runs; one that has ended stays as it is.
+    pub(super) fn cancel_invocation(&self, id: &str) -> Result<Response<Answer>, Refusal> {
+        self.find(id)?.cancel();
+        Ok(no_content())
+    }
+
+    /// What functions have printed so far, or also what they are going to.
+    pub(super) fn show_logs(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+        let [follow, format] = call.parameters(["follow", "format"])?;
+        let invocation = self.find(&call.name)?;
+        let (format, content_type) = match format.as_deref() {
+            None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
+            Some("json") => (Format::Json, "application/x-ndjson"),
+            Some(_) => return Err(Refusal::bad_request("format is text or json")),
+        };
+        let body = match follow.as_deref() {
+            None | Some("false") => Answer::Whole(format.write(&invocation.lines().0)),
+            Some("true" | "") => follow_lines(invocation, format),
+            Some(_) => return Err(Refusal::bad_request("follow is true or false")),
+        };
+        let response = Response::builder().header(CONTENT_TYPE, content_type).body(body);
+        response.map_err(|error| Refusal::monohull(error.to_string()))
+    }
+
+    /// One output slot of an invocation that has ended, as it is.
+    pub(super) fn show_output(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+        let invocation = self.find(&call.name)?;
+        let Some(end) = invocation.ended() else {
+            return Err(Refusal::not_found("the invocation has not ended yet, so there is no result"));
+        };
+        let outputs = end.result.as_ref().map_err(|_| Refusal::not_found("the invocation failed: it has no result"))?;
+        let found = outputs.iter().find(|(name, _)| *name == call.slot);
+        let (name, content) = found.ok_or_else(|| Refusal::not_found("the invocation has no such output slot"))?;
+        let response = Response::builder().header(CONTENT_TYPE, invocation.content_type(name));
+        response.body(Answer::from(content.clone())).map_err(|error| Refusal::monohull(error.to_string()))
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Invocation>, Refusal> {
+        self.history.find(id).ok_or_else(|| {
+            let message = "no invocation has this id; those that ended long ago, or before many others, are forgotten";
+            Refusal::not_found(message)
+        })
+    }
+}
+
+/// Sends lines as they are printed, until the invocation ends or the client goes away.
+fn follow_lines(invocation: Arc<Invocation>, format: Format) -> Answer {
+    let (sender, receiver) = mpsc::channel(BATCHES);
+    tokio::spawn(async move {
+        let mut sent = 0;
+        while let Some(lines) = invocation.lines_after(sent).await {
+            sent += lines.len();
+            if sender.send(format.write(&lines)).await.is_err() {
+                return;
+            }
+        }
+    });
+    Answer::Stream(receiver)
+}
+
+impl Format {
+    fn write(self, lines: &[LogLine]) -> Bytes {
+        let mut text = String::new();
+        for line in lines {
+            // Writing to a string does not fail.
+            let _ = match self {
+                Format::Json => writeln!(text, "{}", json!(line)),
+                Format::Text => {
+                    let mark = if line.stream == Stream::Stderr { '!' } else { '|' };
+                    writeln!(text, "{}[{}] {mark} {}", line.step, line.instance, line.text)
+                }
+            };
+        }
+        text.into()
+    }
+}

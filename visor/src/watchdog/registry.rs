@@ -1,0 +1,357 @@
+//! The functions and workflows this server knows: in memory for whoever runs them, on disk for the next start.
+//!
+//! ```text
+//! PUT ─▶ checked ─▶ written and synced (one change at a time) ─▶ in the tables ─▶ acknowledged
+//! POST ──────────────────────────────────────────────────────▶ looks up, never waits for a disk
+//! ```
+//!
+//! A workflow names functions, not images: it runs whatever is registered under the name when an invocation begins.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::error::{Blame, Refusal};
+use super::state::{Damage, FunctionEntry, Kind, State, StateError, now};
+use super::trace::hex;
+use crate::domain::image::ImageError;
+use crate::domain::image::map::{LoadError, LoadedImage};
+use crate::orchestrator::{Ready, cores};
+use crate::workflow::plan::registered_name;
+use crate::workflow::{self, Plan, WorkflowError};
+
+/// A registered function.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// Bytes of its image.
+    size: u64,
+    entry: FunctionEntry,
+    /// Checked and sealed: the bytes that were looked at are the bytes that run.
+    image: Arc<LoadedImage>,
+}
+
+/// A registered workflow.
+#[derive(Debug)]
+pub(super) struct Workflow {
+    plan: Arc<Plan>,
+    /// As it was sent.
+    pub(super) document: Bytes,
+    /// With the images of its functions; or the functions that are not there.
+    ready: Result<Arc<Ready>, Vec<String>>,
+}
+
+impl Workflow {
+    /// What can be run.
+    pub(super) fn ready(&self) -> Result<Arc<Ready>, Refusal> {
+        self.ready.as_ref().cloned().map_err(|missing| {
+            let message =
+                format!("functions of the workflow `{}` are not there: {}", self.plan.name, missing.join(", "));
+            Refusal::invalid(Blame::Host, message)
+        })
+    }
+}
+
+/// What a `PUT` did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Put {
+    Created,
+    Replaced,
+}
+
+/// All functions and workflows.
+pub(super) struct Registry {
+    tables: RwLock<Tables>,
+    /// Whoever changes something holds this from the check to the change of the tables.
+    state: Mutex<State>,
+    damages: Vec<Damage>,
+    /// The longest a workflow may take.
+    timeout: Duration,
+}
+
+#[derive(Default)]
+struct Tables {
+    functions: BTreeMap<String, Arc<Function>>,
+    workflows: BTreeMap<String, Arc<Workflow>>,
+}
+
+impl Registry {
+    /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything.
+    pub(super) fn open(root: &Path, timeout: Duration) -> Result<Registry, StateError> {
+        let state = State::open(root)?;
+        let mut tables = Tables::default();
+        let (entries, mut damages) = state.entries(Kind::Function)?;
+        for entry in entries {
+            match restore(&state, &entry.name, &entry.content) {
+                Ok(function) => {
+                    tables.functions.insert(entry.name, Arc::new(function));
+                }
+                Err(reason) => damages.push(state.set_entry_aside(entry.kind, &entry.name, reason)),
+            }
+        }
+        let (entries, more) = state.entries(Kind::Workflow)?;
+        damages.extend(more);
+        for entry in entries {
+            // A function that was lost may come back; its workflows wait for it.
+            match check_document(&entry.name, &entry.content, &|_| true, timeout) {
+                Ok(plan) => tables.put_workflow(Arc::new(plan), entry.content.into()),
+                Err(refusal) => damages.push(state.set_entry_aside(entry.kind, &entry.name, refusal.error.message)),
+            }
+        }
+        for damage in &damages {
+            tracing::error!(path = %damage.path.display(), reason = damage.reason, "set aside");
+        }
+        state.sweep(&tables.images())?;
+        Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })
+    }
+
+    /// What was set aside at the start.
+    pub(super) fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Checks an image and registers it. Blocks: it reads every instruction and waits for the disk.
+    pub(super) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, Refusal> {
+        check_name(Kind::Function, name)?;
+        let image = Arc::new(LoadedImage::new(name, bytes).map_err(|error| refused(&error))?);
+        let entry = FunctionEntry { image: hex(&Sha256::digest(bytes)), registered: now() };
+        let content = serde_json::to_vec(&entry).map_err(|error| Refusal::monohull(error.to_string()))?;
+
+        let state = self.change();
+        state.put_image(&entry.image, bytes).map_err(not_kept)?;
+        state.put(Kind::Function, name, &content).map_err(not_kept)?;
+        let function = Function { name: name.to_owned(), size: bytes.len() as u64, entry, image };
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let old = tables.functions.insert(name.to_owned(), Arc::new(function));
+        tables.renew_users(name);
+        let images = tables.images();
+        drop(tables);
+        sweep(&state, &images);
+        Ok(if old.is_some() { Put::Replaced } else { Put::Created })
+    }
+
+    /// Checks a workflow and registers it. Blocks: it waits for the disk.
+    pub(super) fn put_workflow(&self, name: &str, document: Bytes) -> Result<Put, Refusal> {
+        check_name(Kind::Workflow, name)?;
+        let state = self.change();
+        let plan = self.check_workflow(name, &document)?;
+        if plan.name != name {
+            let message = format!("the document is called `{}`, the path says `{name}`", plan.name);
+            return Err(Refusal::invalid(Blame::Client, message));
+        }
+        state.put(Kind::Workflow, name, &document).map_err(not_kept)?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.workflows.contains_key(name);
+        tables.put_workflow(Arc::new(plan), document);
+        Ok(if known { Put::Replaced } else { Put::Created })
+    }
+
+    /// Checks a workflow document against the functions there are.
+    fn check_workflow(&self, name: &str, document: &[u8]) -> Result<Plan, Refusal> {
+        check_document(name, document, &|function| self.tables().functions.contains_key(function), self.timeout)
+    }
+
+    /// Makes a workflow ready that is not registered. `name` is what its document is called in messages.
+    pub(super) fn prepare(&self, name: &str, document: &[u8]) -> Result<Arc<Ready>, Refusal> {
+        let plan = Arc::new(self.check_workflow(name, document)?);
+        let ready = self.tables().ready(&plan);
+        ready.map_err(|missing| Refusal::conflict(format!("functions were removed meanwhile: {}", missing.join(", "))))
+    }
+
+    /// Removes a function that no workflow names. Blocks: it waits for the disk.
+    pub(super) fn remove_function(&self, name: &str) -> Result<(), Refusal> {
+        let state = self.change();
+        self.function(name)?;
+        let users = self.tables().users(name);
+        if !users.is_empty() {
+            return Err(Refusal::conflict(format!("workflows use the function `{name}`: {}", users.join(", "))));
+        }
+        state.remove(Kind::Function, name).map_err(not_kept)?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.functions.remove(name);
+        let images = tables.images();
+        drop(tables);
+        sweep(&state, &images);
+        Ok(())
+    }
+
+    /// Removes a workflow. What runs of it runs on. Blocks: it waits for the disk.
+    pub(super) fn remove_workflow(&self, name: &str) -> Result<(), Refusal> {
+        let state = self.change();
+        self.workflow(name)?;
+        state.remove(Kind::Workflow, name).map_err(not_kept)?;
+        self.tables.write().unwrap_or_else(PoisonError::into_inner).workflows.remove(name);
+        Ok(())
+    }
+
+    pub(super) fn function(&self, name: &str) -> Result<Arc<Function>, Refusal> {
+        let function = self.tables().functions.get(name).cloned();
+        function.ok_or_else(|| unknown(Kind::Function, name, self.tables().functions.keys()))
+    }
+
+    pub(super) fn workflow(&self, name: &str) -> Result<Arc<Workflow>, Refusal> {
+        let workflow = self.tables().workflows.get(name).cloned();
+        workflow.ok_or_else(|| unknown(Kind::Workflow, name, self.tables().workflows.keys()))
+    }
+
+    /// How a function is shown.
+    pub(super) fn show_function(&self, function: &Function) -> Value {
+        json!({
+            "name": function.name,
+            "image": format!("sha256:{}", function.entry.image),
+            "bytes": function.size,
+            "registered": function.entry.registered,
+            "workflows": self.tables().users(&function.name),
+        })
+    }
+
+    /// How a workflow is shown in a list.
+    fn show_workflow(workflow: &Workflow) -> Value {
+        let plan = &workflow.plan;
+        json!({
+            "name": plan.name,
+            "functions": functions_named(plan).collect::<Vec<_>>(),
+            "missing": workflow.ready.as_ref().err().cloned().unwrap_or_default(),
+            "steps": plan.steps.iter().map(|step| &step.name).collect::<Vec<_>>(),
+            "inputs": plan.inputs.iter().map(|input| &input.slot).collect::<Vec<_>>(),
+            "outputs": plan.outputs.iter().map(|output| &output.slot).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn list_functions(&self) -> Value {
+        let functions: Vec<_> = self.tables().functions.values().cloned().collect();
+        json!({ "functions": functions.iter().map(|function| self.show_function(function)).collect::<Vec<_>>() })
+    }
+
+    pub(super) fn list_workflows(&self) -> Value {
+        let tables = self.tables();
+        json!({ "workflows": tables.workflows.values().map(|w| Self::show_workflow(w)).collect::<Vec<_>>() })
+    }
+
+    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        // The tables are whole between any two statements.
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn put_workflow(&mut self, plan: Arc<Plan>, document: Bytes) {
+        let ready = self.ready(&plan);
+        self.workflows.insert(plan.name.clone(), Arc::new(Workflow { plan, document, ready }));
+    }
+
+    /// A plan with its images, or the functions that are not there.
+    fn ready(&self, plan: &Arc<Plan>) -> Result<Arc<Ready>, Vec<String>> {
+        let named = || functions_named(plan).map(|name| (name, self.functions.get(name)));
+        let missing: Vec<String> =
+            named().filter(|(_, found)| found.is_none()).map(|(name, _)| name.to_owned()).collect();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        let images = named().filter_map(|(_, found)| Some(found?.image.clone())).collect();
+        let carriers = plan.limits.carriers.unwrap_or_else(cores);
+        Ok(Arc::new(Ready::of_parts(plan.clone(), images, carriers)))
+    }
+
+    /// Gives the workflows that name a function its new image.
+    fn renew_users(&mut self, function: &str) {
+        for name in self.users(function) {
+            if let Some(workflow) = self.workflows.get(&name).cloned() {
+                self.put_workflow(workflow.plan.clone(), workflow.document.clone());
+            }
+        }
+    }
+
+    /// The images that functions are.
+    fn images(&self) -> HashSet<String> {
+        self.functions.values().map(|function| function.entry.image.clone()).collect()
+    }
+
+    /// The workflows that name a function.
+    fn users(&self, function: &str) -> Vec<String> {
+        let users = self.workflows.values().filter(|workflow| functions_named(&workflow.plan).any(|f| f == function));
+        users.map(|workflow| workflow.plan.name.clone()).collect()
+    }
+}
+
+fn functions_named(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.functions.iter().filter_map(|function| registered_name(&function.image))
+}
+
+/// A function as an entry has it. An image is checked again, because this server may know more than the one that kept it.
+fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, String> {
+    let entry: FunctionEntry = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+    if entry.image.len() != 64 || !entry.image.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("it does not name an image".to_owned());
+    }
+    let bytes = state.image(&entry.image).map_err(|damage| format!("its image {}", damage.reason))?;
+    let image = LoadedImage::new(name, &bytes).map_err(|error| error.to_string())?;
+    Ok(Function { name: name.to_owned(), size: bytes.len() as u64, entry, image: Arc::new(image) })
+}
+
+/// Unused images only take room; the next change tries again.
+fn sweep(state: &State, images: &HashSet<String>) {
+    if let Err(error) = state.sweep(images) {
+        tracing::warn!(%error, "an image that is not needed any more could not be removed");
+    }
+}
+
+fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
+    if workflow::is_name(name) {
+        return Ok(());
+    }
+    let message =
+        format!("the name of a {} is 1 to 63 letters, digits, `-` and `_`, not `-` or `_` first", kind.name());
+    Err(Refusal::bad_request(message))
+}
+
+fn check_document(
+    name: &str,
+    document: &[u8],
+    registered: &dyn Fn(&str) -> bool,
+    timeout: Duration,
+) -> Result<Plan, Refusal> {
+    let file = format!("{name}.json");
+    let checked = workflow::check_registered(Path::new(&file), document, registered).into_plan();
+    let mut plan = checked.map_err(|error| {
+        let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+        match error {
+            WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(mistakes)),
+            WorkflowError::Unreadable { .. } => refusal,
+        }
+    })?;
+    // So the workflow itself can say that it took too long, and where it was.
+    plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
+    Ok(plan)
+}
+
+fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {
+    let kind = kind.name();
+    let hint = workflow::suggestion(name, known.map(String::as_str));
+    Refusal::not_found(format!("no {kind} is called {}{hint}", workflow::quoted(name)))
+}
+
+/// An image that is not taken: the function's author has to act, unless the host has no room.
+fn refused(error: &LoadError) -> Refusal {
+    let message = error.to_string();
+    match error {
+        LoadError::Refused { source: ImageError::Forbidden { finding }, .. } => {
+            Refusal::invalid(Blame::Function, message).with_finding(json!(finding))
+        }
+        LoadError::Refused { .. } => Refusal::invalid(Blame::Function, message),
+        LoadError::Read { .. } | LoadError::Seal { .. } => Refusal::host(message),
+    }
+}
+
+fn not_kept(error: StateError) -> Refusal {
+    Refusal::host(error.to_string())
+}

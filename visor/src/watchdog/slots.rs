@@ -1,0 +1,127 @@
+//! How a request's body becomes input slots, and output slots become an answer.
+//!
+//! A workflow with one input takes the body as it is, of whatever type. One with several takes a JSON object that has each
+//! slot's content, and one with none takes no body. In the other direction likewise: one output is the answer's body,
+//! several are a JSON object, unless `?output=SLOT` chooses one.
+//!
+//! ```json
+//! { "text": "characters", "picture": { "base64": "iVBORw0KGgo=" } }
+//! ```
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::header::{CONTENT_TYPE, HeaderMap};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::body::Content;
+use super::error::Refusal;
+use crate::process::Data;
+use crate::workflow::{Plan, quoted, suggestion};
+
+/// The media type of a JSON object with the content of slots; it makes one of a body for a single input, too.
+pub(super) const SLOTS_TYPE: &str = "application/vnd.monohull.slots+json";
+
+/// A slot's content inside of JSON.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Inline {
+    Text(String),
+    Base64 { base64: String },
+}
+
+/// The input slots a body stands for.
+pub(super) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Result<Vec<(String, Data)>, Refusal> {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match plan.inputs.as_slice() {
+        [] if content.len() == 0 => Ok(Vec::new()),
+        [] => Err(Refusal::bad_request(format!("the workflow `{}` takes no input, so no body", plan.name))),
+        [input] if media != SLOTS_TYPE => {
+            let data = content.into_input().map_err(|error| Refusal::host(error.to_string()))?;
+            Ok(vec![(input.slot.clone(), data)])
+        }
+        _ if media == "application/json" || media == SLOTS_TYPE => {
+            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let given = serde_json::from_slice(&bytes).map_err(|error| {
+                let form = "{\"SLOT\": \"text\", \"SLOT\": {\"base64\": \"…\"}}";
+                Refusal::bad_request(format!("the body is not an object with slots, {form}: {error}"))
+            })?;
+            inline_inputs(plan, given)
+        }
+        several => {
+            let slots: Vec<_> = several.iter().map(|input| quoted(&input.slot)).collect();
+            let message = format!(
+                "the workflow `{}` has {} inputs ({}), so its body is a JSON object of Content-Type application/json",
+                plan.name,
+                slots.len(),
+                slots.join(", ")
+            );
+            Err(Refusal::unsupported(message))
+        }
+    }
+}
+
+/// The input slots of a JSON object, if they are the plan's.
+pub(super) fn inline_inputs(plan: &Plan, mut given: BTreeMap<String, Inline>) -> Result<Vec<(String, Data)>, Refusal> {
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        let bytes = match given.remove(&input.slot) {
+            Some(Inline::Text(text)) => text.into_bytes(),
+            Some(Inline::Base64 { base64 }) => BASE64.decode(base64).map_err(|error| {
+                Refusal::bad_request(format!("input slot {}: not base64: {error}", quoted(&input.slot)))
+            })?,
+            None => return Err(Refusal::bad_request(format!("input slot {} is missing", quoted(&input.slot)))),
+        };
+        inputs.push((input.slot.clone(), Data::Bytes(bytes)));
+    }
+    match given.keys().next() {
+        None => Ok(inputs),
+        Some(slot) => {
+            let hint = suggestion(slot, plan.inputs.iter().map(|input| input.slot.as_str()));
+            Err(Refusal::bad_request(format!("the workflow has no input slot {}{hint}", quoted(slot))))
+        }
+    }
+}
+
+/// Checks a choice of an output before anything runs.
+pub(super) fn check_output(plan: &Plan, chosen: Option<&str>) -> Result<(), Refusal> {
+    let names = || plan.outputs.iter().map(|output| output.slot.as_str());
+    match chosen {
+        Some(slot) if !names().any(|name| name == slot) => {
+            let hint = suggestion(slot, names());
+            Err(Refusal::bad_request(format!("the workflow has no output slot {}{hint}", quoted(slot))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The answer's body: the chosen output, or the only one, or all as JSON. With it the slot it is, if it is one.
+pub(super) fn answer(
+    outputs: &[(String, Content)],
+    chosen: Option<&str>,
+) -> Result<(Content, Option<String>), Refusal> {
+    match (outputs, chosen) {
+        (_, Some(slot)) => {
+            let found = outputs.iter().find(|(name, _)| name == slot);
+            let (name, content) = found.ok_or_else(|| Refusal::monohull("the output slot is missing"))?;
+            Ok((content.clone(), Some(name.clone())))
+        }
+        ([], None) => Ok((Content::Small(Default::default()), None)),
+        ([(name, content)], None) => Ok((content.clone(), Some(name.clone()))),
+        (several, None) => {
+            let mut object = Map::new();
+            for (name, content) in several {
+                let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+                let value = match std::str::from_utf8(&bytes) {
+                    Ok(text) => Value::from(text),
+                    Err(_) => json!({ "base64": BASE64.encode(&bytes) }),
+                };
+                object.insert(name.clone(), value);
+            }
+            Ok((Content::Small(Value::Object(object).to_string().into()), None))
+        }
+    }
+}
