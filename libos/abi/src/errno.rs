@@ -12,18 +12,44 @@ pub enum Errno {
     NotFound = 2,
     /// Input or output failed.
     Io = 5,
+    /// No open file has this descriptor, or it was not opened for this.
+    BadDescriptor = 9,
     /// Try again: what was expected has changed.
     Again = 11,
     /// The memory limit, or the machine's memory, is exhausted.
     OutOfMemory = 12,
     /// An address is null, misaligned, wraps, or is not the caller's.
     Fault = 14,
+    /// It is in use: a mount point lies there.
+    Busy = 16,
     /// The name is taken.
     Exists = 17,
+    /// The two paths lie on different mounts.
+    CrossesMounts = 18,
+    /// Something on the path is no directory.
+    NotDirectory = 20,
+    /// It is a directory.
+    IsDirectory = 21,
     /// An argument is out of its range.
     Invalid = 22,
+    /// The instance has as many files open as it may.
+    TooManyOpen = 24,
+    /// The file would get larger than its file system allows.
+    FileTooLarge = 27,
+    /// The file system is full.
+    NoSpace = 28,
+    /// The file system may only be read.
+    ReadOnly = 30,
+    /// A path or a name in it is too long.
+    NameTooLong = 36,
     /// No hostcall has this number, or its module is missing.
     NoSuchCall = 38,
+    /// The directory holds something.
+    NotEmpty = 39,
+    /// A symbolic link is in the way.
+    Link = 40,
+    /// The name is not one that this file system can hold.
+    InvalidName = 84,
     /// The table for this kind of thing is full.
     TooMany = 105,
     /// The time allowed has passed.
@@ -40,16 +66,29 @@ pub enum Errno {
 
 impl Errno {
     /// All error numbers, for the conversion back and for the documentation test.
-    pub const ALL: [Errno; 15] = [
+    pub const ALL: [Errno; 28] = [
         Errno::NotPermitted,
         Errno::NotFound,
         Errno::Io,
+        Errno::BadDescriptor,
         Errno::Again,
         Errno::OutOfMemory,
         Errno::Fault,
+        Errno::Busy,
         Errno::Exists,
+        Errno::CrossesMounts,
+        Errno::NotDirectory,
+        Errno::IsDirectory,
         Errno::Invalid,
+        Errno::TooManyOpen,
+        Errno::FileTooLarge,
+        Errno::NoSpace,
+        Errno::ReadOnly,
+        Errno::NameTooLong,
         Errno::NoSuchCall,
+        Errno::NotEmpty,
+        Errno::Link,
+        Errno::InvalidName,
         Errno::TooMany,
         Errno::TimedOut,
         Errno::Deadlock,
@@ -77,12 +116,25 @@ impl Errno {
             Errno::NotPermitted => "not permitted",
             Errno::NotFound => "not found",
             Errno::Io => "input or output failed",
+            Errno::BadDescriptor => "no such open file, or not opened for this",
             Errno::Again => "the value has changed; try again",
             Errno::OutOfMemory => "out of memory",
             Errno::Fault => "an address is not the caller's to use",
+            Errno::Busy => "it is in use",
             Errno::Exists => "the name is taken",
+            Errno::CrossesMounts => "the paths lie on different mounts",
+            Errno::NotDirectory => "not a directory",
+            Errno::IsDirectory => "is a directory",
             Errno::Invalid => "an argument is out of range",
+            Errno::TooManyOpen => "too many open files",
+            Errno::FileTooLarge => "the file is too large",
+            Errno::NoSpace => "the file system is full",
+            Errno::ReadOnly => "the file system is read-only",
+            Errno::NameTooLong => "a path or name is too long",
             Errno::NoSuchCall => "no such hostcall",
+            Errno::NotEmpty => "the directory is not empty",
+            Errno::Link => "a symbolic link is in the way",
+            Errno::InvalidName => "not a name that this file system can hold",
             Errno::TooMany => "the table is full",
             Errno::TimedOut => "timed out",
             Errno::Deadlock => "waiting would never end",

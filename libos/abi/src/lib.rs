@@ -16,6 +16,7 @@
 #![no_std]
 
 pub mod errno;
+pub mod file;
 pub mod layout;
 pub mod module;
 pub mod number;

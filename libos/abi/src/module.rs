@@ -11,6 +11,7 @@
 //! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which leaves the handler without unwinding;
 //! the domain then refuses further calls to that module.
 
+use crate::file::MountInfo;
 use core::ffi::c_void;
 
 /// Name of the exported [`ModuleTable`].
@@ -227,6 +228,23 @@ pub struct Host {
     pub memory_limit: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> u64,
     /// Counts bytes that an instance handed on (`taken` = 0) or took over (`taken` = 1) by reference.
     pub passed: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: u64, taken: u32),
+    /// Serves a call by this module with another module's number, to its end: its value. A call that would park comes
+    /// back as `Deadlock`.
+    pub call: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call) -> i64,
+    /// Describes mount `index` of the workflow and copies as much of its mount point (an absolute path in clean form) as
+    /// fits: bytes of the mount point, or `NotFound` negated behind the last.
+    pub mount: unsafe extern "C" fn(
+        domain: *mut c_void,
+        index: u32,
+        info: *mut MountInfo,
+        point: *mut u8,
+        capacity: usize,
+    ) -> i64,
+    /// Zeroed memory for the contents of files, which the module reaches by the copying services alone: first address,
+    /// or 0.
+    pub store_alloc: unsafe extern "C" fn(bytes: u64) -> u64,
+    /// Gives such memory back, with its size.
+    pub store_free: unsafe extern "C" fn(address: u64, bytes: u64),
     /// A whole line (without its newline) of an instance's output stream 1 or 2.
     pub line: unsafe extern "C" fn(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize),
     /// Leaves words for `EXPLAIN`: why this call is about to be refused.

@@ -94,6 +94,59 @@ hostcalls! {
         /// `(ns)` → 0. Parks for at least that long.
         SLEEP = 81,
     }
+    "fdtab" {
+        /// `(dir, path, len, flags: [`crate::file::open`])` → descriptor. `dir` is a descriptor of a directory, or
+        /// [`crate::file::WORKING_DIRECTORY`]; here and in all calls that take a path.
+        FILE_OPEN = 96,
+        /// `(descriptor)` → 0.
+        FILE_CLOSE = 97,
+        /// `(descriptor, buffer, len)` → bytes; 0 at the end.
+        FILE_READ = 98,
+        /// `(descriptor, buffer, len)` → bytes.
+        FILE_WRITE = 99,
+        /// `(descriptor, buffer, len, offset)` → bytes. The descriptor's position stays.
+        FILE_PREAD = 100,
+        /// `(descriptor, buffer, len, offset)` → bytes. The descriptor's position stays.
+        FILE_PWRITE = 101,
+        /// `(descriptor, IoVec array, count, offset or AT_POSITION)` → bytes.
+        FILE_READV = 102,
+        /// `(descriptor, IoVec array, count, offset or AT_POSITION)` → bytes.
+        FILE_WRITEV = 103,
+        /// `(descriptor, offset: i64, Whence)` → position. On a directory: entry 0, or where it is.
+        FILE_SEEK = 104,
+        /// `(dir, path, len, FileStat out)` → 0.
+        FILE_STAT = 105,
+        /// `(descriptor, FileStat out)` → 0.
+        FILE_FSTAT = 106,
+        /// `(descriptor, buffer, len)` → bytes of whole [`crate::file::DirEntry`] records; 0 at the end.
+        FILE_LIST = 107,
+        /// `(dir, path, len)` → 0. Makes a directory.
+        FILE_MKDIR = 108,
+        /// `(dir, path, len)` → 0. Removes an empty directory.
+        FILE_RMDIR = 109,
+        /// `(dir, path, len)` → 0. Removes a file.
+        FILE_UNLINK = 110,
+        /// `(dir, path, len, dir, path, len)` → 0. Renames the first to the second, replacing it.
+        FILE_RENAME = 111,
+        /// `(descriptor, size)` → 0. Cuts a file, or extends it with zeros.
+        FILE_RESIZE = 112,
+        /// `(descriptor)` → 0. What was written survives a crash of the host, where the mount outlives the workflow.
+        FILE_SYNC = 113,
+        /// `(descriptor, target or LOWEST_FREE)` → descriptor for the same open file; `target` is closed first.
+        FILE_DUP = 114,
+        /// `(dir, path, len)` → 0. Changes the working directory.
+        FILE_CHDIR = 115,
+        /// `(buffer, len)` → bytes of the working directory's path.
+        FILE_CWD = 116,
+        /// `(descriptor, flags or KEEP_FLAGS)` → flags it was opened with. Only `APPEND` can change.
+        FILE_FLAGS = 117,
+        /// `(dir, path, len, buffer, len)` → bytes of the absolute path of something that exists.
+        FILE_REALPATH = 118,
+    }
+    "ramfs" {
+        /// System only: `([`crate::file::FsOp`] and mount, …)`.
+        RAMFS = 200,
+    }
     "mm" {
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance.
         SLOT_OWNS = 192,

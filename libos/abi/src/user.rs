@@ -72,6 +72,12 @@ unsafe impl Plain for crate::types::SlotView {}
 unsafe impl Plain for crate::types::SlotInfo {}
 // SAFETY: five u64.
 unsafe impl Plain for crate::types::MemoryStats {}
+// SAFETY: two u32, a u64, two u32, then u64-sized integers: no padding.
+unsafe impl Plain for crate::file::FileStat {}
+// SAFETY: two u64.
+unsafe impl Plain for crate::file::IoVec {}
+// SAFETY: a u64 and two u32: no padding.
+unsafe impl Plain for crate::file::DirEntry {}
 
 /// `count` elements of `T` somewhere in memory, as a function claims. Unusable until checked.
 #[derive(Clone, Copy, Debug)]

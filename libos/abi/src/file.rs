@@ -1,0 +1,236 @@
+//! What hostcalls about files pass: flags, structures, limits, and the calls between the descriptor table and the file
+//! systems behind it.
+//!
+//! ```text
+//!   function ── FILE_READ(descriptor, buffer, len) ──▶ fdtab ── RAMFS(READ, node, offset, buffer, len) ──▶ ramfs
+//!                                                       └ descriptors, mounts, paths
+//! ```
+
+/// The `dir` of a path that is relative to the caller's working directory.
+pub const WORKING_DIRECTORY: u64 = u64::MAX;
+/// The `offset` of `FILE_READV` and `FILE_WRITEV` that stands for the descriptor's own position.
+pub const AT_POSITION: u64 = u64::MAX;
+/// The `target` of `FILE_DUP` that stands for the lowest free descriptor.
+pub const LOWEST_FREE: u64 = u64::MAX;
+/// The `flags` of `FILE_FLAGS` that change nothing.
+pub const KEEP_FLAGS: u64 = u64::MAX;
+/// Longest path in bytes.
+pub const PATH_MAX: usize = 4096;
+/// Longest name of a file in bytes.
+pub const NAME_MAX: usize = 255;
+/// Most buffers of one `FILE_READV` or `FILE_WRITEV`.
+pub const VECTOR_MAX: u64 = 1024;
+/// Most descriptors of one instance; the first three numbers are its standard streams and never given out.
+pub const DESCRIPTORS_MAX: usize = 1024;
+/// The first descriptor number that is given out.
+pub const FIRST_DESCRIPTOR: u64 = 3;
+/// Most mounts of one workflow.
+pub const MOUNTS_MAX: usize = 64;
+/// The largest size and position of a file.
+pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
+
+/// Bits of `FILE_OPEN`'s flags.
+pub mod open {
+    /// Reading is allowed.
+    pub const READ: u64 = 1;
+    /// Writing is allowed.
+    pub const WRITE: u64 = 1 << 1;
+    /// Every write goes to the end.
+    pub const APPEND: u64 = 1 << 2;
+    /// Make the file if it is not there.
+    pub const CREATE: u64 = 1 << 3;
+    /// With `CREATE`: fail if it is there.
+    pub const EXCLUSIVE: u64 = 1 << 4;
+    /// Cut it to nothing.
+    pub const TRUNCATE: u64 = 1 << 5;
+    /// Fail if it is no directory.
+    pub const DIRECTORY: u64 = 1 << 6;
+    /// All of them.
+    pub const ALL: u64 = (1 << 7) - 1;
+}
+
+/// What `FILE_SEEK` counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Whence {
+    /// The file's start.
+    Start = 0,
+    /// The descriptor's position.
+    Current = 1,
+    /// The file's end.
+    End = 2,
+}
+
+impl Whence {
+    /// The place with this number.
+    pub const fn from_raw(raw: u64) -> Option<Whence> {
+        match raw {
+            0 => Some(Whence::Start),
+            1 => Some(Whence::Current),
+            2 => Some(Whence::End),
+            _ => None,
+        }
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum FileKind {
+    /// Bytes.
+    File = 1,
+    /// Names.
+    Directory = 2,
+}
+
+impl FileKind {
+    /// The kind with this number.
+    pub const fn from_raw(raw: u32) -> Option<FileKind> {
+        match raw {
+            1 => Some(FileKind::File),
+            2 => Some(FileKind::Directory),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a file (`FILE_STAT`, `FILE_FSTAT`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct FileStat {
+    /// A [`FileKind`].
+    pub kind: u32,
+    /// 1 if it cannot be written.
+    pub read_only: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Number of the mount it lies on.
+    pub mount: u32,
+    /// Names that lead to it.
+    pub links: u32,
+    /// Its number on that mount, the same for as long as it exists; 0 if the file system has none.
+    pub node: u64,
+    /// When its bytes last changed, in ns since 1970.
+    pub modified: i64,
+    /// When it was last read, in ns since 1970, as far as the file system keeps that.
+    pub accessed: i64,
+    /// When it was made, in ns since 1970, as far as the file system keeps that.
+    pub created: i64,
+}
+
+/// One buffer of `FILE_READV` or `FILE_WRITEV`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct IoVec {
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// One entry of a directory (`FILE_LIST`): this header, then the name in UTF-8, then zeros up to a multiple of 8 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct DirEntry {
+    /// As in [`FileStat`].
+    pub node: u64,
+    /// A [`FileKind`].
+    pub kind: u32,
+    /// Bytes of the name; at most [`NAME_MAX`].
+    pub name_len: u32,
+}
+
+impl DirEntry {
+    /// Bytes of the entry with its name and padding.
+    pub const fn record_len(name_len: usize) -> usize {
+        size_of::<DirEntry>() + name_len.next_multiple_of(8)
+    }
+}
+
+/// What a mount point leads to ([`crate::module::Host::mount`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum MountKind {
+    /// Memory; served by `ramfs`.
+    Memory = 0,
+}
+
+/// One mount, as the workflow has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct MountInfo {
+    /// Which file system serves it.
+    pub kind: MountKind,
+    /// 1 if nothing on it may change.
+    pub read_only: u32,
+    /// The most bytes it may hold, where the workflow says so.
+    pub size: u64,
+}
+
+/// What the descriptor table asks of a file system. The first argument is the operation in the low byte with the mount's
+/// number above it ([`FsOp::word`]); the others are listed. Paths are relative to the mount and clean: names with one `/`
+/// between them, `""` for the mount itself. Addresses of buffers have been checked; those of paths are the table's own.
+///
+/// The table makes one call at a time per mount, apart from `Read` and `Write`, which come at any moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum FsOp {
+    /// `(path, len, flags, FileStat out)` → node, which is open until `Close`; of a directory 0, and nothing is open.
+    Open = 0,
+    /// `(node)` → 0.
+    Close = 1,
+    /// `(node, offset, buffer, len)` → bytes.
+    Read = 2,
+    /// `(node, offset or [`FsOp::APPEND`], buffer, len)` → bytes; scratch word 0 is the position behind them.
+    Write = 3,
+    /// `(path, len, FileStat out)` → 0.
+    Stat = 4,
+    /// `(node, FileStat out)` → 0.
+    StatNode = 5,
+    /// `(path, len, start, buffer, len)` → bytes of whole entries from number `start` on; scratch word 0 is the number
+    /// behind the last. The buffer is the table's own.
+    List = 6,
+    /// `(path, len)` → 0.
+    MakeDirectory = 7,
+    /// `(path, len)` → 0.
+    RemoveDirectory = 8,
+    /// `(path, len)` → 0. Files that are open stay until they are closed.
+    RemoveFile = 9,
+    /// `(path, len, path, len)` → 0. Replaces what is there, as POSIX's `rename` does.
+    Rename = 10,
+    /// `(node, size)` → 0.
+    Resize = 11,
+    /// `(node)` → 0. What has been written survives a crash of the host afterwards, where the mount outlives the domain.
+    Sync = 12,
+}
+
+impl FsOp {
+    /// The offset that stands for the end of the file.
+    pub const APPEND: u64 = u64::MAX;
+
+    /// First argument of the call.
+    pub const fn word(self, mount: u32) -> u64 {
+        self as u64 | (mount as u64) << 8
+    }
+
+    /// The operation and the mount.
+    pub const fn from_word(word: u64) -> Option<(FsOp, u32)> {
+        const ALL: [FsOp; 13] = [
+            FsOp::Open,
+            FsOp::Close,
+            FsOp::Read,
+            FsOp::Write,
+            FsOp::Stat,
+            FsOp::StatNode,
+            FsOp::List,
+            FsOp::MakeDirectory,
+            FsOp::RemoveDirectory,
+            FsOp::RemoveFile,
+            FsOp::Rename,
+            FsOp::Resize,
+            FsOp::Sync,
+        ];
+        let op = (word & 0xff) as usize;
+        if op < ALL.len() { Some((ALL[op], (word >> 8) as u32)) } else { None }
+    }
+}
