@@ -1,8 +1,11 @@
 //! The visor's services as safe methods.
 
 use crate::Text;
+use alloc::string::String;
+use alloc::vec;
 use core::fmt::{self, Write};
 use monohull_abi::Errno;
+use monohull_abi::file::{MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{Call, Host};
 
@@ -98,6 +101,24 @@ impl HostRef {
     pub fn refund(&self, instance: u32, bytes: u64) {
         // SAFETY: the domain is this table's own. A refund is never refused.
         unsafe { (self.0.charge)(self.0.domain, instance, -(bytes as i64)) };
+    }
+
+    /// Has another module serve `number`: the value, and the scratch words it left.
+    pub fn call(&self, number: u32, args: [u64; 6]) -> Result<(u64, [u64; 4]), Errno> {
+        let mut call = Call::system(number, args);
+        // SAFETY: the domain is this table's own; the call lives until the other handler has returned.
+        let value = unsafe { (self.0.call)(self.0.domain, &raw mut call) };
+        Errno::from_value(value).map(|value| (value, call.scratch))
+    }
+
+    /// The workflow's mount of this number, and where it is; `None` behind the last.
+    pub fn mount(&self, index: u32) -> Option<(MountInfo, String)> {
+        let mut info = MountInfo { kind: MountKind::Memory, read_only: 0, size: 0 };
+        let mut point = vec![0; PATH_MAX];
+        // SAFETY: the domain is this table's own; both places are writable for their sizes.
+        let len = unsafe { (self.0.mount)(self.0.domain, index, &raw mut info, point.as_mut_ptr(), point.len()) };
+        point.truncate(Errno::from_value(len).ok()? as usize);
+        Some((info, String::from_utf8(point).ok()?))
     }
 
     /// Counts bytes that an instance handed on by reference.

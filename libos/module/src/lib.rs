@@ -26,15 +26,20 @@
 
 extern crate alloc;
 
+pub mod fs;
 #[doc(hidden)]
 pub mod glue;
 pub mod heap;
 mod host;
+mod segments;
+mod store;
 mod text;
 
 pub use host::HostRef;
 pub use monohull_abi as abi;
-pub use spin::Mutex;
+pub use segments::Segments;
+pub use spin::{Mutex, Once, RwLock};
+pub use store::{Checked, Memory, Store};
 pub use text::Text;
 
 use abi::module::Ending;
@@ -56,14 +61,16 @@ pub trait Module: Send + Sync + Sized + 'static {
 }
 
 /// Defines what a module exports: its table, and the things that exist once per shared object (the global allocator
-/// and the panic handler, both left out of unit tests, which have those of std).
+/// and the panic handler, left out of unit tests, which have those of std).
+///
+/// A module that other modules' tests link has a feature `hosted`, which leaves them out as well.
 ///
 /// Each handler is a function `(&State, &mut Call) -> impl Into<Outcome>`.
 #[macro_export]
 macro_rules! module {
     ($state:ty { $($number:path => $handler:path,)* }) => {
         /// Everything the visor needs to know of this module.
-        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(not(any(test, feature = "hosted")), unsafe(no_mangle))]
         pub static MONOHULL_MODULE: $crate::abi::module::ModuleTable = {
             use $crate::abi::module::{Call, ModuleEntry, Outcome};
             static ENTRIES: &[ModuleEntry] = &[$(ModuleEntry {
@@ -81,11 +88,23 @@ macro_rules! module {
             $crate::glue::table::<$state>(ENTRIES)
         };
 
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "hosted")))]
         #[global_allocator]
         static MONOHULL_HEAP: $crate::heap::VisorHeap = $crate::heap::VisorHeap;
 
-        #[cfg(not(test))]
+        // The precompiled core and alloc name these two for unwinding, which a module never does: a panic leaves by the
+        // handler below.
+        #[cfg(not(any(test, feature = "hosted")))]
+        #[unsafe(no_mangle)]
+        extern "C" fn rust_eh_personality() {}
+
+        #[cfg(not(any(test, feature = "hosted")))]
+        #[unsafe(no_mangle)]
+        extern "C" fn _Unwind_Resume(_: *mut ::core::ffi::c_void) -> ! {
+            panic!("something unwound")
+        }
+
+        #[cfg(not(any(test, feature = "hosted")))]
         #[panic_handler]
         fn monohull_panic(info: &::core::panic::PanicInfo<'_>) -> ! {
             $crate::heap::panicked(info)

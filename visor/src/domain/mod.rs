@@ -18,6 +18,7 @@ pub mod cell;
 mod explanation;
 pub mod failure;
 pub mod fault;
+pub mod files;
 pub mod hostcall;
 pub mod image;
 pub mod instance;
@@ -33,6 +34,7 @@ use account::{Account, Accounts};
 use carrier::{CarrierError, monotonic_ns};
 use cell::Cell;
 use failure::Failure;
+use files::Mount;
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
 use keys::{Key, Keys, KeysError};
@@ -62,6 +64,8 @@ pub struct Options {
     pub load_all: bool,
     /// Hears every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
+    /// The file systems functions see.
+    pub mounts: Arc<[Mount]>,
 }
 
 /// Hears lines of output as they are written.

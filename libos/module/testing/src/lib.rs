@@ -13,8 +13,9 @@ mod services;
 pub use heap::{CountingHeap, live_bytes};
 
 use memory::Memory;
+use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
-use monohull_abi::module::{Call, Ending, Host, ModuleTable, Outcome, SYSTEM_INSTANCE};
+use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -49,8 +50,8 @@ pub struct Passed {
 
 /// What the services see: the `domain` pointer of the mock [`Host`].
 struct Shared {
-    table: &'static ModuleTable,
-    state: Cell<*mut c_void>,
+    modules: Vec<(&'static ModuleTable, Cell<*mut c_void>)>,
+    mounts: RefCell<Vec<(MountInfo, String)>>,
     memory: RefCell<Memory>,
     time: Cell<(u64, u64)>,
     waiting: Cell<Option<(u64, u64)>>,
@@ -76,7 +77,7 @@ impl Default for Account {
     }
 }
 
-/// A workflow domain with one module in it. Instances need no registration: instance `n` lives in cell `n`.
+/// A workflow domain with some modules in it. Instances need no registration: instance `n` lives in cell `n`.
 pub struct Domain {
     shared: Box<Shared>,
     /// Outlives the module's state, which points to it.
@@ -84,11 +85,16 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Starts the module.
+    /// Starts one module.
     pub fn start(table: &'static ModuleTable) -> Domain {
+        Domain::with_mounts(&[table], Vec::new())
+    }
+
+    /// Starts several modules that call each other, in a workflow with these mounts.
+    pub fn with_mounts(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>) -> Domain {
         let shared = Box::new(Shared {
-            table,
-            state: Cell::new(std::ptr::null_mut()),
+            modules: tables.iter().map(|table| (*table, Cell::new(std::ptr::null_mut()))).collect(),
+            mounts: RefCell::new(mounts),
             memory: RefCell::default(),
             time: Cell::new((0, 0)),
             waiting: Cell::new(None),
@@ -100,10 +106,11 @@ impl Domain {
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
         let host = Box::new(services::host((&raw const *shared).cast_mut().cast()));
-        // SAFETY: the host lives in the domain, longer than the state.
-        let state = unsafe { (table.start)(&raw const *host) };
-        assert!(!state.is_null(), "the module refused to start");
-        shared.state.set(state);
+        for (table, state) in &shared.modules {
+            // SAFETY: the host lives in the domain, longer than the state.
+            state.set(unsafe { (table.start)(&raw const *host) });
+            assert!(!state.get().is_null(), "the module refused to start");
+        }
         Domain { shared, _host: host }
     }
 
@@ -150,10 +157,13 @@ impl Domain {
         self.call(SYSTEM_INSTANCE, number, args)
     }
 
-    /// Tells the module that an instance has ended; returns whether its inputs are whole.
+    /// Tells the modules that an instance has ended; returns whether its inputs are whole.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
         // SAFETY: the state is live, and no handler runs.
-        unsafe { (self.shared.table.ended)(self.shared.state.get(), instance, ending) == 1 }
+        let end = |(table, state): &(&ModuleTable, Cell<*mut c_void>)| unsafe {
+            (table.ended)(state.get(), instance, ending) == 1
+        };
+        self.shared.modules.iter().fold(true, |whole, module| end(module) && whole)
     }
 
     /// Puts bytes in the instance's cell; returns their address, which is page-aligned.
@@ -219,25 +229,30 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the state is live until here, and no handler runs.
-        unsafe { (self.shared.table.stop)(self.shared.state.get()) };
+        for (table, state) in &self.shared.modules {
+            // SAFETY: the state is live until here, and no handler runs.
+            unsafe { (table.stop)(state.get()) };
+        }
         CURRENT.set(std::ptr::null());
     }
 }
 
 impl Shared {
     fn dispatch(&self, call: &mut Call) -> Outcome {
-        // SAFETY: `entries` and `entry_count` describe one static slice.
-        let entries = unsafe { std::slice::from_raw_parts(self.table.entries, self.table.entry_count as usize) };
-        let entry = entries.iter().find(|entry| u64::from(entry.number) == call.number);
-        let handler = entry.unwrap_or_else(|| panic!("the module does not serve number {}", call.number)).handler;
+        let found = self.modules.iter().find_map(|(table, state)| Some((find(table, call.number)?, state)));
+        let (entry, state) = found.unwrap_or_else(|| panic!("no module serves number {}", call.number));
         // SAFETY: the state is the one that `start` made.
-        unsafe { handler(self.state.get(), call) }
+        unsafe { (entry.handler)(state.get(), call) }
     }
 
     fn serves(&self, number: u32) -> bool {
-        // SAFETY: as in `dispatch`.
-        let entries = unsafe { std::slice::from_raw_parts(self.table.entries, self.table.entry_count as usize) };
-        entries.iter().any(|entry| entry.number == number)
+        self.modules.iter().any(|(table, _)| find(table, number.into()).is_some())
     }
+}
+
+/// A module's entry for a number.
+fn find(table: &'static ModuleTable, number: u64) -> Option<&'static ModuleEntry> {
+    // SAFETY: `entries` and `entry_count` describe one static slice.
+    let entries = unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) };
+    entries.iter().find(|entry| u64::from(entry.number) == number)
 }

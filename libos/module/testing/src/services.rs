@@ -1,8 +1,9 @@
 //! The services of the miniature visor: [`Host`] filled with functions over [`Shared`].
 
 use crate::{CURRENT, Shared};
+use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
-use monohull_abi::module::{Call, Host, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -32,6 +33,10 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         charge,
         memory_limit,
         passed,
+        call,
+        mount,
+        store_alloc,
+        store_free,
         line,
         explain,
         panicked,
@@ -197,6 +202,42 @@ unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, take
     let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
     let passed = &mut accounts.entry(instance).or_default().passed;
     *if taken == 0 { &mut passed.handed_on } else { &mut passed.taken_over } += bytes;
+}
+
+unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
+    // SAFETY: as in `owns`; the call is the module's own.
+    let (shared, call) = unsafe { (shared(domain), &mut *call) };
+    let outcome = shared.dispatch(call);
+    if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
+}
+
+unsafe extern "C" fn mount(
+    domain: *mut c_void,
+    index: u32,
+    info: *mut MountInfo,
+    point: *mut u8,
+    capacity: usize,
+) -> i64 {
+    // SAFETY: as in `owns`.
+    let mounts = unsafe { shared(domain) }.mounts.borrow();
+    let Some((known, name)) = mounts.get(index as usize) else { return Errno::NotFound.to_value() };
+    assert!(name.len() <= capacity);
+    // SAFETY: both places are the module's own, of these sizes.
+    unsafe {
+        info.write(*known);
+        point.copy_from_nonoverlapping(name.as_ptr(), name.len());
+    }
+    name.len() as i64
+}
+
+unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
+    // SAFETY: modules do not ask for nothing.
+    unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes as usize, 1).unwrap()) as u64 }
+}
+
+unsafe extern "C" fn store_free(address: u64, bytes: u64) {
+    // SAFETY: the memory came from `store_alloc` with the same size.
+    unsafe { std::alloc::dealloc(address as *mut u8, Layout::from_size_align(bytes as usize, 1).unwrap()) }
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {

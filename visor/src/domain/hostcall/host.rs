@@ -3,12 +3,14 @@
 use super::{Shared, modules};
 use crate::domain::bounds_of_cell;
 use crate::domain::carrier::{clock_ns, monotonic_ns};
+use crate::domain::files::{store_alloc, store_free};
 use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
 use crate::domain::thread::ThreadRef;
+use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
-use monohull_abi::module::{Call, Host, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use monohull_trampoline::system::copy;
 use std::alloc::Layout;
@@ -41,6 +43,10 @@ pub fn services(domain: *mut c_void) -> Host {
         charge,
         memory_limit,
         passed,
+        call,
+        mount,
+        store_alloc,
+        store_free,
         line,
         explain,
         panicked: modules::panicked,
@@ -202,6 +208,33 @@ unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, take
     if let Some(account) = unsafe { shared(domain) }.account(instance) {
         account.pass(bytes, taken == 1);
     }
+}
+
+unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
+    // SAFETY: see `shared`; the call is the module's own.
+    let (domain, call) = unsafe { (shared(domain), &mut *call) };
+    let outcome = domain.dispatch(call);
+    if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
+}
+
+unsafe extern "C" fn mount(
+    domain: *mut c_void,
+    index: u32,
+    info: *mut MountInfo,
+    point: *mut u8,
+    capacity: usize,
+) -> i64 {
+    // SAFETY: see `shared`.
+    let Some(mount) = unsafe { shared(domain) }.options.mounts.get(index as usize) else {
+        return Errno::NotFound.to_value();
+    };
+    let name = mount.point.as_bytes();
+    // SAFETY: both places are the module's own, of these sizes.
+    unsafe {
+        info.write(mount.info());
+        point.copy_from_nonoverlapping(name.as_ptr(), name.len().min(capacity));
+    }
+    name.len().min(capacity) as i64
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize) {

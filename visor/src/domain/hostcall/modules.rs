@@ -92,7 +92,7 @@ unsafe impl Send for Modules {}
 unsafe impl Sync for Modules {}
 
 /// All modules there are.
-pub const NAMES: [&str; 3] = ["mm", "stdio", "time"];
+pub const NAMES: [&str; 5] = ["mm", "stdio", "time", "fdtab", "ramfs"];
 
 impl Modules {
     /// None loaded; `folder` holds `NAME.so`.

@@ -1,0 +1,336 @@
+//! The calls that move bytes, and those about one descriptor.
+
+use crate::tables::Open;
+use crate::{Answer, Files, Stop, outcome};
+use alloc::sync::Arc;
+use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering;
+use monohull_abi::file::{
+    AT_POSITION, FILE_SIZE_MAX, FileStat, FsOp, IoVec, KEEP_FLAGS, LOWEST_FREE, VECTOR_MAX, Whence, open,
+};
+use monohull_abi::module::Call;
+use monohull_abi::user::{UserSlice, write_one};
+use monohull_abi::{Errno, Outcome};
+
+/// Buffers of a vector that are looked at together.
+const BATCH: usize = 16;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Files {
+    pub(crate) fn read(&self, call: &mut Call) -> Outcome {
+        outcome(self.transfer(call, Way::Read, None))
+    }
+
+    pub(crate) fn write(&self, call: &mut Call) -> Outcome {
+        outcome(self.transfer(call, Way::Write, None))
+    }
+
+    pub(crate) fn read_at(&self, call: &mut Call) -> Outcome {
+        outcome(self.transfer(call, Way::Read, Some(call.args[3])))
+    }
+
+    pub(crate) fn write_at(&self, call: &mut Call) -> Outcome {
+        outcome(self.transfer(call, Way::Write, Some(call.args[3])))
+    }
+
+    /// One buffer, at the descriptor's position or at an offset.
+    fn transfer(&self, call: &mut Call, way: Way, offset: Option<u64>) -> Answer {
+        let [descriptor, address, len, ..] = call.args;
+        let open = self.open_for(call, descriptor, way)?;
+        let moved = self.check_buffer(call, address, len).and_then(|()| match offset {
+            Some(offset) => self.offset(call, offset).and_then(|offset| {
+                self.one(call, &open, way, Some(offset), IoVec { address, len }).map(|(bytes, _)| bytes)
+            }),
+            None => {
+                let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
+                let (bytes, position) = self.one(call, &open, way, None, IoVec { address, len })?;
+                open.position.store(position, Ordering::Relaxed);
+                Ok(bytes)
+            }
+        });
+        self.let_go(open);
+        moved
+    }
+
+    pub(crate) fn read_vector(&self, call: &mut Call) -> Outcome {
+        outcome(self.vector(call, Way::Read))
+    }
+
+    pub(crate) fn write_vector(&self, call: &mut Call) -> Outcome {
+        outcome(self.vector(call, Way::Write))
+    }
+
+    /// Several buffers, one behind the other in the file.
+    fn vector(&self, call: &mut Call, way: Way) -> Answer {
+        let [descriptor, address, count, offset, ..] = call.args;
+        let open = self.open_for(call, descriptor, way)?;
+        let moved = self.try_vector(call, &open, way, (address, count), offset);
+        self.let_go(open);
+        moved
+    }
+
+    fn try_vector(&self, call: &mut Call, open: &Open, way: Way, (address, count): (u64, u64), offset: u64) -> Answer {
+        if count > VECTOR_MAX {
+            return Err(self.refuse(call, Errno::Invalid, format_args!("{count} buffers, {VECTOR_MAX} are the most")));
+        }
+        let offset = match offset {
+            AT_POSITION => None,
+            offset => Some(self.offset(call, offset)?),
+        };
+        let _turn = match offset {
+            None => Some(open.turn.take(self.host, call).ok_or(Stop::Parked)?),
+            Some(_) => None,
+        };
+        let (mut done, mut at) = (0, offset);
+        let mut index = 0;
+        while index < count {
+            let mut batch = [const { MaybeUninit::uninit() }; BATCH];
+            let size = (count - index).min(BATCH as u64);
+            let vectors = UserSlice::<IoVec>::new(address, count)
+                .check(self.host.raw(), call)
+                .and_then(|slice| Ok(slice.read_at(index as usize, &mut batch[..size as usize])?.to_vec()));
+            let vectors = vectors.map_err(|refusal| self.refuse_address(call, refusal, "the list of buffers"))?;
+            for vector in vectors {
+                let moved = self.check_buffer(call, vector.address, vector.len);
+                let moved = moved.and_then(|()| self.one(call, open, way, at, vector));
+                let (bytes, position) = match moved {
+                    Ok(moved) => moved,
+                    // What was moved is told; the failure comes again with the next call.
+                    Err(_) if done > 0 => return Ok(done),
+                    Err(stop) => return Err(stop),
+                };
+                done += bytes;
+                match at {
+                    Some(_) => at = Some(position),
+                    None => open.position.store(position, Ordering::Relaxed),
+                }
+                if bytes < vector.len {
+                    return Ok(done);
+                }
+            }
+            index += size;
+        }
+        Ok(done)
+    }
+
+    /// Moves the bytes of one checked buffer: how many, and the position behind them.
+    fn one(&self, call: &Call, open: &Open, way: Way, offset: Option<u64>, buffer: IoVec) -> Result<(u64, u64), Stop> {
+        let mount = open.mount.ok_or(Errno::IsDirectory)?;
+        let at = offset.unwrap_or_else(|| open.position.load(Ordering::Relaxed));
+        let IoVec { address, len } = buffer;
+        let moved = match way {
+            Way::Read => {
+                let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);
+                asked.map(|(bytes, _)| (bytes, at.saturating_add(bytes)))
+            }
+            Way::Write => {
+                let at = if open.has(open::APPEND) { FsOp::APPEND } else { at };
+                let asked = self.mounts.ask(FsOp::Write, mount, [open.node, at, address, len, 0]);
+                asked.map(|(bytes, scratch)| (bytes, scratch[0]))
+            }
+        };
+        moved.map_err(|errno| match errno {
+            Errno::Fault => {
+                self.refuse(call, errno, format_args!("the buffer: nothing the caller may use is mapped there"))
+            }
+            errno => self.refuse(call, errno, format_args!("{errno}")),
+        })
+    }
+
+    pub(crate) fn seek(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_open(call, |files, call, open| {
+            let [_, offset, whence, ..] = call.args;
+            let Some(whence) = Whence::from_raw(whence) else {
+                return Err(files.refuse(call, Errno::Invalid, format_args!("there is no whence {whence}")));
+            };
+            let _turn = open.turn.take(files.host, call).ok_or(Stop::Parked)?;
+            let from = match whence {
+                Whence::Start => 0,
+                Whence::Current => open.position.load(Ordering::Relaxed),
+                Whence::End => files.stat_of(call, open)?.size,
+            };
+            if let Some(directory) = &open.directory {
+                // A directory can begin anew, with the entries there are then, and tell where it is.
+                match (whence, offset) {
+                    (Whence::Start, 0) => files.forget_listing(directory),
+                    (Whence::Current, 0) => return Ok(from),
+                    _ => {
+                        return Err(files.refuse(
+                            call,
+                            Errno::Invalid,
+                            format_args!("a directory can only begin anew"),
+                        ));
+                    }
+                }
+            }
+            let to = from.checked_add_signed(offset as i64).filter(|to| *to <= FILE_SIZE_MAX);
+            let Some(to) = to.filter(|_| whence != Whence::Start || offset as i64 >= 0) else {
+                let why = format_args!("{from} and {} is no position in a file", offset as i64);
+                return Err(files.refuse(call, Errno::Invalid, why));
+            };
+            open.position.store(to, Ordering::Relaxed);
+            Ok(to)
+        }))
+    }
+
+    pub(crate) fn stat_open(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_open(call, |files, call, open| {
+            let stat = files.stat_of(call, open)?;
+            write_one(files.host.raw(), call, call.args[1], stat)
+                .map_err(|refusal| files.refuse_address(call, refusal, "the place for what is known"))?;
+            Ok(0)
+        }))
+    }
+
+    fn stat_of(&self, call: &mut Call, open: &Open) -> Result<FileStat, Stop> {
+        let stat = match (&open.directory, open.mount) {
+            (Some(directory), _) => {
+                let place = self.mounts.place(&directory.path)?;
+                let _turn = self.turn(call, place)?;
+                self.mounts.stat(place)
+            }
+            (None, Some(mount)) => {
+                let mut stat = FileStat::default();
+                let asked = self.mounts.ask(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0]);
+                asked.map(|_| self.mounts.with_rights(mount, stat))
+            }
+            (None, None) => Err(Errno::BadDescriptor),
+        };
+        stat.map_err(|errno| self.refuse(call, errno, format_args!("{errno}")))
+    }
+
+    pub(crate) fn resize(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_open(call, |files, call, open| {
+            let size = call.args[1];
+            let mount = open.mount.filter(|_| open.directory.is_none() && open.has(open::WRITE));
+            let Some(mount) = mount else {
+                return Err(files.refuse(call, Errno::Invalid, format_args!("it is not open for writing")));
+            };
+            if size > FILE_SIZE_MAX {
+                return Err(files.refuse(call, Errno::Invalid, format_args!("{size} is no size of a file")));
+            }
+            let resized = files.mounts.ask(FsOp::Resize, mount, [open.node, size, 0, 0, 0]);
+            resized.map(|_| 0).map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
+        }))
+    }
+
+    pub(crate) fn sync(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_open(call, |files, call, open| {
+            let (Some(mount), None) = (open.mount, &open.directory) else { return Ok(0) };
+            let synced = files.mounts.ask(FsOp::Sync, mount, [open.node, 0, 0, 0, 0]);
+            synced.map(|_| 0).map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
+        }))
+    }
+
+    pub(crate) fn close(&self, call: &mut Call) -> Outcome {
+        let descriptor = call.args[0];
+        outcome(self.admit(call).and_then(|()| {
+            let open = self.tables.find(call.instance).and_then(|table| table.remove(descriptor));
+            let Some(open) = open else { return Err(self.refuse_descriptor(call, descriptor)) };
+            self.let_go(open);
+            Ok(0)
+        }))
+    }
+
+    pub(crate) fn duplicate(&self, call: &mut Call) -> Outcome {
+        let [descriptor, target, ..] = call.args;
+        outcome(self.admit(call).and_then(|()| {
+            let table = self.tables.of(call.instance);
+            let Some(open) = table.get(descriptor) else { return Err(self.refuse_descriptor(call, descriptor)) };
+            match target {
+                LOWEST_FREE => table.insert(open).map_err(|open| {
+                    self.let_go(open);
+                    self.refuse_full(call)
+                }),
+                target => match table.replace(target, open) {
+                    Ok(old) => {
+                        old.into_iter().for_each(|old| self.let_go(old));
+                        Ok(target)
+                    }
+                    Err(open) => {
+                        self.let_go(open);
+                        Err(self.refuse_descriptor(call, target))
+                    }
+                },
+            }
+        }))
+    }
+
+    pub(crate) fn flags(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_open(call, |files, call, opened| {
+            let old = opened.flags.load(Ordering::Relaxed);
+            match call.args[1] {
+                KEEP_FLAGS => {}
+                new if (new ^ old) & !open::APPEND == 0 => opened.flags.store(new, Ordering::Relaxed),
+                new => {
+                    let why = format_args!("only APPEND can change, not {old:#x} to {new:#x}");
+                    return Err(files.refuse(call, Errno::Invalid, why));
+                }
+            }
+            Ok(old)
+        }))
+    }
+
+    /// A call about one descriptor.
+    pub(crate) fn with_open(&self, call: &mut Call, run: impl FnOnce(&Files, &mut Call, &Open) -> Answer) -> Answer {
+        self.admit(call)?;
+        let descriptor = call.args[0];
+        let open = self.tables.open(call.instance, descriptor).map_err(|_| self.refuse_descriptor(call, descriptor))?;
+        let answer = run(self, call, &open);
+        self.let_go(open);
+        answer
+    }
+
+    /// What a descriptor leads to, if bytes may go this way.
+    fn open_for(&self, call: &mut Call, descriptor: u64, way: Way) -> Result<Arc<Open>, Stop> {
+        self.admit(call)?;
+        let open = self.tables.open(call.instance, descriptor).map_err(|_| self.refuse_descriptor(call, descriptor))?;
+        let (needed, word) = match way {
+            Way::Read => (open::READ, "reading"),
+            Way::Write => (open::WRITE, "writing"),
+        };
+        let refusal = if !open.has(needed) {
+            Some(self.refuse(call, Errno::BadDescriptor, format_args!("it was not opened for {word}")))
+        } else if open.directory.is_some() {
+            Some(self.refuse(call, Errno::IsDirectory, format_args!("{}", Errno::IsDirectory)))
+        } else {
+            None
+        };
+        match refusal {
+            None => Ok(open),
+            Some(refusal) => {
+                self.let_go(open);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn check_buffer(&self, call: &Call, address: u64, len: u64) -> Result<(), Stop> {
+        let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
+        checked.map(drop).map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))
+    }
+
+    fn offset(&self, call: &Call, offset: u64) -> Result<u64, Stop> {
+        match offset {
+            0..=FILE_SIZE_MAX => Ok(offset),
+            _ => Err(self.refuse(call, Errno::Invalid, format_args!("{} is no offset", offset as i64))),
+        }
+    }
+
+    #[cold]
+    fn refuse_descriptor(&self, call: &Call, descriptor: u64) -> Stop {
+        self.refuse(call, Errno::BadDescriptor, format_args!("{descriptor} is no descriptor of an open file"))
+    }
+
+    #[cold]
+    pub(crate) fn refuse_full(&self, call: &Call) -> Stop {
+        let most = monohull_abi::file::DESCRIPTORS_MAX as u64 - monohull_abi::file::FIRST_DESCRIPTOR;
+        self.refuse(call, Errno::TooManyOpen, format_args!("an instance may have {most} descriptors"))
+    }
+}

@@ -1,0 +1,315 @@
+//! The calls that take paths.
+
+use crate::mounts::Place;
+use crate::paths::{Clean, clean};
+use crate::tables::{Directory, Open};
+use crate::turns::{Taken, Turn};
+use crate::{Answer, Files, Stop, outcome};
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU64;
+use monohull_abi::file::{FileKind, FileStat, FsOp, PATH_MAX, WORKING_DIRECTORY, open};
+use monohull_abi::module::Call;
+use monohull_abi::user::{UserSlice, write_one};
+use monohull_abi::{Errno, Outcome};
+use monohull_module::Mutex;
+
+impl Files {
+    pub(crate) fn open(&self, call: &mut Call) -> Outcome {
+        outcome(self.try_open(call))
+    }
+
+    fn try_open(&self, call: &mut Call) -> Answer {
+        self.admit(call)?;
+        let flags = call.args[3];
+        let writes = open::WRITE | open::APPEND;
+        let wrong = flags & !open::ALL != 0
+            || flags & (open::READ | writes) == 0
+            || flags & (open::TRUNCATE | open::CREATE) != 0 && flags & writes == 0
+            || flags & open::EXCLUSIVE != 0 && flags & open::CREATE == 0;
+        if wrong {
+            return Err(self.refuse(call, Errno::Invalid, format_args!("{flags:#x} is no set of flags to open with")));
+        }
+        let flags = if flags & open::APPEND != 0 { flags | open::WRITE } else { flags };
+        let path = self.path(call, 0)?;
+        let asked = if path.directory { flags | open::DIRECTORY } else { flags };
+        let place = self.place(call, &path)?;
+        let _turn = self.turn(call, place)?;
+        let table = self.tables.of(call.instance);
+        let mut stat = FileStat::default();
+        let (mount, node) = match place {
+            Place::Between if flags & (open::WRITE | open::CREATE) != 0 => {
+                return Err(self.refuse_path(call, &path, Errno::IsDirectory));
+            }
+            Place::Between => {
+                stat.kind = FileKind::Directory as u32;
+                (None, 0)
+            }
+            Place::On(mount, rest) => {
+                let changes = open::WRITE | open::CREATE | open::TRUNCATE;
+                if self.mounts.get(mount).info.read_only != 0 && flags & changes != 0 {
+                    // What is there cannot be written, what is not there cannot be made.
+                    self.check_read_only(place, asked).map_err(|errno| self.refuse_path(call, &path, errno))?;
+                }
+                let node = self.mounts.ask_path(FsOp::Open, mount, rest, [asked, &raw mut stat as u64, 0]);
+                (Some(mount), node.map_err(|errno| self.refuse_path(call, &path, errno))?)
+            }
+        };
+        let is_directory = stat.kind == FileKind::Directory as u32;
+        let owner = call.instance;
+        let directory = is_directory.then(|| Directory { path: path.path, owner, listing: Mutex::new(None) });
+        let opened = Open {
+            mount,
+            node,
+            flags: AtomicU64::new(flags & (open::READ | open::WRITE | open::APPEND)),
+            position: AtomicU64::new(0),
+            turn: Turn::new(),
+            directory,
+        };
+        table.insert(Arc::new(opened)).map_err(|open| {
+            self.let_go(open);
+            self.refuse_full(call)
+        })
+    }
+
+    /// Why a file on a read-only mount cannot be opened for writing.
+    fn check_read_only(&self, place: Place<'_>, flags: u64) -> Result<(), Errno> {
+        match self.mounts.stat(place) {
+            Ok(_) if flags & open::EXCLUSIVE != 0 => Err(Errno::Exists),
+            Ok(stat) if stat.kind == FileKind::Directory as u32 => Err(Errno::IsDirectory),
+            Ok(_) => Err(Errno::ReadOnly),
+            Err(Errno::NotFound) if flags & open::CREATE != 0 => Err(Errno::ReadOnly),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    pub(crate) fn stat(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_path(call, |files, call, path, place| {
+            let stat = files.mounts.stat(place).and_then(|stat| files.fits(path, stat));
+            let stat = stat.map_err(|errno| files.refuse_path(call, path, errno))?;
+            write_one(files.host.raw(), call, call.args[3], stat)
+                .map_err(|refusal| files.refuse_address(call, refusal, "the place for what is known"))?;
+            Ok(0)
+        }))
+    }
+
+    pub(crate) fn make_directory(&self, call: &mut Call) -> Outcome {
+        self.change(call, Errno::Exists, |files, path, mount, rest| match files.mounts.holds_mount(&path.path) {
+            true => Err(Errno::Exists),
+            false => files.mounts.ask_path(FsOp::MakeDirectory, mount, rest, [0; 3]),
+        })
+    }
+
+    pub(crate) fn remove_directory(&self, call: &mut Call) -> Outcome {
+        self.change(call, Errno::Busy, |files, path, mount, rest| match files.mounts.holds_mount(&path.path) {
+            true => Err(Errno::Busy),
+            false => files.mounts.ask_path(FsOp::RemoveDirectory, mount, rest, [0; 3]),
+        })
+    }
+
+    pub(crate) fn remove_file(&self, call: &mut Call) -> Outcome {
+        self.change(call, Errno::IsDirectory, |files, path, mount, rest| {
+            if files.mounts.holds_mount(&path.path) {
+                return Err(Errno::IsDirectory);
+            }
+            if path.directory {
+                files.mounts.stat(Place::On(mount, rest)).and_then(|stat| files.fits(path, stat))?;
+            }
+            files.mounts.ask_path(FsOp::RemoveFile, mount, rest, [0; 3])
+        })
+    }
+
+    /// A change of what a path leads to. `between` is the answer where only mount points lead.
+    fn change(
+        &self,
+        call: &mut Call,
+        between: Errno,
+        change: impl Fn(&Files, &Clean, u32, &str) -> Result<u64, Errno>,
+    ) -> Outcome {
+        outcome(self.with_path(call, |files, call, path, place| {
+            let changed = match place {
+                Place::Between => Err(between),
+                Place::On(mount, rest) => match files.mounts.get(mount).info.read_only {
+                    0 => change(files, path, mount, rest),
+                    _ => Err(Errno::ReadOnly),
+                },
+            };
+            changed.map_err(|errno| files.refuse_path(call, path, errno))
+        }))
+    }
+
+    pub(crate) fn rename(&self, call: &mut Call) -> Outcome {
+        outcome(self.try_rename(call))
+    }
+
+    fn try_rename(&self, call: &mut Call) -> Answer {
+        let (from, to) = (self.path(call, 0)?, self.path(call, 3)?);
+        let (from_place, to_place) = (self.place(call, &from)?, self.place(call, &to)?);
+        let (Place::On(mount, from_rest), Place::On(to_mount, to_rest)) = (from_place, to_place) else {
+            return Err(self.refuse_path(call, &from, Errno::Busy));
+        };
+        if self.mounts.holds_mount(&from.path) || self.mounts.holds_mount(&to.path) {
+            return Err(self.refuse_path(call, &from, Errno::Busy));
+        }
+        if mount != to_mount {
+            return Err(self.refuse_path(call, &to, Errno::CrossesMounts));
+        }
+        if self.mounts.get(mount).info.read_only != 0 {
+            return Err(self.refuse_path(call, &to, Errno::ReadOnly));
+        }
+        let _turn = self.turn(call, from_place)?;
+        if from.directory || to.directory {
+            // Only a directory may be written with a `/` at its end.
+            let stat = self.mounts.stat(from_place).map_err(|errno| self.refuse_path(call, &from, errno))?;
+            if stat.kind != FileKind::Directory as u32 {
+                return Err(self.refuse_path(call, &from, Errno::NotDirectory));
+            }
+        }
+        let args =
+            [from_rest.as_ptr() as u64, from_rest.len() as u64, to_rest.as_ptr() as u64, to_rest.len() as u64, 0];
+        let renamed = self.mounts.ask(FsOp::Rename, mount, args);
+        renamed.map(|(value, _)| value).map_err(|errno| self.refuse_path(call, &from, errno))
+    }
+
+    pub(crate) fn change_directory(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_path(call, |files, call, path, place| {
+            let stat = files.mounts.stat(place).map_err(|errno| files.refuse_path(call, path, errno))?;
+            if stat.kind != FileKind::Directory as u32 {
+                return Err(files.refuse_path(call, path, Errno::NotDirectory));
+            }
+            *files.tables.of(call.instance).working.lock() = path.path.clone();
+            Ok(0)
+        }))
+    }
+
+    pub(crate) fn working_directory(&self, call: &mut Call) -> Outcome {
+        let [buffer, len, ..] = call.args;
+        outcome(self.admit(call).and_then(|()| {
+            let working = self.tables.of(call.instance).working.lock().clone();
+            self.answer_path(call, &working, buffer, len)
+        }))
+    }
+
+    pub(crate) fn real_path(&self, call: &mut Call) -> Outcome {
+        outcome(self.with_path(call, |files, call, path, place| {
+            let stat = files.mounts.stat(place).and_then(|stat| files.fits(path, stat));
+            stat.map_err(|errno| files.refuse_path(call, path, errno))?;
+            files.answer_path(call, &path.path, call.args[3], call.args[4])
+        }))
+    }
+
+    /// Copies a path with its first `/`, all of it or nothing.
+    fn answer_path(&self, call: &Call, clean: &str, buffer: u64, len: u64) -> Answer {
+        let path = alloc::format!("/{clean}");
+        if path.len() as u64 > len {
+            let why = format_args!("the path has {} bytes, the buffer {len}", path.len());
+            return Err(self.refuse(call, Errno::NameTooLong, why));
+        }
+        UserSlice::<u8>::new(buffer, path.len() as u64)
+            .check(self.host.raw(), call)
+            .and_then(|slice| slice.write(path.as_bytes()))
+            .map_err(|refusal| self.refuse_address(call, refusal, "the place for the path"))?;
+        Ok(path.len() as u64)
+    }
+
+    /// A call that is about one path: reads it, finds its place and waits for its turn there.
+    fn with_path(&self, call: &mut Call, run: impl FnOnce(&Files, &Call, &Clean, Place<'_>) -> Answer) -> Answer {
+        let path = self.path(call, 0)?;
+        let place = self.place(call, &path)?;
+        let _turn = self.turn(call, place)?;
+        run(self, call, &path, place)
+    }
+
+    /// Whether what was found may have been written like this.
+    fn fits(&self, path: &Clean, stat: FileStat) -> Result<FileStat, Errno> {
+        match path.directory && stat.kind != FileKind::Directory as u32 {
+            true => Err(Errno::NotDirectory),
+            false => Ok(stat),
+        }
+    }
+
+    /// Reads a path from three arguments, the first of them at `first`: directory, address, length.
+    fn path(&self, call: &mut Call, first: usize) -> Result<Clean, Stop> {
+        self.admit(call)?;
+        let [dir, address, len] = [call.args[first], call.args[first + 1], call.args[first + 2]];
+        if len > PATH_MAX as u64 {
+            return Err(self.refuse(call, Errno::NameTooLong, format_args!("a path of {len} bytes")));
+        }
+        let mut bytes = [const { MaybeUninit::uninit() }; PATH_MAX];
+        let path = UserSlice::<u8>::new(address, len)
+            .check(self.host.raw(), call)
+            .and_then(|slice| slice.read_at(0, &mut bytes[..len as usize]))
+            .map_err(|refusal| self.refuse_address(call, refusal, "the path"))?;
+        let base = match dir {
+            _ if path.starts_with(b"/") => String::new(),
+            WORKING_DIRECTORY => self.tables.find(call.instance).map(|t| t.working.lock().clone()).unwrap_or_default(),
+            descriptor => {
+                let open = self.tables.open(call.instance, descriptor).map_err(|errno| {
+                    self.refuse(call, errno, format_args!("{descriptor} is no descriptor of a directory"))
+                })?;
+                let Some(directory) = &open.directory else {
+                    let why = format_args!("descriptor {descriptor} is a file's, no directory's");
+                    return Err(self.refuse(call, Errno::NotDirectory, why));
+                };
+                directory.path.clone()
+            }
+        };
+        // The closure below needs the call too, but not its arguments.
+        let (path, mut parked) = (path.to_vec(), false);
+        let cleaned = clean(&base, &path, |left| {
+            let place = self.mounts.place(left)?;
+            let _turn = match self.turn(call, place) {
+                Ok(turn) => turn,
+                Err(_) => {
+                    parked = true;
+                    return Err(Errno::Again);
+                }
+            };
+            match self.mounts.stat(place)?.kind == FileKind::Directory as u32 {
+                true => Ok(()),
+                false => Err(Errno::NotDirectory),
+            }
+        });
+        match cleaned {
+            Ok(path) => Ok(path),
+            Err(_) if parked => Err(Stop::Parked),
+            Err(errno) => Err(self.refuse(
+                call,
+                errno,
+                format_args!("`{}`: {errno}", String::from_utf8_lossy(&path).escape_debug()),
+            )),
+        }
+    }
+
+    fn place<'p>(&self, call: &Call, path: &'p Clean) -> Result<Place<'p>, Stop> {
+        self.mounts.place(&path.path).map_err(|errno| {
+            let why = format_args!("`/{}`: the workflow mounts nothing there (`files` in its document)", path.path);
+            self.refuse(call, errno, why)
+        })
+    }
+
+    /// The right to make calls with paths on a place's mount.
+    pub(crate) fn turn(&self, call: &mut Call, place: Place<'_>) -> Result<Option<Taken<'_>>, Stop> {
+        let Place::On(mount, _) = place else { return Ok(None) };
+        self.mounts.get(mount).turn.take(self.host, call).map(Some).ok_or(Stop::Parked)
+    }
+
+    #[cold]
+    fn refuse_path(&self, call: &Call, path: &Clean, errno: Errno) -> Stop {
+        self.refuse(call, errno, format_args!("`/{}`: {errno}", path.path.escape_debug()))
+    }
+
+    /// Drops a reference to an open file, and closes it if it was the last.
+    pub(crate) fn let_go(&self, open: Arc<Open>) {
+        let Some(open) = Arc::into_inner(open) else { return };
+        match (&open.directory, open.mount) {
+            (Some(directory), _) => self.forget_listing(directory),
+            (None, Some(mount)) => {
+                // A file system that failed has said so already; there is nobody to tell.
+                let _ = self.mounts.ask(FsOp::Close, mount, [open.node, 0, 0, 0, 0]);
+            }
+            (None, None) => {}
+        }
+    }
+}

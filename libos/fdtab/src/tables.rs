@@ -1,0 +1,140 @@
+//! Descriptors: one table per cell, found by the instance's number without a lock.
+
+use crate::turns::Turn;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use monohull_abi::Errno;
+use monohull_abi::file::{DESCRIPTORS_MAX, FIRST_DESCRIPTOR};
+use monohull_abi::layout::CELL_COUNT;
+use monohull_module::{Mutex, Once, Segments};
+
+/// An open file or directory.
+pub(crate) struct Open {
+    /// Where it lies; `None` for a directory that only mount points give existence to.
+    pub(crate) mount: Option<u32>,
+    /// What the file system calls it; 0 for directories.
+    pub(crate) node: u64,
+    pub(crate) flags: AtomicU64,
+    /// Where the next read or write begins; of a directory, bytes of the listing that have been read.
+    pub(crate) position: AtomicU64,
+    /// Held by calls that use the position.
+    pub(crate) turn: Turn,
+    /// Of a directory: its absolute path.
+    pub(crate) directory: Option<Directory>,
+}
+
+/// What is known of an open directory.
+pub(crate) struct Directory {
+    pub(crate) path: String,
+    /// The instance that its listing is charged to.
+    pub(crate) owner: u32,
+    /// Its entries as they were when the first was asked for.
+    pub(crate) listing: Mutex<Option<Arc<Vec<u8>>>>,
+}
+
+/// The tables of all cells.
+pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
+
+/// The descriptors of the instance in one cell.
+pub(crate) struct Table {
+    entries: Segments<Mutex<Option<Arc<Open>>>>,
+    /// One bit for each descriptor in use.
+    used: Mutex<[u64; DESCRIPTORS_MAX / 64]>,
+    /// The working directory: an absolute path without the first `/`.
+    pub(crate) working: Mutex<String>,
+}
+
+impl Tables {
+    pub(crate) fn new() -> Box<Tables> {
+        Box::new(Tables([const { Once::new() }; CELL_COUNT]))
+    }
+
+    /// The table of an instance's cell, if it has ever had one. An instance that ends leaves it empty.
+    pub(crate) fn find(&self, instance: u32) -> Option<&Table> {
+        self.0[instance as usize % CELL_COUNT].get().map(|table| &**table)
+    }
+
+    /// The table of an instance's cell.
+    pub(crate) fn of(&self, instance: u32) -> &Table {
+        self.0[instance as usize % CELL_COUNT].call_once(Box::default)
+    }
+
+    /// What a descriptor of an instance leads to.
+    pub(crate) fn open(&self, instance: u32, descriptor: u64) -> Result<Arc<Open>, Errno> {
+        self.find(instance).and_then(|table| table.get(descriptor)).ok_or(Errno::BadDescriptor)
+    }
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        let entries = Segments::new(DESCRIPTORS_MAX);
+        Table { entries, used: Mutex::default(), working: Mutex::default() }
+    }
+}
+
+impl Table {
+    pub(crate) fn get(&self, descriptor: u64) -> Option<Arc<Open>> {
+        self.entries.get(usize::try_from(descriptor).ok()?)?.lock().clone()
+    }
+
+    /// Gives an open file the lowest free descriptor.
+    pub(crate) fn insert(&self, open: Arc<Open>) -> Result<u64, Arc<Open>> {
+        let Some(descriptor) = self.take_lowest() else { return Err(open) };
+        self.set(descriptor, Some(open));
+        Ok(descriptor)
+    }
+
+    /// Gives an open file this descriptor; returns what had it.
+    pub(crate) fn replace(&self, descriptor: u64, open: Arc<Open>) -> Result<Option<Arc<Open>>, Arc<Open>> {
+        if !(FIRST_DESCRIPTOR..DESCRIPTORS_MAX as u64).contains(&descriptor) {
+            return Err(open);
+        }
+        self.used.lock()[descriptor as usize / 64] |= 1 << (descriptor % 64);
+        Ok(self.set(descriptor, Some(open)))
+    }
+
+    /// Takes a descriptor away.
+    pub(crate) fn remove(&self, descriptor: u64) -> Option<Arc<Open>> {
+        let open = self.entries.get(usize::try_from(descriptor).ok()?)?.lock().take()?;
+        // Only now: until then nobody may be given this number.
+        self.used.lock()[descriptor as usize / 64] &= !(1 << (descriptor % 64));
+        Some(open)
+    }
+
+    /// Takes all descriptors away; the working directory is the root again.
+    pub(crate) fn clear(&self) -> Vec<Arc<Open>> {
+        self.working.lock().clear();
+        let used = *self.used.lock();
+        let descriptors = (0..DESCRIPTORS_MAX as u64).filter(|d| used[*d as usize / 64] & 1 << (d % 64) != 0);
+        descriptors.filter_map(|descriptor| self.remove(descriptor)).collect()
+    }
+
+    fn take_lowest(&self) -> Option<u64> {
+        let mut used = self.used.lock();
+        for (index, word) in used.iter_mut().enumerate() {
+            // The standard streams count as taken.
+            let taken = if index == 0 { *word | ((1 << FIRST_DESCRIPTOR) - 1) } else { *word };
+            if taken != u64::MAX {
+                let bit = taken.trailing_ones();
+                *word |= 1 << bit;
+                return Some(index as u64 * 64 + u64::from(bit));
+            }
+        }
+        None
+    }
+
+    fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
+        let entry = self.entries.make(descriptor as usize)?;
+        core::mem::replace(&mut *entry.lock(), open)
+    }
+}
+
+impl Open {
+    /// Whether all of these flags were given.
+    pub(crate) fn has(&self, flags: u64) -> bool {
+        self.flags.load(Ordering::Relaxed) & flags == flags
+    }
+}

@@ -1,0 +1,137 @@
+//! What a file system is to the descriptor table: one hostcall number, behind it this trait.
+//!
+//! ```text
+//!   fdtab ── RAMFS(op and mount, …) ──▶ serve ──▶ FileSystem::open, read, write, …
+//! ```
+
+use crate::store::Checked;
+use crate::{HostRef, Module};
+use core::mem::MaybeUninit;
+use monohull_abi::Errno;
+use monohull_abi::file::{DirEntry, FileKind, FileStat, FsOp, PATH_MAX};
+use monohull_abi::module::{Call, SYSTEM_INSTANCE};
+use monohull_abi::user::{UserSlice, write_one};
+
+/// A file system. Paths are relative to the mount and clean; see [`FsOp`], which also says what comes at the same time.
+pub trait FileSystem: Module {
+    /// Opens, and makes or cuts, as the flags say: the node, and what is known of it.
+    fn open(&self, mount: u32, path: &str, flags: u64) -> Result<(u64, FileStat), Errno>;
+    /// Nobody has this node open any more.
+    fn close(&self, mount: u32, node: u64) -> Result<(), Errno>;
+    /// Reads up to a whole buffer; 0 at the end.
+    fn read(&self, mount: u32, node: u64, offset: u64, to: Checked) -> Result<u64, Errno>;
+    /// Writes up to a whole buffer at an offset, or at the end for `None`: bytes, and the position behind them.
+    fn write(&self, mount: u32, node: u64, offset: Option<u64>, from: Checked) -> Result<(u64, u64), Errno>;
+    /// What is known of a path.
+    fn stat(&self, mount: u32, path: &str) -> Result<FileStat, Errno>;
+    /// What is known of an open node.
+    fn stat_node(&self, mount: u32, node: u64) -> Result<FileStat, Errno>;
+    /// Pushes entries of a directory, the first `start` left out, until the listing is full.
+    fn list(&self, mount: u32, path: &str, start: u64, listing: &mut Listing) -> Result<(), Errno>;
+    /// Makes a directory.
+    fn make_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
+    /// Removes an empty directory.
+    fn remove_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
+    /// Removes a file.
+    fn remove_file(&self, mount: u32, path: &str) -> Result<(), Errno>;
+    /// Gives a file or directory another name, in the place of what has it.
+    fn rename(&self, mount: u32, from: &str, to: &str) -> Result<(), Errno>;
+    /// Cuts a file, or extends it with zeros.
+    fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno>;
+    /// Makes sure that what was written stays.
+    fn sync(&self, mount: u32, node: u64) -> Result<(), Errno>;
+}
+
+/// Serves the number of a file system.
+pub fn serve<F: FileSystem>(fs: &F, host: HostRef, call: &mut Call) -> Result<u64, Errno> {
+    if call.instance != SYSTEM_INSTANCE {
+        return Err(Errno::NotPermitted);
+    }
+    let [word, a, b, c, d, e] = call.args;
+    let (op, mount) = FsOp::from_word(word).ok_or(Errno::Invalid)?;
+    let (mut first, mut second) = (PathBuffer::new(), PathBuffer::new());
+    match op {
+        FsOp::Open => {
+            let (node, stat) = fs.open(mount, first.read(host, call, a, b)?, c)?;
+            write_one(host.raw(), call, d, stat)?;
+            Ok(node)
+        }
+        FsOp::Close => fs.close(mount, a).map(|()| 0),
+        FsOp::Read => fs.read(mount, a, b, Checked::new(c, d)),
+        FsOp::Write => {
+            let offset = (b != FsOp::APPEND).then_some(b);
+            let (bytes, position) = fs.write(mount, a, offset, Checked::new(c, d))?;
+            call.scratch[0] = position;
+            Ok(bytes)
+        }
+        FsOp::Stat => {
+            let stat = fs.stat(mount, first.read(host, call, a, b)?)?;
+            write_one(host.raw(), call, c, stat)?;
+            Ok(0)
+        }
+        FsOp::StatNode => {
+            let stat = fs.stat_node(mount, a)?;
+            write_one(host.raw(), call, b, stat)?;
+            Ok(0)
+        }
+        FsOp::List => {
+            let path = first.read(host, call, a, b)?;
+            let mut listing = Listing { host, buffer: Checked::new(d, e), used: 0, next: c };
+            fs.list(mount, path, c, &mut listing)?;
+            call.scratch[0] = listing.next;
+            Ok(listing.used)
+        }
+        FsOp::MakeDirectory => fs.make_directory(mount, first.read(host, call, a, b)?).map(|()| 0),
+        FsOp::RemoveDirectory => fs.remove_directory(mount, first.read(host, call, a, b)?).map(|()| 0),
+        FsOp::RemoveFile => fs.remove_file(mount, first.read(host, call, a, b)?).map(|()| 0),
+        FsOp::Rename => {
+            let (from, to) = (first.read(host, call, a, b)?, second.read(host, call, c, d)?);
+            fs.rename(mount, from, to).map(|()| 0)
+        }
+        FsOp::Resize => fs.resize(mount, a, b).map(|()| 0),
+        FsOp::Sync => fs.sync(mount, a).map(|()| 0),
+    }
+}
+
+/// Room for a path.
+struct PathBuffer([MaybeUninit<u8>; PATH_MAX]);
+
+impl PathBuffer {
+    const fn new() -> PathBuffer {
+        PathBuffer([const { MaybeUninit::uninit() }; PATH_MAX])
+    }
+
+    /// Copies a path of the descriptor table.
+    fn read(&mut self, host: HostRef, call: &Call, address: u64, len: u64) -> Result<&str, Errno> {
+        let room = self.0.get_mut(..len as usize).ok_or(Errno::NameTooLong)?;
+        let path = UserSlice::<u8>::new(address, len).check(host.raw(), call)?.read_at(0, room)?;
+        core::str::from_utf8(path).map_err(|_| Errno::InvalidName)
+    }
+}
+
+/// Entries of a directory, written one after the other into the descriptor table's buffer.
+pub struct Listing {
+    host: HostRef,
+    buffer: Checked,
+    used: u64,
+    next: u64,
+}
+
+impl Listing {
+    /// Adds an entry; false if it does not fit any more, and none after it is to be added.
+    pub fn push(&mut self, name: &str, kind: FileKind, node: u64) -> bool {
+        let len = DirEntry::record_len(name.len()) as u64;
+        if len > self.buffer.len() - self.used {
+            return false;
+        }
+        let call = Call::system(0, [0; 6]);
+        let address = self.buffer.address() + self.used;
+        let header = DirEntry { node, kind: kind as u32, name_len: name.len() as u32 };
+        let name_at = UserSlice::<u8>::new(address + size_of::<DirEntry>() as u64, name.len() as u64);
+        let written = write_one(self.host.raw(), &call, address, header)
+            .and_then(|()| name_at.check(self.host.raw(), &call)?.write(name.as_bytes()));
+        self.used += len;
+        self.next += 1;
+        written.is_ok()
+    }
+}

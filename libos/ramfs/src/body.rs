@@ -1,0 +1,158 @@
+//! The bytes of a file.
+//!
+//! ```text
+//!   chunk 0 (4 KiB … 2 MiB, doubling while the file is small) | chunk 1: 2 MiB | … | hole | chunk 9: 2 MiB
+//! ```
+//!
+//! What no chunk covers reads as zeros, and so does everything behind the end: cutting a file zeroes what is left of
+//! its last chunk, so that growing it again shows nothing old.
+
+use crate::tree::Quota;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use monohull_abi::Errno;
+use monohull_abi::file::FILE_SIZE_MAX;
+use monohull_module::{Checked, HostRef, Store};
+
+/// Bytes of a chunk of a large file: one huge page.
+const CHUNK: u64 = 2 << 20;
+/// Bytes of the smallest chunk.
+const SMALL: u64 = 4096;
+
+/// Size and bytes.
+pub(crate) struct Body {
+    host: HostRef,
+    quota: Arc<Quota>,
+    size: u64,
+    chunks: BTreeMap<u64, Store>,
+}
+
+impl Body {
+    pub(crate) fn new(host: HostRef, quota: Arc<Quota>) -> Body {
+        Body { host, quota, size: 0, chunks: BTreeMap::new() }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Copies what there is from `offset` on: bytes.
+    pub(crate) fn read(&self, offset: u64, to: Checked) -> Result<u64, Errno> {
+        let len = to.len().min(self.size.saturating_sub(offset));
+        self.pieces(offset, to.part(0, len), |chunk, at, piece| match chunk {
+            Some(chunk) => chunk.copy_out(at, piece),
+            None => piece.zero(self.host),
+        })?;
+        Ok(len)
+    }
+
+    /// Whether [`Body::overwrite`] can take this range.
+    pub(crate) fn covers(&self, offset: u64, len: u64) -> bool {
+        let Some(end) = offset.checked_add(len).filter(|end| *end <= self.size) else { return false };
+        (offset / CHUNK..=end.saturating_sub(1) / CHUNK).all(|index| self.capacity(index) >= part_of(index, end))
+    }
+
+    /// Replaces bytes that are there.
+    pub(crate) fn overwrite(&self, offset: u64, from: Checked) -> Result<(), Errno> {
+        self.pieces(offset, from, |chunk, at, piece| chunk.ok_or(Errno::Io)?.copy_in(at, piece))
+    }
+
+    /// Writes anywhere; the file grows if need be. A write that fails leaves the size as it was.
+    pub(crate) fn write(&mut self, offset: u64, from: Checked) -> Result<(), Errno> {
+        let end = offset.checked_add(from.len()).filter(|end| *end <= FILE_SIZE_MAX).ok_or(Errno::FileTooLarge)?;
+        let written = self.reserve(offset, end).and_then(|()| self.overwrite(offset, from));
+        match written {
+            Ok(()) => self.size = self.size.max(end),
+            // Part of it may have been copied behind the end already.
+            Err(_) => self.cut(self.size),
+        }
+        written
+    }
+
+    /// Cuts or extends.
+    pub(crate) fn resize(&mut self, size: u64) -> Result<(), Errno> {
+        if size > FILE_SIZE_MAX {
+            return Err(Errno::FileTooLarge);
+        }
+        if size < self.size {
+            self.cut(size);
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// Gives up what lies behind `size`.
+    fn cut(&mut self, size: u64) {
+        let gone = self.chunks.split_off(&size.div_ceil(CHUNK));
+        self.quota.refund(gone.values().map(|chunk| chunk.len()).sum());
+        let last = size / CHUNK;
+        if let Some(chunk) = self.chunks.get(&last) {
+            let used = (size % CHUNK).min(chunk.len());
+            // Memory of our own, inside its bounds: it cannot fail.
+            let _ = chunk.zero(used, chunk.len() - used);
+        }
+    }
+
+    /// Makes chunks for a range.
+    fn reserve(&mut self, offset: u64, end: u64) -> Result<(), Errno> {
+        if offset == end {
+            return Ok(());
+        }
+        for index in offset / CHUNK..=(end - 1) / CHUNK {
+            let (have, need) = (self.capacity(index), part_of(index, end));
+            if have >= need {
+                continue;
+            }
+            let is_small = index == 0 && end.max(self.size) <= CHUNK;
+            let mut len = if is_small { need.next_power_of_two().max(SMALL) } else { CHUNK };
+            if self.quota.charge(len - have).is_err() {
+                // With little left, no more than what is needed.
+                len = need.next_multiple_of(SMALL);
+                self.quota.charge(len - have)?;
+            }
+            let Some(new) = Store::new(self.host, len) else {
+                self.quota.refund(len - have);
+                return Err(Errno::OutOfMemory);
+            };
+            if let Some(old) = self.chunks.get(&index) {
+                old.copy_to(&new, have)?;
+            }
+            self.chunks.insert(index, new);
+        }
+        Ok(())
+    }
+
+    fn capacity(&self, index: u64) -> u64 {
+        self.chunks.get(&index).map_or(0, |chunk| chunk.len())
+    }
+
+    /// Cuts a range into pieces of one chunk, or of none, each; gives chunk, offset in it, and the piece.
+    fn pieces(
+        &self,
+        offset: u64,
+        buffer: Checked,
+        mut each: impl FnMut(Option<&Store>, u64, Checked) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let (index, at) = ((offset + done) / CHUNK, (offset + done) % CHUNK);
+            let chunk = self.chunks.get(&index).filter(|chunk| at < chunk.len());
+            let end = chunk.map_or(CHUNK, |chunk| chunk.len());
+            let piece = buffer.part(done, end - at);
+            each(chunk, at, piece)?;
+            done += piece.len();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.quota.refund(self.chunks.values().map(|chunk| chunk.len()).sum());
+    }
+}
+
+/// How much of chunk `index` a range that ends at `end` needs.
+fn part_of(index: u64, end: u64) -> u64 {
+    (end - index * CHUNK).min(CHUNK)
+}

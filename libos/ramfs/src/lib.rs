@@ -1,0 +1,119 @@
+//! Libos module: files in memory, as many trees of them as the workflow mounts.
+//!
+//! They belong to the workflow, not to the function that wrote them, so they are charged to the limit of their mount.
+//!
+//! ```text
+//!   names   directories: a tree of maps, under one lock that only calls with paths take
+//!   node    a file: its size, and its bytes in chunks; reads and overwrites share its lock, growing and cutting does not
+//! ```
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod body;
+mod names;
+mod nodes;
+mod tree;
+
+use alloc::boxed::Box;
+use monohull_abi::file::{FileStat, MOUNTS_MAX, MountKind};
+use monohull_abi::module::Call;
+use monohull_abi::{Errno, number};
+use monohull_module::fs::{FileSystem, Listing, serve};
+use monohull_module::{Checked, HostRef, Module, Segments, module};
+use tree::{Tree, TreeCell};
+
+/// The trees of one domain, by their mount's number.
+pub struct RamFs {
+    host: HostRef,
+    trees: Segments<TreeCell>,
+}
+
+module! {
+    RamFs {
+        number::RAMFS => RamFs::serve,
+    }
+}
+
+impl Module for RamFs {
+    const NAME: &'static str = "ramfs";
+
+    fn start(host: HostRef) -> Option<RamFs> {
+        Some(RamFs { host, trees: Segments::new(MOUNTS_MAX) })
+    }
+}
+
+impl RamFs {
+    fn serve(&self, call: &mut Call) -> Result<u64, Errno> {
+        serve(self, self.host, call)
+    }
+
+    /// The tree of a mount, made when it is first asked for.
+    fn tree(&self, mount: u32) -> Result<&Tree, Errno> {
+        let cell = self.trees.make(mount as usize).ok_or(Errno::Invalid)?;
+        if let Some(tree) = cell.get() {
+            return Ok(tree);
+        }
+        let (info, _) =
+            self.host.mount(mount).filter(|(info, _)| info.kind == MountKind::Memory).ok_or(Errno::Invalid)?;
+        Ok(cell.call_once(|| Box::new(Tree::new(self.host, mount, info.size))))
+    }
+}
+
+impl FileSystem for RamFs {
+    fn open(&self, mount: u32, path: &str, flags: u64) -> Result<(u64, FileStat), Errno> {
+        self.tree(mount)?.open(path, flags)
+    }
+
+    fn close(&self, mount: u32, node: u64) -> Result<(), Errno> {
+        self.tree(mount)?.nodes.close(node)
+    }
+
+    fn read(&self, mount: u32, node: u64, offset: u64, to: Checked) -> Result<u64, Errno> {
+        self.tree(mount)?.nodes.read(node, offset, to)
+    }
+
+    fn write(&self, mount: u32, node: u64, offset: Option<u64>, from: Checked) -> Result<(u64, u64), Errno> {
+        self.tree(mount)?.nodes.write(node, offset, from)
+    }
+
+    fn stat(&self, mount: u32, path: &str) -> Result<FileStat, Errno> {
+        self.tree(mount)?.stat(path)
+    }
+
+    fn stat_node(&self, mount: u32, node: u64) -> Result<FileStat, Errno> {
+        self.tree(mount)?.nodes.stat(node)
+    }
+
+    fn list(&self, mount: u32, path: &str, start: u64, listing: &mut Listing) -> Result<(), Errno> {
+        self.tree(mount)?.list(path, start, listing)
+    }
+
+    fn make_directory(&self, mount: u32, path: &str) -> Result<(), Errno> {
+        self.tree(mount)?.make_directory(path)
+    }
+
+    fn remove_directory(&self, mount: u32, path: &str) -> Result<(), Errno> {
+        self.tree(mount)?.remove_directory(path)
+    }
+
+    fn remove_file(&self, mount: u32, path: &str) -> Result<(), Errno> {
+        self.tree(mount)?.remove_file(path)
+    }
+
+    fn rename(&self, mount: u32, from: &str, to: &str) -> Result<(), Errno> {
+        self.tree(mount)?.rename(from, to)
+    }
+
+    fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno> {
+        self.tree(mount)?.nodes.resize(node, size)
+    }
+
+    /// Memory outlives nothing: there is nothing to make sure of.
+    fn sync(&self, _mount: u32, _node: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+}

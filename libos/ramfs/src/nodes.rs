@@ -1,0 +1,226 @@
+//! The files of a tree by number, found without a lock of their own.
+//!
+//! A node's number is an index and a generation. The generation changes when the file goes, so that a number that is out
+//! of date is refused and never leads to somebody else's bytes.
+
+use crate::body::Body;
+use crate::tree::Quota;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI64, Ordering};
+use monohull_abi::Errno;
+use monohull_abi::file::{FileKind, FileStat};
+use monohull_module::{Checked, HostRef, Mutex, RwLock, Segments};
+
+/// A long read or write lets others at the file in between.
+const PIECE: u64 = 1 << 20;
+/// Most files of a tree.
+const FILES_MAX: usize = 1 << 17;
+/// What each file is charged besides its bytes.
+const OVERHEAD: u64 = 512;
+
+/// All files of a tree.
+pub(crate) struct Nodes {
+    host: HostRef,
+    mount: u32,
+    quota: Arc<Quota>,
+    slots: Segments<Slot>,
+    numbers: Mutex<Numbers>,
+}
+
+/// Which indices are in use.
+#[derive(Default)]
+struct Numbers {
+    free: Vec<u32>,
+    next: u32,
+}
+
+/// One place for a file.
+#[derive(Default)]
+struct Slot {
+    file: RwLock<Place>,
+    modified: AtomicI64,
+}
+
+/// What is in it.
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    file: Option<File>,
+}
+
+struct File {
+    body: Body,
+    /// It has a name.
+    named: bool,
+    opened: u32,
+    created: i64,
+}
+
+impl Nodes {
+    pub(crate) fn new(host: HostRef, mount: u32, quota: Arc<Quota>) -> Nodes {
+        Nodes { host, mount, quota, slots: Segments::new(FILES_MAX), numbers: Mutex::default() }
+    }
+
+    /// A new, empty file with a name, not open.
+    pub(crate) fn make(&self) -> Result<u64, Errno> {
+        self.quota.charge(OVERHEAD)?;
+        let index = {
+            let mut numbers = self.numbers.lock();
+            numbers.free.pop().unwrap_or_else(|| {
+                numbers.next += 1;
+                numbers.next - 1
+            })
+        };
+        let Some(slot) = self.slots.make(index as usize) else {
+            self.numbers.lock().next -= 1;
+            self.quota.refund(OVERHEAD);
+            return Err(Errno::NoSpace);
+        };
+        let now = self.host.realtime() as i64;
+        slot.modified.store(now, Ordering::Relaxed);
+        let mut place = slot.file.write();
+        let body = Body::new(self.host, self.quota.clone());
+        place.file = Some(File { body, named: true, opened: 0, created: now });
+        Ok(u64::from(place.generation) << 32 | u64::from(index))
+    }
+
+    /// One more descriptor.
+    pub(crate) fn open(&self, node: u64) -> Result<(), Errno> {
+        self.change(node, |file| {
+            file.opened += 1;
+            Ok(())
+        })
+    }
+
+    /// The last descriptor is closed.
+    pub(crate) fn close(&self, node: u64) -> Result<(), Errno> {
+        self.change(node, |file| {
+            file.opened = file.opened.saturating_sub(1);
+            Ok(())
+        })?;
+        self.drop_if_unused(node);
+        Ok(())
+    }
+
+    /// Its name is gone.
+    pub(crate) fn unname(&self, node: u64) {
+        // The caller has just found it under that name.
+        let _ = self.change(node, |file| {
+            file.named = false;
+            Ok(())
+        });
+        self.drop_if_unused(node);
+    }
+
+    pub(crate) fn read(&self, node: u64, offset: u64, to: Checked) -> Result<u64, Errno> {
+        let slot = self.slot(node)?;
+        in_pieces(to, |done, piece| slot.file.read().get(node)?.body.read(offset.saturating_add(done), piece))
+    }
+
+    pub(crate) fn write(&self, node: u64, offset: Option<u64>, from: Checked) -> Result<(u64, u64), Errno> {
+        let slot = self.slot(node)?;
+        let mut end = offset.unwrap_or(0);
+        let bytes = in_pieces(from, |done, piece| {
+            let at = offset.map(|offset| offset.checked_add(done).ok_or(Errno::FileTooLarge)).transpose()?;
+            end = slot.write(node, at, piece)?;
+            Ok(piece.len())
+        })?;
+        slot.modified.store(self.host.realtime() as i64, Ordering::Relaxed);
+        Ok((bytes, end))
+    }
+
+    pub(crate) fn resize(&self, node: u64, size: u64) -> Result<(), Errno> {
+        self.slot(node)?.modified.store(self.host.realtime() as i64, Ordering::Relaxed);
+        self.change(node, |file| file.body.resize(size))
+    }
+
+    pub(crate) fn stat(&self, node: u64) -> Result<FileStat, Errno> {
+        let slot = self.slot(node)?;
+        let place = slot.file.read();
+        let file = place.get(node)?;
+        let modified = slot.modified.load(Ordering::Relaxed);
+        Ok(FileStat {
+            kind: FileKind::File as u32,
+            read_only: 0,
+            size: file.body.size(),
+            mount: self.mount,
+            links: file.named.into(),
+            node: node + 1,
+            modified,
+            accessed: modified,
+            created: file.created,
+        })
+    }
+
+    fn slot(&self, node: u64) -> Result<&Slot, Errno> {
+        self.slots.get(node as u32 as usize).ok_or(Errno::BadDescriptor)
+    }
+
+    fn change<R>(&self, node: u64, change: impl FnOnce(&mut File) -> Result<R, Errno>) -> Result<R, Errno> {
+        let mut place = self.slot(node)?.file.write();
+        place.get(node)?;
+        change(place.file.as_mut().ok_or(Errno::BadDescriptor)?)
+    }
+
+    fn drop_if_unused(&self, node: u64) {
+        let Ok(slot) = self.slot(node) else { return };
+        let mut place = slot.file.write();
+        if !place.get(node).is_ok_and(|file| !file.named && file.opened == 0) {
+            return;
+        }
+        let gone = place.file.take();
+        place.generation = place.generation.wrapping_add(1);
+        drop(place);
+        // Its chunks go without the lock.
+        drop(gone);
+        self.quota.refund(OVERHEAD);
+        self.numbers.lock().free.push(node as u32);
+    }
+}
+
+impl Place {
+    /// The file, if `node` is its number still.
+    fn get(&self, node: u64) -> Result<&File, Errno> {
+        self.file.as_ref().filter(|_| u64::from(self.generation) == node >> 32).ok_or(Errno::BadDescriptor)
+    }
+}
+
+impl Slot {
+    /// Writes one piece, at an offset or at the end; gives the position behind it.
+    fn write(&self, node: u64, offset: Option<u64>, piece: Checked) -> Result<u64, Errno> {
+        if let Some(offset) = offset {
+            // Other readers and writers of bytes that are there need not wait for each other.
+            let place = self.file.read();
+            let body = &place.get(node)?.body;
+            if body.covers(offset, piece.len()) {
+                body.overwrite(offset, piece)?;
+                return Ok(offset + piece.len());
+            }
+        }
+        let mut place = self.file.write();
+        place.get(node)?;
+        let body = &mut place.file.as_mut().ok_or(Errno::BadDescriptor)?.body;
+        let offset = offset.unwrap_or(body.size());
+        body.write(offset, piece)?;
+        Ok(offset + piece.len())
+    }
+}
+
+/// Calls `each` for pieces of a buffer until one is short. A failure counts only if nothing was done before it.
+fn in_pieces(buffer: Checked, mut each: impl FnMut(u64, Checked) -> Result<u64, Errno>) -> Result<u64, Errno> {
+    let mut done = 0;
+    loop {
+        let piece = buffer.part(done, PIECE);
+        match each(done, piece) {
+            Ok(bytes) => {
+                done += bytes;
+                if bytes < piece.len() || done == buffer.len() {
+                    return Ok(done);
+                }
+            }
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => return Ok(done),
+        }
+    }
+}
