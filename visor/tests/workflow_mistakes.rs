@@ -85,6 +85,8 @@ fn wrong_types_are_named() {
     top_mistake(r#""inputs":[1]"#, 10, "an entry of `inputs` is a number", "`slot`");
     top_mistake(r#""inputs":{}"#, 9, "`inputs` is an object", "an array");
     top_mistake(r#""isolation":true"#, 12, "`isolation` is a boolean", "`workflow` or `function`");
+    top_mistake(r#""files":{}"#, 8, "`files` is an object", "an array of file systems");
+    top_mistake(r#""files":[{"at":1,"memory":"1MiB"}]"#, 15, "`at` is a number", "an absolute path");
     top_mistake(r#""description":1"#, 14, "`description` is a number", "a string");
     one_mistake("[]", 1, "the workflow is an array", "an object");
 }
@@ -126,6 +128,18 @@ fn durations_and_sizes_have_units() {
     step_mistake(r#""stack":"3MiB""#, 8, "`stack` is 3145728 bytes", "a power of two");
     step_mistake(r#""stack":"4KiB""#, 8, "`stack` is `4KiB`", "from 16KiB to 1GiB");
     top_mistake(r#""limits":{"slots":"2TiB"}"#, 18, "`slots` is `2TiB`", "to 1TiB");
+}
+
+#[test]
+fn file_systems_have_places() {
+    let at = |at: &str| format!(r#""files":[{{"at":"{at}","memory":"1MiB"}}]"#);
+    for wrong in ["tmp", "/tmp/", "//tmp", "/a/../b", "/a/.", ""] {
+        top_mistake(&at(wrong), 15, &format!("`at` is `{wrong}`"), "an absolute path such as \"/data\"");
+    }
+    top_mistake(r#""files":[{"at":"/tmp","memory":"1KiB"}]"#, 31, "`memory` is `1KiB`", "from 64KiB to 1TiB");
+    top_mistake(r#""files":[{"at":"/tmp"}]"#, 9, "an entry of `files` lacks the field `memory`", "required");
+    let twice = r#""files":[{"at":"/a","memory":"1MiB"},{"at":"/a","memory":"1MiB"}]"#;
+    top_mistake(twice, 43, "`files` names `/a` twice", "once");
 }
 
 #[test]

@@ -142,6 +142,7 @@ fn workflow(name: &str) -> String {
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
+        files: Vec::new(),
         limits: Limits::default(),
         isolation: Separation::default(),
     };

@@ -11,6 +11,7 @@
 pub mod border;
 mod clock;
 mod conductor;
+mod mounts;
 pub mod options;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
@@ -138,6 +139,7 @@ impl Ready {
     ) -> Result<RunReport, HostError> {
         let clock = Clock::start(conditions.requested_ns);
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
+        let mounts = mounts::open(&self.plan);
         let mut ground = Some(ground);
         loop {
             // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
@@ -149,6 +151,7 @@ impl Ready {
                 separate: self.plan.separation == Separation::Function,
                 load_all: conditions.load_all,
                 sink: Some(Arc::new(Lines(progress.clone()))),
+                mounts: mounts.clone(),
             };
             let domain = Domain::on(fresh, options);
             if let Err(failure) = slots::fill(&domain, &self.plan, border) {

@@ -236,6 +236,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         steps,
         inputs: shape.inputs.into_iter().map(at_folder).collect(),
         outputs: shape.outputs,
+        files: shape.files,
         limits: shape.limits,
         separation: shape.separation,
     }

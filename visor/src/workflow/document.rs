@@ -42,6 +42,15 @@ pub const INTERVAL_DEFAULT_MS: u64 = 100;
 /// Factor between pauses unless the file says otherwise.
 pub const BACKOFF_DEFAULT: f64 = 2.0;
 
+/// The most file systems of one workflow.
+pub const MOUNTS_MAX: usize = monohull_abi::file::MOUNTS_MAX;
+/// The longest mount point, in bytes.
+pub const MOUNT_POINT_MAX: usize = 255;
+/// The least a file system in memory can be given.
+pub const FILES_MIN: u64 = 64 * 1024;
+
+/// What a mount point looks like, as a regular expression.
+pub const MOUNT_POINT_PATTERN: &str = r"^/$|^(/(?!\.\.?(/|$))[^/\u0000]+)+$";
 /// What a name looks like, as a regular expression.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$";
 /// What a duration looks like, as a regular expression.
@@ -86,6 +95,11 @@ pub struct Document {
     /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// The file systems functions see, by mount point. Default: none: a function finds no file that the workflow does
+    /// not give it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOUNTS_MAX))]
+    pub files: Vec<Mount>,
     /// Limits for the whole workflow.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
@@ -218,6 +232,18 @@ pub struct OutputObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
     pub content_type: Option<String>,
+}
+
+/// A file system that all functions of the workflow see at the same place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
+    #[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))]
+    pub at: String,
+    /// Files in memory, at first none; gone when the workflow ends. The value is the most bytes they may take together:
+    /// they belong to the workflow, so no function's own limit counts them.
+    pub memory: Size,
 }
 
 /// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from

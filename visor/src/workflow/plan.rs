@@ -22,6 +22,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
     pub outputs: Vec<Output>,
+    /// The file systems functions see.
+    pub files: Vec<Mount>,
     /// Limits for the whole.
     pub limits: Limits,
     /// Who is kept apart from whom inside the domain.
@@ -97,6 +99,25 @@ pub struct Output {
     pub slot: String,
     /// What its bytes are, for HTTP.
     pub content_type: Option<String>,
+}
+
+/// A file system.
+#[derive(Clone, Debug)]
+pub struct Mount {
+    /// Where functions find it: an absolute path in clean form.
+    pub point: String,
+    /// What is there.
+    pub source: MountSource,
+}
+
+/// What a mount point leads to.
+#[derive(Clone, Debug)]
+pub enum MountSource {
+    /// Memory, at first empty.
+    Memory {
+        /// The most bytes it may hold.
+        size: u64,
+    },
 }
 
 /// Limits for the whole workflow.

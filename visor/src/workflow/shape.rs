@@ -14,7 +14,7 @@ use monohull_abi::types::SLOT_NAME_MAX;
 use serde::Deserialize;
 
 use super::document::{self as doc, NAME_MAX};
-use super::plan::{self, FailureKind, Input, Limits, Output, Retry, Separation};
+use super::plan::{self, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation};
 use super::reader::{At, Reader};
 use super::source::{quoted, suggestion};
 
@@ -25,6 +25,7 @@ pub(super) struct Shape<'a> {
     pub(super) steps: Vec<Step<'a>>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
+    pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
     pub(super) separation: Separation,
 }
@@ -50,13 +51,14 @@ pub(super) struct Step<'a> {
 }
 
 const DOCUMENT: &[&str] =
-    &["name", "functions", "steps", "inputs", "outputs", "limits", "isolation", "description", "$schema"];
+    &["name", "functions", "steps", "inputs", "outputs", "files", "limits", "isolation", "description", "$schema"];
 const FUNCTION: &[&str] = &["image"];
 const STEP: &[&str] = &["name", "function", "after", "instances", "args", "env", "timeout", "retry", "memory", "stack"];
 const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 const INPUT: &[&str] = &["slot", "path"];
 const OUTPUT: &[&str] = &["slot", "content_type"];
+const MOUNT: &[&str] = &["at", "memory"];
 
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
@@ -79,6 +81,7 @@ impl Reader<'_> {
         let steps = fields.get("steps").map(|value| self.steps(value)).unwrap_or_default();
         let inputs = self.slots(fields.get("inputs"), "inputs", INPUT);
         let outputs = self.slots(fields.get("outputs"), "outputs", OUTPUT);
+        let files = fields.get("files").map(|value| self.files(value)).unwrap_or_default();
         let limits = self.limits(fields.get("limits"));
         let separation = fields
             .get("isolation")
@@ -92,6 +95,7 @@ impl Reader<'_> {
                 .into_iter()
                 .map(|slot| Output { slot: slot.name, content_type: slot.content_type })
                 .collect(),
+            files,
             limits,
             separation: separation.unwrap_or_default(),
         })
@@ -261,6 +265,36 @@ impl Reader<'_> {
         limits
     }
 
+    fn files(&mut self, value: &Value<'_>) -> Vec<Mount> {
+        let Some(array) = self.array(value, "`files`", "an array of file systems") else { return Vec::new() };
+        if array.elements.len() > doc::MOUNTS_MAX {
+            let message = format!("`files` has {} entries", array.elements.len());
+            self.error(array.range, message, format!("at most {}", doc::MOUNTS_MAX));
+        }
+        let (mut points, mut mounts) = (Vec::new(), Vec::new());
+        for element in &array.elements {
+            let Some(fields) = self.fields(element, "an entry of `files`", MOUNT, 2) else { continue };
+            let at = fields.get("at").and_then(|value| self.mount_point(value));
+            let memory =
+                fields.get("memory").and_then(|value| self.size(value, "`memory`", doc::FILES_MIN, layout::ARENA_SIZE));
+            if let (Some(at), Some(size)) = (at, memory) {
+                points.push(at);
+                mounts.push(Mount { point: at.value.to_owned(), source: MountSource::Memory { size } });
+            }
+        }
+        self.each_once(points, "`files`");
+        mounts
+    }
+
+    fn mount_point<'a>(&mut self, value: &'a Value<'a>) -> Option<At<&'a str>> {
+        let expected = "an absolute path such as \"/data\", without `.`, `..` and doubled `/`";
+        let point = self.text(value, "`at`", expected)?;
+        if !is_mount_point(point.value) {
+            self.error(point.at, format!("`at` is {}", quoted(point.value)), expected.to_owned());
+        }
+        Some(point)
+    }
+
     /// Reads `inputs` or `outputs`: slot names, bare or in objects.
     fn slots(&mut self, value: Option<&Value<'_>>, field: &str, known: &'static [&'static str]) -> Vec<Slot> {
         let Some(value) = value else { return Vec::new() };
@@ -418,6 +452,13 @@ pub(crate) fn is_name(text: &str) -> bool {
     first_is_right && rest_is_right && text.len() <= NAME_MAX
 }
 
+/// Whether a text is an absolute path in clean form.
+fn is_mount_point(text: &str) -> bool {
+    let Some(names) = text.strip_prefix('/') else { return false };
+    let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+    text.len() <= doc::MOUNT_POINT_MAX && (names.is_empty() || names.split('/').all(is_name))
+}
+
 /// A word of an enumeration, by the name serde gives it.
 fn parse_word<T: for<'de> Deserialize<'de>>(word: &str) -> Option<T> {
     let deserializer: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
@@ -453,6 +494,7 @@ mod tests {
             (Some("Limits"), LIMITS, 0),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
+            (Some("Mount"), MOUNT, 2),
         ] {
             let mut sorted: Vec<_> = known.to_vec();
             sorted.sort_unstable();
