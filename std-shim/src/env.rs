@@ -4,6 +4,8 @@
 //! for each member in the order of the file (text as it is, other values as JSON). A function asks by name instead:
 //! [`arg`], or the parameters of `#[monohull::main]`.
 
+use crate::io;
+use crate::path::{Path, PathBuf};
 use crate::string::{String, ToString};
 use crate::sync::OnceLock;
 use crate::vec::{self, Vec};
@@ -175,6 +177,21 @@ pub fn var<K: AsRef<str>>(key: K) -> Result<String, VarError> {
     let key = key.as_ref();
     let found = variables().iter().find(|(name, _)| name == key);
     found.map(|(_, value)| value.to_string()).ok_or(VarError::NotPresent)
+}
+
+/// The directory that relative paths count from; the root at first. The threads of an instance share it.
+pub fn current_dir() -> io::Result<PathBuf> {
+    sys::files::working_directory().map(PathBuf::from)
+}
+
+/// Changes the directory that relative paths count from.
+pub fn set_current_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    sys::files::change_directory(path.as_ref().as_str())
+}
+
+/// Where temporary files go, if the workflow mounts something there.
+pub fn temp_dir() -> PathBuf {
+    PathBuf::from(var("TMPDIR").unwrap_or_else(|_| "/tmp".to_string()))
 }
 
 #[cfg(test)]

@@ -47,10 +47,13 @@ mod sys;
 pub mod alloc;
 pub mod collections;
 pub mod env;
+pub mod ffi;
 mod float;
+pub mod fs;
 pub mod hash;
 mod instance;
 pub mod io;
+pub mod path;
 pub mod prelude;
 pub mod process;
 pub mod slot;
@@ -66,12 +69,6 @@ pub use core::{cfg, column, compile_error, concat, env, file, format_args, inclu
 pub use core::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
 pub use core::{iter, marker, mem, net, num, ops, option, panic, pin, primitive, ptr, result};
 pub use core::{module_path, option_env, stringify, todo, unimplemented, unreachable, write, writeln};
-
-/// Strings for foreign interfaces.
-pub mod ffi {
-    pub use alloc_crate::ffi::{CString, FromVecWithNulError, IntoStringError, NulError};
-    pub use core::ffi::*;
-}
 
 #[doc(inline)]
 pub use env::{arg, try_arg};

@@ -12,6 +12,8 @@ use monohull_abi::errno::Errno;
 use monohull_abi::number;
 use monohull_abi::types::{Clock, Fact, FailKind, Text};
 
+pub(crate) mod files;
+
 #[cfg(test)]
 #[path = "sys/host.rs"]
 mod gate;

@@ -87,14 +87,29 @@ fn kind_of(errno: Errno) -> ErrorKind {
         Errno::NotFound => ErrorKind::NotFound,
         Errno::Again => ErrorKind::WouldBlock,
         Errno::OutOfMemory => ErrorKind::OutOfMemory,
+        Errno::Busy => ErrorKind::ResourceBusy,
         Errno::Exists => ErrorKind::AlreadyExists,
+        Errno::CrossesMounts => ErrorKind::CrossesDevices,
+        Errno::NotDirectory => ErrorKind::NotADirectory,
+        Errno::IsDirectory => ErrorKind::IsADirectory,
         Errno::Invalid | Errno::Fault => ErrorKind::InvalidInput,
+        Errno::FileTooLarge => ErrorKind::FileTooLarge,
+        Errno::NoSpace => ErrorKind::StorageFull,
+        Errno::ReadOnly => ErrorKind::ReadOnlyFilesystem,
+        Errno::NameTooLong | Errno::InvalidName => ErrorKind::InvalidFilename,
         Errno::NoSuchCall => ErrorKind::Unsupported,
+        Errno::NotEmpty => ErrorKind::DirectoryNotEmpty,
         Errno::TooMany => ErrorKind::QuotaExceeded,
         Errno::TimedOut => ErrorKind::TimedOut,
         Errno::Deadlock => ErrorKind::Deadlock,
         Errno::WrongType => ErrorKind::InvalidData,
-        Errno::Io | Errno::ModuleFailed | Errno::NobodyFills => ErrorKind::Other,
+        // std has kinds for these that cannot be named.
+        Errno::Io
+        | Errno::BadDescriptor
+        | Errno::TooManyOpen
+        | Errno::Link
+        | Errno::ModuleFailed
+        | Errno::NobodyFills => ErrorKind::Other,
     }
 }
 

@@ -7,17 +7,20 @@ mod memory;
 mod read;
 mod stdio;
 mod util;
+mod vectored;
 mod write;
 
 pub use buffered::{BufReader, BufWriter, IntoInnerError, LineWriter};
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
+pub(crate) use read::append_text;
 pub use read::{BufRead, Bytes, Chain, Lines, Read, Split, Take};
 pub(crate) use stdio::flush_before_the_end;
 #[doc(hidden)]
 pub use stdio::{_eprint, _eprint_line, _print, _print_line};
 pub use stdio::{Stderr, StderrLock, Stdin, StdinLock, Stdout, StdoutLock, read_to_string, stderr, stdin, stdout};
 pub use util::{Empty, Repeat, Sink, copy, empty, repeat, sink};
+pub use vectored::{IoSlice, IoSliceMut};
 pub use write::{Seek, SeekFrom, Write};
 
 /// The traits, to be imported together.

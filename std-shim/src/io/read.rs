@@ -1,6 +1,6 @@
 //! Reading: the traits, and the adapters they make.
 
-use super::{Error, ErrorKind, Result};
+use super::{Error, ErrorKind, IoSliceMut, Result};
 use crate::string::String;
 use crate::vec::Vec;
 use core::str;
@@ -9,6 +9,14 @@ use core::str;
 pub trait Read {
     /// Fills a part of `buf` and says how much; 0 is the end.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
+
+    /// Fills a part of several buffers, one after the other.
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        match bufs.iter_mut().find(|buf| !buf.is_empty()) {
+            Some(buf) => self.read(buf),
+            None => self.read(&mut []),
+        }
+    }
 
     /// Appends everything up to the end.
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> Result<usize> {
@@ -76,7 +84,7 @@ pub trait Read {
 }
 
 /// Appends what `read` reads if it is UTF-8.
-pub(super) fn append_text(text: &mut String, read: impl FnOnce(&mut Vec<u8>) -> Result<usize>) -> Result<usize> {
+pub(crate) fn append_text(text: &mut String, read: impl FnOnce(&mut Vec<u8>) -> Result<usize>) -> Result<usize> {
     let mut bytes = Vec::new();
     let result = read(&mut bytes);
     let added =

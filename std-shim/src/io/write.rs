@@ -1,12 +1,17 @@
 //! Writing and seeking: the traits.
 
-use super::{Error, ErrorKind, Result};
+use super::{Error, ErrorKind, IoSlice, Result};
 use crate::fmt;
 
 /// Something bytes go to.
 pub trait Write {
     /// Takes a part of `buf` and says how much.
     fn write(&mut self, buf: &[u8]) -> Result<usize>;
+
+    /// Takes a part of several buffers, one after the other.
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        self.write(bufs.iter().find(|buf| !buf.is_empty()).map_or(&[], |buf| &**buf))
+    }
 
     /// Sends on what is buffered.
     fn flush(&mut self) -> Result<()>;
