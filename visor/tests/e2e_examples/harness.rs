@@ -100,6 +100,23 @@ impl Ran {
     }
 }
 
+/// What the first instance of the first step printed to its standard output.
+pub(crate) fn printed(ran: &Ran) -> Vec<&str> {
+    let lines = ran.report["steps"][0]["instances"][0]["lines"].as_array().expect("it prints");
+    let printed = lines.iter().filter(|line| line["stream"] == "stdout").map(|line| line["text"].as_str());
+    printed.map(|text| text.expect("lines are text")).collect()
+}
+
+/// What an example prints that is compiled with std, `examples/with_std.rs` of its crate.
+pub(crate) fn with_std(package: &str, environment: &[(&str, &Path)]) -> String {
+    let cargo = ["run", "--quiet", "--package", package, "--example", "with_std"];
+    let mut program = Command::new(env!("CARGO"));
+    program.args(cargo).envs(environment.iter().copied());
+    let output = program.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
 /// What a shell pipeline makes of `input`, in the C locale.
 pub(crate) fn shell(pipeline: &str, input: &[u8]) -> Vec<u8> {
     let folder = fresh_folder();
@@ -113,7 +130,7 @@ pub(crate) fn shell(pipeline: &str, input: &[u8]) -> Vec<u8> {
 }
 
 /// A new empty folder.
-fn fresh_folder() -> PathBuf {
+pub(crate) fn fresh_folder() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

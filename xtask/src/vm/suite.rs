@@ -64,6 +64,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "it builds a program with cargo",
     },
     LeftOut {
+        program: "e2e_examples",
+        test: Some("files::the_tour_as_a_function_and_as_a_program"),
+        kernel: None,
+        why: "it builds a program with cargo",
+    },
+    LeftOut {
         program: "e2e_failures",
         test: Some("alignment_check"),
         kernel: None,
