@@ -285,7 +285,7 @@ fn metadata() -> Result<()> {
     println!("known: {} {} {} {}", known.is_file(), known.is_dir(), known.is_symlink(), known.len());
     println!("known: {:?} {}", known.file_type() == fs::metadata(".")?.file_type(), known.permissions().readonly());
     // Some file systems keep times in steps of two seconds.
-    let age = known.modified()?.duration_since(before).map_or_else(|error| error.duration(), |age| age);
+    let age = known.modified()?.duration_since(before).unwrap_or_else(|error| error.duration());
     println!("known: young {}", age.as_secs() < 60);
     println!("known: {}", File::open("m")?.metadata()?.len());
     println!("known: unlinked {}", fs::symlink_metadata("m")?.len());

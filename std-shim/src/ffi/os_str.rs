@@ -70,6 +70,7 @@ impl OsStr {
     }
 
     /// Makes the box an owned text.
+    #[allow(clippy::boxed_local, reason = "std has it so")]
     pub fn into_os_string(self: Box<OsStr>) -> OsString {
         // One copy; the box is small.
         self.to_os_string()

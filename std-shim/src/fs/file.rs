@@ -260,9 +260,8 @@ impl OpenOptions {
     fn flags(&self) -> Option<u64> {
         let writes = self.write || self.append;
         let makes = self.create || self.create_new;
-        let wrong = !self.read && !writes
-            || (makes || self.truncate) && !writes
-            || self.truncate && self.append && !self.create_new;
+        let needs_writing = makes || self.truncate || !self.read;
+        let wrong = needs_writing && !writes || self.truncate && self.append && !self.create_new;
         let flag = |set: bool, flag: u64| if set { flag } else { 0 };
         (!wrong).then_some(
             flag(self.read, open::READ)

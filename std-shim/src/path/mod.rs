@@ -90,6 +90,7 @@ impl Path {
     }
 
     /// Makes the box an owned path.
+    #[allow(clippy::boxed_local, reason = "std has it so")]
     pub fn into_path_buf(self: Box<Path>) -> PathBuf {
         self.to_path_buf()
     }

@@ -102,7 +102,7 @@ pub struct Output {
 }
 
 /// A file system.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mount {
     /// Where functions find it: an absolute path in clean form.
     pub point: String,
@@ -111,7 +111,7 @@ pub struct Mount {
 }
 
 /// What a mount point leads to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum MountSource {
     /// Memory, at first empty.
     Memory {

@@ -163,7 +163,8 @@ impl Domain {
         let end = |(table, state): &(&ModuleTable, Cell<*mut c_void>)| unsafe {
             (table.ended)(state.get(), instance, ending) == 1
         };
-        self.shared.modules.iter().fold(true, |whole, module| end(module) && whole)
+        // Every one is told, also after one has said no.
+        self.shared.modules.iter().filter(|module| !end(module)).count() == 0
     }
 
     /// Puts bytes in the instance's cell; returns their address, which is page-aligned.
