@@ -3,6 +3,7 @@
 //! `cargo xtask bench` builds what this needs and starts it. Nothing here is a test: a figure over its goal is marked,
 //! never an error.
 
+mod cold;
 mod harness;
 mod machine;
 mod ours;

@@ -72,13 +72,18 @@ impl Workflow {
 
     /// A workflow of this many instances of the no-op function, one at a time.
     pub(crate) fn nothing(instances: u32) -> Result<Workflow> {
-        Workflow::new(&json!({
-            "name": "bench-nothing",
-            "functions": {"no-op": {"image": image("no-op")}},
-            "steps": [{"name": "nothing", "function": "no-op", "instances": instances}],
-            "limits": {"carriers": 1},
-        }))
+        Workflow::new(&nothing_document(instances))
     }
+}
+
+/// A workflow file of instances of the no-op function.
+pub(crate) fn nothing_document(instances: u32) -> Value {
+    json!({
+        "name": "bench-nothing",
+        "functions": {"no-op": {"image": image("no-op")}},
+        "steps": [{"name": "nothing", "function": "no-op", "instances": instances}],
+        "limits": {"carriers": 1},
+    })
 }
 
 /// A finished run.

@@ -9,13 +9,14 @@ mod fork;
 mod pipe;
 mod processes;
 mod sort;
+mod spawn;
 mod words;
 
 use crate::harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) use processes::build_link;
+pub(crate) use processes::{build_link, build_nothing};
 
 /// Runs peer `name` in this process, and gives its nanoseconds per operation.
 pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
@@ -29,6 +30,8 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
     match name {
         "getppid" => Ok(calls::getppid(number(0)?)),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
+        "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
+        "spawn" => spawn::spawn_wait(arguments.first().map_or("", String::as_str), number(1)?),
         "fork" => fork::fork_exit_wait(number(0)?),
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),

@@ -6,24 +6,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Source of the program that is one link. It is compiled here, statically, so that the chain pays for no dynamic
-/// linking.
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/link.rs");
-
-/// Compiles the link if it is older than its sources; returns the program.
+/// Compiles the program that is one link of the chain, if need be.
 pub(crate) fn build_link() -> Result<PathBuf> {
+    build("link", &[concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/kernels/src/chain.rs")])
+}
+
+/// Compiles the program that does nothing, if need be.
+pub(crate) fn build_nothing() -> Result<PathBuf> {
+    build("nothing", &[])
+}
+
+/// Compiles `peers/NAME.rs` if its program is older than that and the other sources; returns the program. It is static, so
+/// that nobody pays for dynamic linking.
+fn build(name: &str, others: &[&str]) -> Result<PathBuf> {
     let folder = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let program = folder.with_file_name("bench-link");
-    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/kernels/src/chain.rs");
+    let program = folder.with_file_name(format!("bench-{name}"));
+    let source = format!("{}/peers/{name}.rs", env!("CARGO_MANIFEST_DIR"));
     let changed = |path: &str| std::fs::metadata(path).and_then(|m| m.modified()).ok();
     let built = std::fs::metadata(&program).and_then(|m| m.modified()).ok();
-    if built.is_some() && built >= changed(SOURCE) && built >= changed(kernel) {
+    if built.is_some() && others.iter().copied().chain([source.as_str()]).all(|source| built >= changed(source)) {
         return Ok(program);
     }
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition=2024", "-Copt-level=3", "-Cpanic=abort", "-Ctarget-feature=+crt-static", "-o"]);
-    let status = rustc.arg(&program).arg(SOURCE).status().map_err(|error| format!("cannot start rustc: {error}"))?;
-    if status.success() { Ok(program) } else { Err(format!("rustc {SOURCE} ended with {status}")) }
+    let status = rustc.arg(&program).arg(&source).status().map_err(|error| format!("cannot start rustc: {error}"))?;
+    if status.success() { Ok(program) } else { Err(format!("rustc {source} ended with {status}")) }
 }
 
 /// Nanoseconds for one whole chain of `links` processes that hand on `size` bytes: from the first start to the last

@@ -2,6 +2,7 @@
 
 mod chain;
 mod checker;
+mod cold_start;
 mod hostcall;
 mod instance;
 mod modules;
@@ -27,6 +28,11 @@ pub(crate) struct Scenario {
 pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "hostcall", about: "a hostcall there and back, against a system call", run: hostcall::run },
     Scenario { name: "park", about: "park and resume a function, against a pair of swapcontext", run: park::run },
+    Scenario {
+        name: "cold-start",
+        about: "a workflow in a process of its own, against posix_spawn of a static program",
+        run: cold_start::run,
+    },
     Scenario { name: "instance", about: "start and end an instance, against fork + exit + wait", run: instance::run },
     Scenario { name: "slot-small", about: "4 KiB from function to function, against a pipe", run: slot_small::run },
     Scenario {

@@ -1,0 +1,71 @@
+//! Our side of a cold start: a supervisor in a process of its own, whose spawner is forked before anything else happens.
+//!
+//! ```text
+//! blank made │ request: job given … first instruction … answer … process reaped │ blank made │ …
+//!            └────────────────────── what is measured ─────────────────────────┘
+//! ```
+
+use crate::harness::Result;
+use crate::ours::nothing_document;
+use monohull::orchestrator::{IsolationWish, Ready};
+use monohull::process::{Job, Message, Running, Settings, Spawner};
+use monohull::workflow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What of a cold start is wanted.
+pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
+    let wrong = |error: &dyn std::fmt::Display| error.to_string();
+    let settings = Settings::usual(IsolationWish::Auto).map_err(|error| wrong(&error))?;
+    let spawner = Spawner::start(&settings).map_err(|error| wrong(&error))?;
+    let document = nothing_document(1).to_string();
+    let plan = workflow::load_str(Path::new("bench.json"), &document).map_err(|error| wrong(&error))?;
+    let ready = Arc::new(Ready::new(plan).map_err(|error| wrong(&error))?);
+    let mut samples = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        let blank = spawner.blank().map_err(|error| wrong(&error))?;
+        let made = start.elapsed();
+        // The new process goes to sleep before its job comes.
+        std::thread::yield_now();
+        let job = Job::new(ready.clone(), Vec::new());
+        let start = Instant::now();
+        let mut running = blank.give(&job).map_err(|error| wrong(&error))?;
+        let first = listen(&mut running, |message| match message {
+            Message::Ended { report, .. } => {
+                if std::env::var_os("TL").is_some() { eprintln!("{:?}", report.timeline.iter().map(|p| (p.name.as_str(), (p.at_ns - job.requested_ns)/1000)).collect::<Vec<_>>()); }
+                let at = report.timeline.iter().find(|point| point.name == "first-instruction");
+                at.map(|point| point.at_ns.saturating_sub(job.requested_ns) as f64)
+            }
+            _ => None,
+        })?;
+        let answered = start.elapsed();
+        listen(&mut running, |message| matches!(message, Message::Died(_)).then_some(()))?;
+        let reaped = start.elapsed();
+        samples.push(match what {
+            "first-instruction" => first,
+            "answered" => answered.as_nanos() as f64,
+            "reaped" => reaped.as_nanos() as f64,
+            "blank" => made.as_nanos() as f64,
+            _ => return Err(format!("nobody knows how to measure {what}")),
+        });
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(samples[samples.len() / 2])
+}
+
+/// Waits for a message that gives something.
+fn listen<T>(running: &mut Running, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T> {
+    loop {
+        running.wait(None).map_err(|error| error.to_string())?;
+        while let Some(message) = running.next_message().map_err(|error| error.to_string())? {
+            if let Some(found) = wanted(&message) {
+                return Ok(found);
+            }
+            if let Message::Died(death) = message {
+                return Err(death.failure().message);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! From a request to the first instruction of a function in a process of its own, which is gone afterwards; against
+//! starting the smallest program there is.
+
+use crate::harness::{Effort, Result, Row, Unit, take_turns};
+use crate::machine::on_one_core;
+use crate::peer;
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let count = effort.size("300", "5");
+    let program = peer::build_nothing()?;
+    let program = program.to_str().ok_or("the path of the build folder is not UTF-8")?;
+    let peer = || peer::measure("spawn", &[program, count]);
+    let ours = |what: &'static str| move || peer::measure("cold", &[what, count]);
+    let row = |name: &str, what, limit| -> Result<Row> {
+        let sides = on_one_core(|| take_turns(effort, ours(what), peer))?;
+        Ok(Row::new(name, sides, "posix_spawn of a static program + wait", Unit::Microseconds, limit))
+    };
+    let mut rows = vec![
+        row("cold-start", "reaped", Some(0.25))?,
+        row("cold-start, answered", "answered", None)?,
+        row("cold-start, first instruction", "first-instruction", Some(0.15))?,
+        row("a blank is made", "blank", None)?,
+    ];
+    let sides = take_turns(effort, ours("reaped"), peer)?;
+    let name = "posix_spawn of a static program + wait";
+    rows.push(Row::new("cold-start, all cores", sides, name, Unit::Microseconds, None));
+    Ok(rows)
+}
