@@ -34,7 +34,6 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
         let mut running = blank.give(&job).map_err(|error| wrong(&error))?;
         let first = listen(&mut running, |message| match message {
             Message::Ended { report, .. } => {
-                if std::env::var_os("TL").is_some() { eprintln!("{:?}", report.timeline.iter().map(|p| (p.name.as_str(), (p.at_ns - job.requested_ns)/1000)).collect::<Vec<_>>()); }
                 let at = report.timeline.iter().find(|point| point.name == "first-instruction");
                 at.map(|point| point.at_ns.saturating_sub(job.requested_ns) as f64)
             }

@@ -356,6 +356,13 @@ fn unregister_rseq() -> Result<(), CarrierError> {
     checked("unregistering rseq", status)
 }
 
+/// Asks the processor now what carriers will want to know of it; processes forked later inherit the answers. On a virtual
+/// machine each question goes to its host and takes as long as starting a workflow.
+pub(super) fn know_processor() {
+    vector_state();
+    clear_x87();
+}
+
 fn vector_state() -> VectorState {
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
         VectorState::Avx512

@@ -132,6 +132,12 @@ pub struct Domain {
     shared: Arc<Shared>,
 }
 
+/// What a process that forks others should do before: they inherit the answers to questions that take long.
+pub fn know_host() {
+    carrier::know_processor();
+    keys::support();
+}
+
 /// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
 /// it takes longer than starting a workflow, so a process can do it before it knows which one it will run.
 #[derive(Debug)]

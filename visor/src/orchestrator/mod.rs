@@ -126,17 +126,19 @@ impl Ready {
             requested_ns,
         };
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        self.run_on(ground, &conditions, &mut Files(options), progress)
+        self.run_on(ground, &conditions, &mut Files(options), progress, |report| report)
     }
 
-    /// Runs the workflow to its end on ground that was laid before.
-    pub fn run_on(
+    /// Runs the workflow to its end on ground that was laid before. `answer` gets the report while the domain is still
+    /// there, so that a process that ends with it need not take it down piece by piece.
+    pub fn run_on<T>(
         &self,
         ground: Ground,
         conditions: &Conditions,
         border: &mut dyn Border,
         progress: Arc<dyn Progress>,
-    ) -> Result<RunReport, HostError> {
+        answer: impl FnOnce(RunReport) -> T,
+    ) -> Result<T, HostError> {
         let clock = Clock::start(conditions.requested_ns);
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
         let mounts = mounts::open(&self.plan);
@@ -155,7 +157,7 @@ impl Ready {
             };
             let domain = Domain::on(fresh, options);
             if let Err(failure) = slots::fill(&domain, &self.plan, border) {
-                return Ok(conductor.report(&domain, &clock, Some(*failure)));
+                return Ok(answer(conductor.report(&domain, &clock, Some(*failure))));
             }
             progress.point("domain-ready", monotonic_ns());
             domain.run(conductor.driver())?;
@@ -169,9 +171,9 @@ impl Ready {
                             report.error = Some(*failure);
                         }
                     }
-                    return Ok(report);
+                    return Ok(answer(report));
                 }
-                Outcome::Failed(failure) => return Ok(conductor.report(&domain, &clock, Some(failure))),
+                Outcome::Failed(failure) => return Ok(answer(conductor.report(&domain, &clock, Some(failure)))),
                 Outcome::Again(pause) => {
                     drop(domain);
                     std::thread::sleep(pause);

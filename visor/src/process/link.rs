@@ -13,7 +13,7 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recvmsg,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recv, recvmsg,
     sendmsg, setsockopt, socketpair, sockopt,
 };
 use serde::Serialize;
@@ -153,16 +153,18 @@ impl Link {
     }
 
     fn receive_with(&self, flags: MsgFlags) -> Result<Option<Packet>, LinkError> {
-        let mut bytes = vec![0; HEADER + INLINE_MAX];
+        let len = self.next_len(flags)?;
+        if len > HEADER + INLINE_MAX {
+            return Err(LinkError::TooLarge);
+        }
+        let mut bytes = vec![0; len];
         let mut space = cmsg_space!([RawFd; FILES_MAX + 1], UnixCredentials);
         let (len, whole, mut files, sender) = loop {
             let mut slices = [IoSliceMut::new(&mut bytes)];
             let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
             let received = match recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut space), flags) {
                 Ok(received) => received,
-                Err(Errno::EINTR) => continue,
-                // The other end was closed with something of ours unread.
-                Err(Errno::ECONNRESET) => return Ok(None),
+                Err(Errno::EINTR | Errno::ECONNRESET) => continue,
                 Err(errno) => return Err(errno.into()),
             };
             let (mut files, mut sender) = (Vec::new(), 0);
@@ -190,6 +192,18 @@ impl Link {
             [version, ..] => return Err(LinkError::Version(version)),
         }
         Ok(Some(Packet { body: bytes, files, sender }))
+    }
+
+    /// Bytes of the next packet: memory is taken for what is there, not for what could be.
+    fn next_len(&self, flags: MsgFlags) -> Result<usize, LinkError> {
+        loop {
+            match recv(self.0.as_raw_fd(), &mut [], flags | MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC) {
+                Ok(len) => return Ok(len),
+                // The other end was closed with something of ours unread. That is told once, before what it had sent.
+                Err(Errno::EINTR | Errno::ECONNRESET) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
 
     /// Waits until a packet can be received, or the other end is closed; false if that takes longer than `limit`.

@@ -39,6 +39,7 @@ impl Spawner {
         match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
             ForkResult::Child => {
                 let control = worker::settle(parent, theirs.into(), None);
+                worker::forget_origin();
                 worker::leave(serve(&control, settings))
             }
             ForkResult::Parent { child } => {
@@ -117,6 +118,7 @@ impl Blank {
         match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
             ForkResult::Child => {
                 let link = worker::settle(parent, theirs.into(), Some(words.into()));
+                worker::forget_origin();
                 worker::live(link, Preparation::new(settings))
             }
             ForkResult::Parent { child } => {
@@ -188,20 +190,18 @@ struct Child {
 
 /// The spawner's life; its exit status.
 fn serve(control: &Link, settings: &Settings) -> i32 {
-    let preparation = match Preparation::new(settings) {
-        Ok(preparation) => preparation,
+    let mut ends = SigSet::empty();
+    ends.add(Signal::SIGCHLD);
+    let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
+        .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
+        .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
+    // After this there are system calls that it can make no more.
+    let (told, preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings)?))) {
+        Ok(both) => both,
         Err(why) => {
             let _ = control.send(&FromSpawner::NotStarted(why), &[]);
             return worker::REFUSED;
         }
-    };
-    let mut ends = SigSet::empty();
-    ends.add(Signal::SIGCHLD);
-    let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
-        .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
-    let Ok(told) = told else {
-        let _ = control.send(&FromSpawner::NotStarted("it cannot hear of its workers' ends".to_owned()), &[]);
-        return worker::REFUSED;
     };
     if control.send(&FromSpawner::Started, &[]).is_err() {
         return worker::NOT_NEEDED;

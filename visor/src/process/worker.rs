@@ -9,10 +9,11 @@ use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::{Border, Conditions, Source, report_without_run};
-use crate::report::{Failure, OutputReport, Point, Progress, Stream};
+use crate::report::{Failure, OutputReport, Point, Progress, RunReport, Stream};
 use crate::workflow::plan::Input;
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::Pid;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -23,8 +24,8 @@ pub(super) use super::death::status::*;
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
 pub(super) const LINK: i32 = 3;
 
-/// The first thing after a fork: dies with `parent`, has a session of its own and no more descriptors than these, and
-/// nothing of the environment. Standard input and output lead nowhere; standard error goes to `words`, if any.
+/// The first thing after a fork: dies with `parent`, has a session of its own and no more descriptors than these.
+/// Standard error goes to `words`, if any.
 pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link {
     // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
     // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
@@ -36,20 +37,29 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link
             leave(NOT_NEEDED);
         }
         libc::setsid();
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        libc::dup2(null, 0);
-        libc::dup2(null, 1);
         if let Some(words) = words {
             libc::dup2(words.into_raw_fd(), 2);
         }
         libc::dup2(link.into_raw_fd(), LINK);
         libc::syscall(libc::SYS_close_range, LINK + 1, u32::MAX, 0);
-        scrub_environment();
     }
     // A worker that comes of the spawner must not inherit its mask.
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
     // SAFETY: duplicated just above.
     Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
+}
+
+/// What the first of a family does besides, and those it forks inherit: standard input and output lead nowhere, and nothing
+/// of the environment is left.
+pub(super) fn forget_origin() {
+    // SAFETY: as in `settle`; nobody in a process that was just forked holds a string of the environment.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        libc::dup2(null, 0);
+        libc::dup2(null, 1);
+        libc::close(null);
+        scrub_environment();
+    }
 }
 
 /// Overwrites the environment: a secret in it is none of a workflow's business.
@@ -141,38 +151,27 @@ fn run(link: Link, ground: Ground, preparation: &Preparation, job: Received) -> 
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
     };
-    let mut border = Slots { inputs, outputs: Vec::new() };
-    let run = workflow.run_on(ground, &conditions, &mut border, teller.clone());
-    let mut report = run.unwrap_or_else(|error| {
+    let outputs = RefCell::default();
+    let mut border = Slots { inputs, outputs: &outputs };
+    let answer = |report| {
+        teller.answer(report, outputs.take())?;
+        // Nobody needs what is left: the kernel takes it down faster than we could.
+        leave(DONE)
+    };
+    workflow.run_on(ground, &conditions, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
         let failure = Failure::of_workflow(FailureKind::Process, Blame::Host, error.to_string());
-        report_without_run(workflow.plan(), preparation.isolation(), wire.requested_ns, failure)
-    });
-    let mut points = std::mem::take(&mut *teller.points.lock().expect("points"));
-    points.append(&mut report.timeline);
-    points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
-    points.sort_by_key(|point| point.at_ns);
-    report.timeline = points;
-    let mut files = Vec::new();
-    let outputs = border.outputs.into_iter().map(|(slot, data)| match data {
-        Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
-        Data::File(file) => {
-            files.push(file);
-            (slot, Content::Attached)
-        }
-    });
-    let outputs = outputs.collect();
-    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    let report = serde_json::to_vec(&report).map_err(io::Error::from)?;
-    teller.link.send(&FromWorker::Ended { report, outputs }, &files)
+        let isolation = preparation.isolation();
+        teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+    })
 }
 
 /// The workflow's border in a worker: inputs as they came with the job, outputs as they leave with the answer.
-struct Slots {
+struct Slots<'o> {
     inputs: Vec<(String, Data)>,
-    outputs: Vec<(String, Data)>,
+    outputs: &'o RefCell<Vec<(String, Data)>>,
 }
 
-impl Border for Slots {
+impl Border for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
         let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
         let (_, data) = found.ok_or("was given no content")?;
@@ -186,7 +185,7 @@ impl Border for Slots {
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
         let data = Data::of(bytes).map_err(|error| format!("cannot be handed out: {error}"))?;
-        self.outputs.push((slot.to_owned(), data));
+        self.outputs.borrow_mut().push((slot.to_owned(), data));
         Ok(OutputReport { bytes: bytes.len() as u64, path: None, content: None })
     }
 }
@@ -205,6 +204,29 @@ impl Teller {
             // If nobody is there any more, this process is about to be killed.
             let _ = self.link.send(message, &[]);
         }
+    }
+}
+
+impl Teller {
+    /// Sends the answer.
+    fn answer(&self, mut report: RunReport, outputs: Vec<(String, Data)>) -> io::Result<()> {
+        let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
+        points.append(&mut report.timeline);
+        points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
+        points.sort_by_key(|point| point.at_ns);
+        report.timeline = points;
+        let mut files = Vec::new();
+        let outputs = outputs.into_iter().map(|(slot, data)| match data {
+            Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
+            Data::File(file) => {
+                files.push(file);
+                (slot, Content::Attached)
+            }
+        });
+        let outputs = outputs.collect();
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let report = serde_json::to_vec(&report).map_err(io::Error::from)?;
+        self.link.send(&FromWorker::Ended { report, outputs }, &files)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::io;
+use std::sync::OnceLock;
 
 /// Whether protection keys can be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,8 +38,13 @@ impl Support {
     }
 }
 
-/// Asks the processor and the kernel.
+/// Asks the processor and the kernel, once.
 pub fn support() -> Support {
+    static ANSWER: OnceLock<Support> = OnceLock::new();
+    ANSWER.get_or_init(ask).clone()
+}
+
+fn ask() -> Support {
     const PKU: u32 = 1 << 3;
     const OSPKE: u32 = 1 << 4;
     const FEATURES: u32 = 7;

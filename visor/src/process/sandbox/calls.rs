@@ -15,45 +15,65 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// The compiled list.
+/// The compiled lists.
+///
+/// A filter takes longer to install than a workflow to start: the kernel compiles it and tries it on every call there is. So
+/// the long list is installed once, for the spawner and all it forks, and each worker adds a short one that takes away what
+/// only the spawner needs. Where filters disagree the stricter answer counts.
 #[derive(Clone)]
 pub(super) struct Filters {
     /// Allows what is on the list and ends the process for the rest.
-    list: BpfProgram,
-    /// Answers calls for which there is another way with an error. Where filters disagree the stricter answer counts.
+    family: BpfProgram,
+    /// Answers a call for which there is another way with an error.
     polite: BpfProgram,
+    /// Ends a worker for what only the spawner may do.
+    worker: BpfProgram,
 }
 
-/// Stands in the compiled list where the process's own id belongs, which is known only after the fork.
-const OWN_PID: u32 = 0x5e1f_01d0;
+/// Stands in a compiled list where the process's own id belongs, which is known only after the fork.
+const OWN_PID: i32 = 0x5e1f_01d0;
 
 impl Filters {
-    /// Compiles the list.
+    /// Compiles the lists.
     pub(super) fn compile() -> Result<Filters, BackendError> {
         let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
         // The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; told that there is no
         // such call it uses `clone`.
         let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
-        let clone3 = BTreeMap::from([(libc::SYS_clone3, vec![])]);
-        let list = SeccompFilter::new(list()?, kill, allow.clone(), TargetArch::x86_64)?;
-        let polite = SeccompFilter::new(clone3, allow, unknown, TargetArch::x86_64)?;
-        Ok(Filters { list: list.try_into()?, polite: polite.try_into()? })
+        let clone3 = List::from([(libc::SYS_clone3, vec![])]);
+        let compile = |list, otherwise, listed| {
+            SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
+        };
+        Ok(Filters {
+            family: compile(family()?, kill.clone(), allow.clone())?,
+            polite: compile(clone3, allow.clone(), unknown)?,
+            worker: compile(spawner_only()?, allow, kill)?,
+        })
     }
 
-    /// Puts both in force for this thread and those it starts.
-    pub(super) fn apply(&self) -> seccompiler::Result<()> {
-        let mut list = self.list.clone();
-        for instruction in list.iter_mut().filter(|instruction| instruction.k == OWN_PID) {
+    /// Puts the list in force for this process and all it forks.
+    pub(super) fn apply_to_family(&self) -> seccompiler::Result<()> {
+        apply_filter(&self.polite)?;
+        apply_filter(&self.family)
+    }
+
+    /// Takes away what a worker does not need of it.
+    pub(super) fn apply_to_worker(&self) -> seccompiler::Result<()> {
+        let mut filter = self.worker.clone();
+        for instruction in filter.iter_mut().filter(|instruction| instruction.k == OWN_PID as u32) {
             instruction.k = std::process::id();
         }
-        apply_filter(&self.polite)?;
-        apply_filter(&list)
+        apply_filter(&filter)
     }
 }
 
 /// An argument that must satisfy something: its position, how much of it counts, what. Of an `int` the kernel looks at the
 /// lower half only, and the upper may be anything.
 struct Argument(u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+fn is_not(position: u8, value: i32) -> Argument {
+    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, u64::from(value as u32))
+}
 
 fn is(position: u8, value: i32) -> Argument {
     Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value as u32))
@@ -89,10 +109,24 @@ fn one_of(position: u8, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError
     values.iter().map(|value| when([is(position, *value)])).collect()
 }
 
+/// Calls and rules. An entry without rules holds for any arguments; of several rules one must hold.
 type List = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The list. An entry without rules is allowed with any arguments; of several rules one must hold.
-fn list() -> Result<List, BackendError> {
+/// The flags of `pthread_create`: a thread, never a process.
+const THREAD: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID;
+/// The flags of `fork`.
+const FORK: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+
+/// What is allowed: to workers, but for [`spawner_only`], and to the spawner.
+fn family() -> Result<List, BackendError> {
     const X: i32 = libc::PROT_EXEC;
     let mut list = List::new();
     let mut allow = |call: i64, rules: Vec<SeccompRule>| assert!(list.insert(call, rules).is_none(), "{call} is there");
@@ -146,21 +180,14 @@ fn list() -> Result<List, BackendError> {
     allow(libc::SYS_fcntl, one_of(1, &commands)?);
 
     // -- The job and the answer ------------------------------------------------------------------------------------------
-    allow(libc::SYS_recvmsg, vec![when([is(0, LINK)])?]);
-    allow(libc::SYS_sendmsg, vec![when([is(0, LINK)])?]);
+    // `process::link`. A worker has one.
+    allow(libc::SYS_recvmsg, vec![]);
+    allow(libc::SYS_recvfrom, vec![]);
+    allow(libc::SYS_sendmsg, vec![]);
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
-    // Carrier threads, with exactly the flags of `pthread_create`: never a process.
-    const THREAD: i32 = libc::CLONE_VM
-        | libc::CLONE_FS
-        | libc::CLONE_FILES
-        | libc::CLONE_SIGHAND
-        | libc::CLONE_THREAD
-        | libc::CLONE_SYSVSEM
-        | libc::CLONE_SETTLS
-        | libc::CLONE_PARENT_SETTID
-        | libc::CLONE_CHILD_CLEARTID;
-    allow(libc::SYS_clone, vec![when([is(0, THREAD)])?]);
+    // Carrier threads; workers.
+    allow(libc::SYS_clone, one_of(0, &[THREAD, FORK])?);
     // Refused politely, see above.
     allow(libc::SYS_clone3, vec![]);
     // A new thread's first steps, and its last: the C library, then `domain::carrier`, which needs rseq gone.
@@ -182,7 +209,9 @@ fn list() -> Result<List, BackendError> {
     const ARCH_SET_FS: i32 = 0x1002;
     const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
     allow(libc::SYS_arch_prctl, one_of(0, &[ARCH_SET_GS, ARCH_SET_FS])?);
-    allow(libc::SYS_prctl, one_of(0, &[PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_NAME])?);
+    // A worker's first steps (`process::worker`) and its filter.
+    let first = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS];
+    allow(libc::SYS_prctl, one_of(0, &[PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_NAME, first[0], first[1]])?);
     allow(libc::SYS_sigaltstack, vec![]);
     allow(libc::SYS_timer_create, vec![]);
     allow(libc::SYS_timer_settime, vec![]);
@@ -194,8 +223,8 @@ fn list() -> Result<List, BackendError> {
     allow(libc::SYS_rt_sigreturn, vec![]);
     // A wait with a time limit goes on after a signal.
     allow(libc::SYS_restart_syscall, vec![]);
-    // Nudges from carrier to carrier, and `abort`: to this process alone.
-    allow(libc::SYS_tgkill, vec![when([is(0, OWN_PID as i32)])?]);
+    // Nudges from carrier to carrier, and `abort`.
+    allow(libc::SYS_tgkill, vec![]);
     allow(libc::SYS_getpid, vec![]);
     allow(libc::SYS_gettid, vec![]);
 
@@ -209,5 +238,37 @@ fn list() -> Result<List, BackendError> {
 
     // -- The end ---------------------------------------------------------------------------------------------------------
     allow(libc::SYS_exit_group, vec![]);
+
+    // -- The spawner -----------------------------------------------------------------------------------------------------
+    for call in SPAWNER_ONLY {
+        allow(*call, vec![]);
+    }
+    Ok(list)
+}
+
+/// Calls that a worker makes no more once it waits for its job.
+const SPAWNER_ONLY: &[i64] = &[
+    // The spawner waits for requests and ends, and opens descriptors for what it has forked (`process::spawner`).
+    libc::SYS_poll,
+    libc::SYS_wait4,
+    libc::SYS_pidfd_open,
+    // A worker's first steps.
+    libc::SYS_getppid,
+    libc::SYS_setsid,
+    libc::SYS_dup2,
+    libc::SYS_close_range,
+    // Its filter.
+    libc::SYS_seccomp,
+];
+
+/// What a worker gives up of [`family`].
+fn spawner_only() -> Result<List, BackendError> {
+    let mut list: List = SPAWNER_ONLY.iter().map(|call| (*call, vec![])).collect();
+    list.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS])?);
+    list.insert(libc::SYS_clone, vec![when([is_not(0, THREAD)])?]);
+    for call in [libc::SYS_recvmsg, libc::SYS_recvfrom, libc::SYS_sendmsg] {
+        list.insert(call, vec![when([is_not(0, LINK)])?]);
+    }
+    list.insert(libc::SYS_tgkill, vec![when([is_not(0, OWN_PID)])?]);
     Ok(list)
 }

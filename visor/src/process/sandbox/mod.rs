@@ -3,8 +3,9 @@
 //! ```text
 //! the family, once (the spawner, or the worker of `monohull run`)      each worker
 //!   libos modules mapped                                                its ground laid
-//!   no new privileges, no capabilities, limits, not dumpable            the list of system calls in force
+//!   no new privileges, no capabilities, limits, not dumpable            what only the spawner needs taken away
 //!   files: only the libos modules, only to read
+//!   system calls: a list
 //! ```
 //!
 //! What the family gives up its workers never had. All of it is in force before a worker hears of a job, and what could
@@ -41,6 +42,7 @@ impl Preparation {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
     pub(super) fn new(settings: &Settings) -> Result<Preparation, String> {
+        crate::domain::know_host();
         for name in &settings.preload {
             hostcall::preload(&settings.modules, name).map_err(|error| error.to_string())?;
         }
@@ -54,10 +56,12 @@ impl Preparation {
         drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
+        let filters = Filters::compile().map_err(|error| format!("compiling the list of system calls: {error}"))?;
+        filters.apply_to_family().map_err(not_in_force)?;
         Ok(Preparation {
             modules: settings.modules.clone(),
             keys: settings.keys,
-            filters: Filters::compile().map_err(|error| format!("compiling the list of system calls: {error}"))?,
+            filters,
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
@@ -72,11 +76,15 @@ impl Preparation {
         if self.keys { "mpk" } else { "process" }
     }
 
-    /// Puts the list of system calls in force. From here on a call outside of it ends the process.
+    /// Gives up what is left to give up. From here on a system call outside the list ends the process.
     pub(super) fn close_in(&self) -> Result<Sandbox, String> {
-        self.filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
+        self.filters.apply_to_worker().map_err(not_in_force)?;
         Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
     }
+}
+
+fn not_in_force(error: seccompiler::Error) -> String {
+    format!("putting the list of system calls in force: {error}")
 }
 
 fn limit(resource: Resource, most: u64) -> nix::Result<()> {
