@@ -142,6 +142,26 @@ macro_rules! forward_iterator {
 forward_iterator!(Args => String);
 forward_iterator!(Vars => (String, String));
 
+/// What a program can know of where it runs. It is Linux to the processor, and nothing to the eye.
+pub mod consts {
+    /// The processor.
+    pub const ARCH: &str = "x86_64";
+    /// The family of operating systems whose names and numbers are used here.
+    pub const FAMILY: &str = "unix";
+    /// The operating system.
+    pub const OS: &str = "monohull";
+    /// Of shared libraries, if there were any.
+    pub const DLL_PREFIX: &str = "lib";
+    /// Of shared libraries, if there were any.
+    pub const DLL_SUFFIX: &str = ".so";
+    /// Of shared libraries, if there were any.
+    pub const DLL_EXTENSION: &str = "so";
+    /// Of programs.
+    pub const EXE_SUFFIX: &str = "";
+    /// Of programs.
+    pub const EXE_EXTENSION: &str = "";
+}
+
 fn variables() -> &'static [(String, String)] {
     static VARIABLES: OnceLock<Vec<(String, String)>> = OnceLock::new();
     VARIABLES.get_or_init(|| parse(&sys::text(Text::Env)))

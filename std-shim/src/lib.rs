@@ -23,9 +23,7 @@
 //!
 //! Threads of one instance run in parallel, and what waits parks without holding a thread of the host. A panic ends
 //! the whole instance (the image has no unwinder): so locks are never poisoned, and `JoinHandle::join` never sees an
-//! `Err`.
-//!
-//! Not here, because a function has no such thing: processes, `set_var`, `catch_unwind`.
+//! `Err`. `docs/std.md` has all that differs, with its reason; `examples/conformance` checks that nothing else does.
 #![no_std]
 #![deny(unsafe_code)]
 #![allow(clippy::legacy_numeric_constants, reason = "std still has the modules of the number types")]
@@ -53,6 +51,7 @@ pub mod fs;
 pub mod hash;
 mod instance;
 pub mod io;
+pub mod panic;
 pub mod path;
 pub mod prelude;
 pub mod process;
@@ -67,8 +66,14 @@ pub use core::{any, arch, array, ascii, cell, char, clone, cmp, convert, default
 pub use core::{assert, assert_eq, assert_ne, debug_assert, debug_assert_eq, debug_assert_ne, matches};
 pub use core::{cfg, column, compile_error, concat, env, file, format_args, include, include_bytes, include_str, line};
 pub use core::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
-pub use core::{iter, marker, mem, net, num, ops, option, panic, pin, primitive, ptr, result};
+pub use core::{iter, marker, mem, net, num, ops, option, pin, primitive, ptr, result};
 pub use core::{module_path, option_env, stringify, todo, unimplemented, unreachable, write, writeln};
+pub use core_panic::*;
+
+/// `panic!`, without the module of the same name: a glob gives way to our own module.
+mod core_panic {
+    pub use core::panic;
+}
 
 #[doc(inline)]
 pub use env::{arg, try_arg};

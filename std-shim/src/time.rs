@@ -85,7 +85,7 @@ impl SubAssign<Duration> for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Instant").field(&self.0).finish()
+        f.debug_struct("Instant").field("tv_sec", &self.0.as_secs()).field("tv_nsec", &self.0.subsec_nanos()).finish()
     }
 }
 

@@ -1,5 +1,7 @@
 //! A hash map: `hashbrown`'s, with std's constructors and a random state of its own.
 
+use super::reserve::refused;
+use crate::collections::TryReserveError;
 use crate::fmt;
 use crate::hash::{BuildHasher, Hash};
 use core::borrow::Borrow;
@@ -162,12 +164,28 @@ impl<'a, K, V, S> Entry<'a, K, V, S> {
     }
 }
 
+/// An occupied entry as std shows it.
+struct Occupied<'a, K, V>(&'a K, &'a V);
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Occupied<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry").field("key", self.0).field("value", self.1).finish_non_exhaustive()
+    }
+}
+
 impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for Entry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Entry::Occupied(entry) => f.debug_tuple("Entry").field(entry).finish(),
+            Entry::Occupied(entry) => f.debug_tuple("Entry").field(&Occupied(entry.key(), entry.get())).finish(),
             Entry::Vacant(entry) => f.debug_tuple("Entry").field(entry).finish(),
         }
+    }
+}
+
+impl<K: Eq + Hash, V, S: BuildHasher> HashMap<K, V, S> {
+    /// Makes room for so many more, or says why not.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
+        self.0.try_reserve(additional).map_err(refused)
     }
 }
 

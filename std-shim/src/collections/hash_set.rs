@@ -1,5 +1,7 @@
 //! A hash set: `hashbrown`'s, with std's constructors and a random state of its own.
 
+use super::reserve::refused;
+use crate::collections::TryReserveError;
 use crate::fmt;
 use crate::hash::{BuildHasher, Hash, RandomState};
 use core::ops::{BitAnd, BitOr, BitXor, Deref, DerefMut, Sub};
@@ -37,6 +39,13 @@ impl<T, S> HashSet<T, S> {
     #[inline]
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> HashSet<T, S> {
         HashSet(base::HashSet::with_capacity_and_hasher(capacity, hasher))
+    }
+}
+
+impl<T: Eq + Hash, S: BuildHasher> HashSet<T, S> {
+    /// Makes room for so many more, or says why not.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
+        self.0.try_reserve(additional).map_err(refused)
     }
 }
 

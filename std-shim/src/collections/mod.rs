@@ -2,8 +2,10 @@
 
 pub mod hash_map;
 pub mod hash_set;
+mod reserve;
 
 pub use alloc_crate::collections::*;
+pub use core::ops::Bound;
 #[doc(inline)]
 pub use hash_map::HashMap;
 #[doc(inline)]

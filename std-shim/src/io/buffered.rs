@@ -1,6 +1,6 @@
 //! Buffers in front of readers and writers.
 
-use super::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use super::{BufRead, Error, ErrorKind, IoSlice, Read, Result, Seek, SeekFrom, Write};
 use crate::boxed::Box;
 use crate::fmt;
 use crate::vec;
@@ -93,6 +93,18 @@ impl<R: Read + ?Sized> BufRead for BufReader<R> {
     }
 }
 
+impl<R: Seek + ?Sized> BufReader<R> {
+    /// Moves relative to the position; the buffer stays if the way does not lead out of it.
+    pub fn seek_relative(&mut self, offset: i64) -> Result<()> {
+        let to = i64::try_from(self.start).ok().and_then(|start| start.checked_add(offset));
+        match to.and_then(|to| usize::try_from(to).ok()).filter(|to| *to <= self.end) {
+            Some(to) => self.start = to,
+            None => drop(self.seek(SeekFrom::Current(offset))?),
+        }
+        Ok(())
+    }
+}
+
 impl<R: Seek + ?Sized> Seek for BufReader<R> {
     fn seek(&mut self, position: SeekFrom) -> Result<u64> {
         let position = match position {
@@ -108,16 +120,27 @@ impl<R: Seek + ?Sized> Seek for BufReader<R> {
         (self.start, self.end) = (0, 0);
         Ok(result)
     }
+
+    fn stream_position(&mut self) -> Result<u64> {
+        let ahead = (self.end - self.start) as u64;
+        let position = self.inner.stream_position()?;
+        Ok(position.checked_sub(ahead).expect("a reader is where its buffer ends"))
+    }
+
+    fn seek_relative(&mut self, offset: i64) -> Result<()> {
+        BufReader::seek_relative(self, offset)
+    }
 }
 
 impl<R: fmt::Debug + ?Sized> fmt::Debug for BufReader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufReader").field("reader", &&self.inner).finish_non_exhaustive()
+        let filled = format_args!("{}/{}", self.buffer().len(), self.capacity());
+        f.debug_struct("BufReader").field("reader", &&self.inner).field("buffer", &filled).finish()
     }
 }
 
 /// A writer with a buffer, which is written when it is full, flushed or dropped.
-pub struct BufWriter<W: Write> {
+pub struct BufWriter<W: Write + ?Sized> {
     buffer: Vec<u8>,
     inner: W,
 }
@@ -133,6 +156,30 @@ impl<W: Write> BufWriter<W> {
         BufWriter { buffer: Vec::with_capacity(capacity), inner }
     }
 
+    /// The writer, after writing the buffer.
+    pub fn into_inner(mut self) -> core::result::Result<W, IntoInnerError<BufWriter<W>>> {
+        match self.write_buffer() {
+            Ok(()) => Ok(self.take_apart().0),
+            Err(error) => Err(IntoInnerError(self, error)),
+        }
+    }
+
+    /// The writer, and what is buffered. It is never an error: a writer that panics ends the instance.
+    pub fn into_parts(self) -> (W, core::result::Result<Vec<u8>, WriterPanicked>) {
+        let (inner, buffer) = self.take_apart();
+        (inner, Ok(buffer))
+    }
+
+    #[allow(unsafe_code, reason = "the fields leave a type that has a destructor")]
+    fn take_apart(self) -> (W, Vec<u8>) {
+        let mut this = ManuallyDrop::new(self);
+        let buffer = core::mem::take(&mut this.buffer);
+        // SAFETY: `this` is not dropped and not used again, so the writer has one owner.
+        (unsafe { core::ptr::read(&this.inner) }, buffer)
+    }
+}
+
+impl<W: Write + ?Sized> BufWriter<W> {
     /// The writer.
     pub fn get_ref(&self) -> &W {
         &self.inner
@@ -153,18 +200,6 @@ impl<W: Write> BufWriter<W> {
         self.buffer.capacity()
     }
 
-    /// The writer, after writing the buffer.
-    #[allow(unsafe_code, reason = "the fields leave a type that has a destructor")]
-    pub fn into_inner(mut self) -> core::result::Result<W, IntoInnerError<BufWriter<W>>> {
-        if let Err(error) = self.write_buffer() {
-            return Err(IntoInnerError(self, error));
-        }
-        let mut this = ManuallyDrop::new(self);
-        drop(core::mem::take(&mut this.buffer));
-        // SAFETY: `this` is not dropped and not used again, so the writer has one owner.
-        Ok(unsafe { core::ptr::read(&this.inner) })
-    }
-
     /// Writes the buffer; what could not be written stays.
     fn write_buffer(&mut self) -> Result<()> {
         let mut written = 0;
@@ -172,7 +207,7 @@ impl<W: Write> BufWriter<W> {
         while written < self.buffer.len() {
             match self.inner.write(&self.buffer[written..]) {
                 Ok(0) => {
-                    result = Err(Error::new(ErrorKind::WriteZero, "failed to write the buffered data"));
+                    result = Err(Error::constant(ErrorKind::WriteZero, "failed to write the buffered data"));
                     break;
                 }
                 Ok(count) => written += count,
@@ -188,7 +223,7 @@ impl<W: Write> BufWriter<W> {
     }
 }
 
-impl<W: Write> Write for BufWriter<W> {
+impl<W: Write + ?Sized> Write for BufWriter<W> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
         if self.buffer.len() + buf.len() > self.buffer.capacity() {
             self.write_buffer()?;
@@ -200,29 +235,42 @@ impl<W: Write> Write for BufWriter<W> {
         Ok(buf.len())
     }
 
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        let total = bufs.iter().map(|buf| buf.len()).fold(0, usize::saturating_add);
+        if total > self.buffer.capacity() - self.buffer.len() {
+            self.write_buffer()?;
+        }
+        if total >= self.buffer.capacity() {
+            return self.inner.write_vectored(bufs);
+        }
+        bufs.iter().for_each(|buf| self.buffer.extend_from_slice(buf));
+        Ok(total)
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.write_buffer()?;
         self.inner.flush()
     }
 }
 
-impl<W: Write + Seek> Seek for BufWriter<W> {
+impl<W: Write + Seek + ?Sized> Seek for BufWriter<W> {
     fn seek(&mut self, position: SeekFrom) -> Result<u64> {
         self.write_buffer()?;
         self.inner.seek(position)
     }
 }
 
-impl<W: Write> Drop for BufWriter<W> {
+impl<W: Write + ?Sized> Drop for BufWriter<W> {
     fn drop(&mut self) {
         // Nobody is left to be told.
         let _ = self.write_buffer();
     }
 }
 
-impl<W: Write + fmt::Debug> fmt::Debug for BufWriter<W> {
+impl<W: Write + fmt::Debug + ?Sized> fmt::Debug for BufWriter<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufWriter").field("writer", &self.inner).finish_non_exhaustive()
+        let filled = format_args!("{}/{}", self.buffer.len(), self.buffer.capacity());
+        f.debug_struct("BufWriter").field("writer", &&self.inner).field("buffer", &filled).finish()
     }
 }
 
@@ -240,6 +288,16 @@ impl<W> IntoInnerError<W> {
     pub fn into_inner(self) -> W {
         self.0
     }
+
+    /// Why.
+    pub fn into_error(self) -> Error {
+        self.1
+    }
+
+    /// Why, and the buffered writer.
+    pub fn into_parts(self) -> (Error, W) {
+        (self.1, self.0)
+    }
 }
 
 impl<W> From<IntoInnerError<W>> for Error {
@@ -256,9 +314,35 @@ impl<W> fmt::Display for IntoInnerError<W> {
 
 impl<W: fmt::Debug> crate::error::Error for IntoInnerError<W> {}
 
+/// What a buffer that a panicking writer may have written is wrapped in. Never made.
+pub struct WriterPanicked {
+    buffer: Vec<u8>,
+}
+
+impl WriterPanicked {
+    /// The buffer.
+    pub fn into_inner(self) -> Vec<u8> {
+        self.buffer
+    }
+}
+
+impl fmt::Debug for WriterPanicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = format_args!("{}/{}", self.buffer.len(), self.buffer.capacity());
+        f.debug_struct("WriterPanicked").field("buffer", &filled).finish()
+    }
+}
+
+impl fmt::Display for WriterPanicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BufWriter inner writer panicked, what data remains unwritten is not known")
+    }
+}
+
+impl crate::error::Error for WriterPanicked {}
+
 /// A buffered writer that writes whole lines at once.
-#[derive(Debug)]
-pub struct LineWriter<W: Write>(BufWriter<W>);
+pub struct LineWriter<W: Write + ?Sized>(BufWriter<W>);
 
 impl<W: Write> LineWriter<W> {
     /// A buffer of the usual size.
@@ -269,6 +353,11 @@ impl<W: Write> LineWriter<W> {
     /// A buffer of `capacity` bytes.
     pub fn with_capacity(capacity: usize, inner: W) -> LineWriter<W> {
         LineWriter(BufWriter::with_capacity(capacity, inner))
+    }
+
+    /// The writer, after writing the buffer.
+    pub fn into_inner(self) -> core::result::Result<W, IntoInnerError<LineWriter<W>>> {
+        self.0.into_inner().map_err(|IntoInnerError(writer, error)| IntoInnerError(LineWriter(writer), error))
     }
 
     /// The writer.
@@ -282,26 +371,58 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-impl<W: Write> LineWriter<W> {
+impl<W: Write + ?Sized> LineWriter<W> {
     /// Whether nothing waits for its newline.
     pub(super) fn is_empty(&self) -> bool {
         self.0.buffer.is_empty()
     }
+
+    /// Sends on what is buffered if it ends a line, which an error kept there.
+    fn write_ended_line(&mut self) -> Result<()> {
+        if self.0.buffer.last() == Some(&b'\n') { self.0.write_buffer() } else { Ok(()) }
+    }
 }
 
-impl<W: Write> Write for LineWriter<W> {
+impl<W: Write + ?Sized> Write for LineWriter<W> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
         let Some(last) = buf.iter().rposition(|byte| *byte == b'\n') else {
+            self.write_ended_line()?;
             return self.0.write(buf);
         };
         let (lines, rest) = buf.split_at(last + 1);
-        self.0.write_all(lines)?;
         self.0.write_buffer()?;
+        let written = self.0.inner.write(lines)?;
+        if written < lines.len() {
+            return Ok(written);
+        }
         // The lines are out: an error of the rest is for the next call to tell.
-        Ok(lines.len() + self.0.write(rest).unwrap_or(0))
+        Ok(written + self.0.write(rest).unwrap_or(0))
+    }
+
+    fn write_all(&mut self, buf: &[u8]) -> Result<()> {
+        let Some(last) = buf.iter().rposition(|byte| *byte == b'\n') else {
+            self.write_ended_line()?;
+            return self.0.write_all(buf);
+        };
+        let (lines, rest) = buf.split_at(last + 1);
+        if self.is_empty() {
+            self.0.inner.write_all(lines)?;
+        } else {
+            // What waits for its newline leaves together with it.
+            self.0.write_all(lines)?;
+            self.0.write_buffer()?;
+        }
+        self.0.write_all(rest)
     }
 
     fn flush(&mut self) -> Result<()> {
         self.0.flush()
+    }
+}
+
+impl<W: Write + fmt::Debug + ?Sized> fmt::Debug for LineWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = format_args!("{}/{}", self.0.buffer.len(), self.0.buffer.capacity());
+        f.debug_struct("LineWriter").field("writer", &&self.0.inner).field("buffer", &filled).finish_non_exhaustive()
     }
 }

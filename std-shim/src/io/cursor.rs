@@ -1,6 +1,7 @@
 //! Bytes in memory with a position.
 
-use super::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use super::memory::{read_all_vectored, write_all_vectored};
+use super::{BufRead, Error, ErrorKind, IoSlice, IoSliceMut, Read, Result, Seek, SeekFrom, Write};
 use crate::boxed::Box;
 use crate::vec::Vec;
 
@@ -8,13 +9,13 @@ use crate::vec::Vec;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Cursor<T> {
     inner: T,
-    position: u64,
+    pos: u64,
 }
 
 impl<T> Cursor<T> {
     /// The bytes, at their start.
     pub const fn new(inner: T) -> Cursor<T> {
-        Cursor { inner, position: 0 }
+        Cursor { inner, pos: 0 }
     }
 
     /// The bytes.
@@ -34,17 +35,17 @@ impl<T> Cursor<T> {
 
     /// The position.
     pub const fn position(&self) -> u64 {
-        self.position
+        self.pos
     }
 
     /// Moves the position, which may be past the end.
     pub const fn set_position(&mut self, position: u64) {
-        self.position = position;
+        self.pos = position;
     }
 
     /// The position within `len` bytes.
     fn at(&self, len: usize) -> usize {
-        usize::try_from(self.position).map_or(len, |at| at.min(len))
+        usize::try_from(self.pos).map_or(len, |at| at.min(len))
     }
 }
 
@@ -58,14 +59,28 @@ impl<T: AsRef<[u8]>> Cursor<T> {
 impl<T: AsRef<[u8]>> Read for Cursor<T> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let count = self.rest().read(buf)?;
-        self.position += count as u64;
+        self.pos += count as u64;
         Ok(count)
     }
 
     fn read_to_end(&mut self, buf: &mut Vec<u8>) -> Result<usize> {
         let count = self.rest().read_to_end(buf)?;
-        self.position += count as u64;
+        self.pos += count as u64;
         Ok(count)
+    }
+
+    fn read_exact(&mut self, buf: &mut [u8]) -> Result<()> {
+        let result = self.rest().read_exact(buf);
+        match result {
+            Ok(()) => self.pos += buf.len() as u64,
+            // A failed attempt leaves nothing to be read, as in std.
+            Err(_) => self.pos = self.inner.as_ref().len() as u64,
+        }
+        result
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        read_all_vectored(self, bufs)
     }
 }
 
@@ -75,7 +90,7 @@ impl<T: AsRef<[u8]>> BufRead for Cursor<T> {
     }
 
     fn consume(&mut self, amount: usize) {
-        self.position += amount as u64;
+        self.pos += amount as u64;
     }
 }
 
@@ -84,11 +99,11 @@ impl<T: AsRef<[u8]>> Seek for Cursor<T> {
         let (base, offset) = match position {
             SeekFrom::Start(position) => (position, 0),
             SeekFrom::End(offset) => (self.inner.as_ref().len() as u64, offset),
-            SeekFrom::Current(offset) => (self.position, offset),
+            SeekFrom::Current(offset) => (self.pos, offset),
         };
-        let invalid = || Error::new(ErrorKind::InvalidInput, "invalid seek to a negative or overflowing position");
-        self.position = base.checked_add_signed(offset).ok_or_else(invalid)?;
-        Ok(self.position)
+        let invalid = || Error::constant(ErrorKind::InvalidInput, "invalid seek to a negative or overflowing position");
+        self.pos = base.checked_add_signed(offset).ok_or_else(invalid)?;
+        Ok(self.pos)
     }
 }
 
@@ -106,7 +121,11 @@ macro_rules! fixed {
         impl<$($generics)*> Write for Cursor<$type> {
             fn write(&mut self, buf: &[u8]) -> Result<usize> {
                 let at = self.at(self.inner.len());
-                Ok(write_fixed(&mut self.position, at, &mut self.inner[..], buf))
+                Ok(write_fixed(&mut self.pos, at, &mut self.inner[..], buf))
+            }
+
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+                write_all_vectored(self, bufs)
             }
 
             fn flush(&mut self) -> Result<()> {
@@ -124,7 +143,7 @@ fixed! {
 
 /// Writes into bytes that grow; a gap before the position is filled with zeros.
 fn write_growing(position: &mut u64, bytes: &mut Vec<u8>, buf: &[u8]) -> Result<usize> {
-    let too_far = || Error::new(ErrorKind::InvalidInput, "cursor position exceeds maximum possible vector length");
+    let too_far = || Error::constant(ErrorKind::InvalidInput, "cursor position exceeds maximum possible vector length");
     let at = usize::try_from(*position).map_err(|_| too_far())?;
     let end = at.checked_add(buf.len()).ok_or_else(too_far)?;
     if bytes.len() < at {
@@ -139,7 +158,11 @@ fn write_growing(position: &mut u64, bytes: &mut Vec<u8>, buf: &[u8]) -> Result<
 
 impl Write for Cursor<Vec<u8>> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
-        write_growing(&mut self.position, &mut self.inner, buf)
+        write_growing(&mut self.pos, &mut self.inner, buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        write_all_vectored(self, bufs)
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -149,7 +172,11 @@ impl Write for Cursor<Vec<u8>> {
 
 impl Write for Cursor<&mut Vec<u8>> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
-        write_growing(&mut self.position, self.inner, buf)
+        write_growing(&mut self.pos, self.inner, buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        write_all_vectored(self, bufs)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -15,8 +15,10 @@ pub struct Error(Repr);
 enum Repr {
     /// Only the kind is known.
     Simple(ErrorKind),
-    /// A hostcall was refused.
-    Host(Errno),
+    /// A kind and a fixed text.
+    Message(ErrorKind, &'static str),
+    /// An error number: a hostcall's, which is Linux's where the two mean the same.
+    Os(i32),
     /// Somebody's own error.
     Custom(ErrorKind, Box<dyn error::Error + Send + Sync>),
 }
@@ -30,9 +32,9 @@ macro_rules! kinds {
             $($(#[$meta])* #[doc = $text] $kind,)*
         }
 
-        impl fmt::Display for ErrorKind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(ErrorKind::$kind => $text,)* })
+        impl ErrorKind {
+            const fn text(self) -> &'static str {
+                match self { $(ErrorKind::$kind => $text,)* }
             }
         }
     };
@@ -78,39 +80,65 @@ kinds! {
     UnexpectedEof = "unexpected end of file",
     OutOfMemory = "out of memory",
     Other = "other error",
+    #[doc(hidden)]
+    Uncategorized = "uncategorized error",
 }
 
-/// The kind that std gives to an error number.
-fn kind_of(errno: Errno) -> ErrorKind {
-    match errno {
-        Errno::NotPermitted => ErrorKind::PermissionDenied,
-        Errno::NotFound => ErrorKind::NotFound,
-        Errno::Again => ErrorKind::WouldBlock,
-        Errno::OutOfMemory => ErrorKind::OutOfMemory,
-        Errno::Busy => ErrorKind::ResourceBusy,
-        Errno::Exists => ErrorKind::AlreadyExists,
-        Errno::CrossesMounts => ErrorKind::CrossesDevices,
-        Errno::NotDirectory => ErrorKind::NotADirectory,
-        Errno::IsDirectory => ErrorKind::IsADirectory,
-        Errno::Invalid | Errno::Fault => ErrorKind::InvalidInput,
-        Errno::FileTooLarge => ErrorKind::FileTooLarge,
-        Errno::NoSpace => ErrorKind::StorageFull,
-        Errno::ReadOnly => ErrorKind::ReadOnlyFilesystem,
-        Errno::NameTooLong | Errno::InvalidName => ErrorKind::InvalidFilename,
-        Errno::NoSuchCall => ErrorKind::Unsupported,
-        Errno::NotEmpty => ErrorKind::DirectoryNotEmpty,
-        Errno::TooMany => ErrorKind::QuotaExceeded,
-        Errno::TimedOut => ErrorKind::TimedOut,
-        Errno::Deadlock => ErrorKind::Deadlock,
-        Errno::WrongType => ErrorKind::InvalidData,
-        // std has kinds for these that cannot be named.
-        Errno::Io
-        | Errno::BadDescriptor
-        | Errno::TooManyOpen
-        | Errno::Link
-        | Errno::ModuleFailed
-        | Errno::NobodyFills => ErrorKind::Other,
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
+}
+
+/// The kind that std gives to an error number of Linux; and the kinds of the numbers that are Monohull's own.
+fn kind_of(number: i32) -> ErrorKind {
+    use ErrorKind::*;
+    match number {
+        1 | 13 => PermissionDenied,
+        2 => NotFound,
+        4 => Interrupted,
+        7 => ArgumentListTooLong,
+        11 => WouldBlock,
+        12 => OutOfMemory,
+        14 | 22 => InvalidInput,
+        16 => ResourceBusy,
+        17 => AlreadyExists,
+        18 => CrossesDevices,
+        20 => NotADirectory,
+        21 => IsADirectory,
+        26 => ExecutableFileBusy,
+        27 => FileTooLarge,
+        28 => StorageFull,
+        29 => NotSeekable,
+        30 => ReadOnlyFilesystem,
+        31 => TooManyLinks,
+        32 => BrokenPipe,
+        35 => Deadlock,
+        36 | 84 => InvalidFilename,
+        38 | 95 => Unsupported,
+        39 => DirectoryNotEmpty,
+        98 => AddrInUse,
+        99 => AddrNotAvailable,
+        100 => NetworkDown,
+        101 => NetworkUnreachable,
+        103 => ConnectionAborted,
+        104 => ConnectionReset,
+        105 | 122 => QuotaExceeded,
+        107 => NotConnected,
+        110 => TimedOut,
+        111 => ConnectionRefused,
+        113 => HostUnreachable,
+        116 => StaleNetworkFileHandle,
+        131 | 1002 => Other,
+        1001 => InvalidData,
+        _ => Uncategorized,
+    }
+}
+
+/// An error number in words.
+fn words_of(number: i32) -> &'static str {
+    let known = Errno::ALL.into_iter().find(|errno| *errno as i32 == number);
+    known.map_or_else(|| kind_of(number).text(), Errno::text)
 }
 
 impl Error {
@@ -130,21 +158,26 @@ impl Error {
         Error::new(ErrorKind::Other, error)
     }
 
+    /// An error of this kind with a fixed text, which costs no allocation.
+    pub(crate) const fn constant(kind: ErrorKind, text: &'static str) -> Error {
+        Error(Repr::Message(kind, text))
+    }
+
     /// The error with this number, as hostcalls give it.
     pub fn from_raw_os_error(code: i32) -> Error {
-        Errno::from_value(-i64::from(code)).err().map_or(Error(Repr::Simple(ErrorKind::Other)), Error::from)
+        Error(Repr::Os(code))
     }
 
     /// The refusal of this thread's last hostcall, with what the host has to say about it.
     pub(crate) fn explained(errno: Errno) -> Error {
         let words: String = crate::sys::explain();
-        if words.is_empty() { Error::from(errno) } else { Error::new(kind_of(errno), words) }
+        if words.is_empty() { Error::from(errno) } else { Error::new(kind_of(errno as i32), words) }
     }
 
     /// The number of the refusal, if a hostcall was refused.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self.0 {
-            Repr::Host(errno) => Some(errno as i32),
+            Repr::Os(number) => Some(number),
             _ => None,
         }
     }
@@ -152,8 +185,8 @@ impl Error {
     /// What sort of error it is.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            Repr::Simple(kind) | Repr::Custom(kind, _) => *kind,
-            Repr::Host(errno) => kind_of(*errno),
+            Repr::Simple(kind) | Repr::Message(kind, _) | Repr::Custom(kind, _) => *kind,
+            Repr::Os(number) => kind_of(*number),
         }
     }
 
@@ -182,6 +215,22 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The error inside as an `E`, or this error back.
+    pub fn downcast<E>(self) -> core::result::Result<E, Error>
+    where
+        E: error::Error + Send + Sync + 'static,
+    {
+        match self.0 {
+            Repr::Custom(kind, inner) => match inner.downcast() {
+                Ok(inner) => Ok(*inner),
+                Err(inner) => Err(Error(Repr::Custom(kind, inner))),
+            },
+            repr => Err(Error(repr)),
+        }
+    }
+}
+
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Error {
         Error(Repr::Simple(kind))
@@ -190,7 +239,7 @@ impl From<ErrorKind> for Error {
 
 impl From<Errno> for Error {
     fn from(errno: Errno) -> Error {
-        Error(Repr::Host(errno))
+        Error(Repr::Os(errno as i32))
     }
 }
 
@@ -200,15 +249,24 @@ impl From<alloc_crate::ffi::NulError> for Error {
     }
 }
 
+impl From<alloc_crate::collections::TryReserveError> for Error {
+    fn from(_: alloc_crate::collections::TryReserveError) -> Error {
+        Error::from(ErrorKind::OutOfMemory)
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::Simple(kind) => f.debug_tuple("Kind").field(kind).finish(),
-            Repr::Host(errno) => f
+            Repr::Message(kind, message) => {
+                f.debug_struct("Error").field("kind", kind).field("message", message).finish()
+            }
+            Repr::Os(number) => f
                 .debug_struct("Os")
-                .field("code", &(*errno as i32))
-                .field("kind", &kind_of(*errno))
-                .field("message", &errno.text())
+                .field("code", number)
+                .field("kind", &kind_of(*number))
+                .field("message", &words_of(*number))
                 .finish(),
             Repr::Custom(kind, error) => f.debug_struct("Custom").field("kind", kind).field("error", error).finish(),
         }
@@ -219,7 +277,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::Simple(kind) => kind.fmt(f),
-            Repr::Host(errno) => write!(f, "{} (os error {})", errno.text(), *errno as i32),
+            Repr::Message(_, message) => f.write_str(message),
+            Repr::Os(number) => write!(f, "{} (os error {number})", words_of(*number)),
             Repr::Custom(_, error) => error.fmt(f),
         }
     }

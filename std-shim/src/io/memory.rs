@@ -1,6 +1,7 @@
 //! The traits for borrowed, boxed and in-memory readers and writers.
 
-use super::{BufRead, Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use super::read::not_text;
+use super::{BufRead, Error, ErrorKind, IoSlice, IoSliceMut, Read, Result, Seek, SeekFrom, Write};
 use crate::boxed::Box;
 use crate::collections::VecDeque;
 use crate::fmt;
@@ -21,6 +22,9 @@ macro_rules! forward {
             }
             fn read_exact(&mut self, buf: &mut [u8]) -> Result<()> {
                 (**self).read_exact(buf)
+            }
+            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+                (**self).read_vectored(bufs)
             }
         }
 
@@ -46,6 +50,9 @@ macro_rules! forward {
             fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> Result<()> {
                 (**self).write_fmt(arguments)
             }
+            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+                (**self).write_vectored(bufs)
+            }
         }
 
         impl<$param: Seek + ?Sized> Seek for $type {
@@ -59,6 +66,32 @@ macro_rules! forward {
 forward! {
     &mut T, T;
     Box<T>, T;
+}
+
+/// Fills all buffers as far as the reader gets, which has everything at hand.
+pub(super) fn read_all_vectored(reader: &mut impl Read, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    let mut total = 0;
+    for buf in bufs {
+        let count = reader.read(buf)?;
+        total += count;
+        if count < buf.len() {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+/// Writes all buffers as far as there is room, where everything is taken at once.
+pub(super) fn write_all_vectored(writer: &mut (impl Write + ?Sized), bufs: &[IoSlice<'_>]) -> Result<usize> {
+    let mut total = 0;
+    for buf in bufs {
+        let count = writer.write(buf)?;
+        total += count;
+        if count < buf.len() {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 impl Read for &[u8] {
@@ -76,11 +109,21 @@ impl Read for &[u8] {
         Ok(core::mem::take(self).len())
     }
 
+    fn read_to_string(&mut self, buf: &mut String) -> Result<usize> {
+        let text = core::str::from_utf8(self).map_err(|_| not_text())?;
+        buf.push_str(text);
+        Ok(core::mem::take(self).len())
+    }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        read_all_vectored(self, bufs)
+    }
+
     #[inline]
     fn read_exact(&mut self, buf: &mut [u8]) -> Result<()> {
         if buf.len() > self.len() {
             *self = &[];
-            return Err(Error::new(ErrorKind::UnexpectedEof, "failed to fill whole buffer"));
+            return Err(Error::constant(ErrorKind::UnexpectedEof, "failed to fill whole buffer"));
         }
         self.read(buf).map(drop)
     }
@@ -105,6 +148,10 @@ impl Write for &mut [u8] {
         Ok(count)
     }
 
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        write_all_vectored(self, bufs)
+    }
+
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
@@ -123,6 +170,10 @@ impl Write for Vec<u8> {
         Ok(())
     }
 
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        write_all_vectored(self, bufs)
+    }
+
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
@@ -134,12 +185,32 @@ impl Read for VecDeque<u8> {
         self.drain(..count);
         Ok(count)
     }
+
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> Result<usize> {
+        let count = self.len();
+        buf.extend(self.drain(..));
+        Ok(count)
+    }
+}
+
+impl BufRead for VecDeque<u8> {
+    fn fill_buf(&mut self) -> Result<&[u8]> {
+        Ok(self.as_slices().0)
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.drain(..amount);
+    }
 }
 
 impl Write for VecDeque<u8> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
         self.extend(buf);
         Ok(buf.len())
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> Result<usize> {
+        write_all_vectored(self, bufs)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -10,7 +10,7 @@ mod util;
 mod vectored;
 mod write;
 
-pub use buffered::{BufReader, BufWriter, IntoInnerError, LineWriter};
+pub use buffered::{BufReader, BufWriter, IntoInnerError, LineWriter, WriterPanicked};
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
 pub(crate) use read::append_text;

@@ -1,6 +1,6 @@
 //! Reading: the traits, and the adapters they make.
 
-use super::{Error, ErrorKind, IoSliceMut, Result};
+use super::{Error, ErrorKind, IoSliceMut, Result, Seek, SeekFrom};
 use crate::string::String;
 use crate::vec::Vec;
 use core::str;
@@ -41,7 +41,7 @@ pub trait Read {
     fn read_exact(&mut self, mut buf: &mut [u8]) -> Result<()> {
         while !buf.is_empty() {
             match self.read(buf) {
-                Ok(0) => return Err(Error::new(ErrorKind::UnexpectedEof, "failed to fill whole buffer")),
+                Ok(0) => return Err(Error::constant(ErrorKind::UnexpectedEof, "failed to fill whole buffer")),
                 Ok(count) => buf = &mut buf[count..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -79,16 +79,20 @@ pub trait Read {
     where
         Self: Sized,
     {
-        Take { inner: self, limit }
+        Take { inner: self, whole: limit, limit }
     }
+}
+
+/// Bytes that should be text are not.
+pub(super) fn not_text() -> Error {
+    Error::constant(ErrorKind::InvalidData, "stream did not contain valid UTF-8")
 }
 
 /// Appends what `read` reads if it is UTF-8.
 pub(crate) fn append_text(text: &mut String, read: impl FnOnce(&mut Vec<u8>) -> Result<usize>) -> Result<usize> {
     let mut bytes = Vec::new();
     let result = read(&mut bytes);
-    let added =
-        str::from_utf8(&bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))?;
+    let added = str::from_utf8(&bytes).map_err(|_| not_text())?;
     text.push_str(added);
     result
 }
@@ -187,6 +191,16 @@ impl<A, B> Chain<A, B> {
     pub fn into_inner(self) -> (A, B) {
         (self.first, self.second)
     }
+
+    /// Both readers.
+    pub fn get_ref(&self) -> (&A, &B) {
+        (&self.first, &self.second)
+    }
+
+    /// Both readers.
+    pub fn get_mut(&mut self) -> (&mut A, &mut B) {
+        (&mut self.first, &mut self.second)
+    }
 }
 
 impl<A: Read, B: Read> Read for Chain<A, B> {
@@ -219,6 +233,8 @@ impl<A: BufRead, B: BufRead> BufRead for Chain<A, B> {
 #[derive(Debug)]
 pub struct Take<R> {
     inner: R,
+    /// How many bytes there were to take at first; with `limit`, how many were taken.
+    whole: u64,
     limit: u64,
 }
 
@@ -230,6 +246,8 @@ impl<R> Take<R> {
 
     /// Changes how many bytes are left to take.
     pub fn set_limit(&mut self, limit: u64) {
+        let taken = self.whole - self.limit;
+        self.whole = taken.saturating_add(limit);
         self.limit = limit;
     }
 
@@ -241,6 +259,11 @@ impl<R> Take<R> {
     /// The reader.
     pub fn get_ref(&self) -> &R {
         &self.inner
+    }
+
+    /// The reader.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
     }
 
     fn cut(&self, len: usize) -> usize {
@@ -274,6 +297,30 @@ impl<R: BufRead> BufRead for Take<R> {
         let amount = self.cut(amount);
         self.limit -= amount as u64;
         self.inner.consume(amount);
+    }
+}
+
+/// Positions count from where the taking began.
+impl<R: Seek> Seek for Take<R> {
+    fn seek(&mut self, position: SeekFrom) -> Result<u64> {
+        let taken = self.whole - self.limit;
+        let target = match position {
+            SeekFrom::Start(target) => Some(target),
+            SeekFrom::End(offset) => self.whole.checked_add_signed(offset),
+            SeekFrom::Current(offset) => taken.checked_add_signed(offset),
+        };
+        let target = target.filter(|target| *target <= self.whole);
+        let target = target.ok_or(ErrorKind::InvalidInput)?;
+        // An i64 holds the way there, or two of them do.
+        let mut at = taken;
+        while at != target {
+            let step = i128::from(target) - i128::from(at);
+            let step = step.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            self.inner.seek_relative(step)?;
+            at = at.wrapping_add_signed(step);
+        }
+        self.limit = self.whole - target;
+        Ok(target)
     }
 }
 

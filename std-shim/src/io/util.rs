@@ -1,6 +1,7 @@
 //! Readers and writers that do very little.
 
-use super::{BufRead, ErrorKind, Read, Result, Write};
+use super::{BufRead, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use crate::fmt;
 
 /// Copies everything from `reader` to `writer`, and says how many bytes that was.
 pub fn copy<R: Read + ?Sized, W: Write + ?Sized>(reader: &mut R, writer: &mut W) -> Result<u64> {
@@ -21,11 +22,12 @@ pub fn copy<R: Read + ?Sized, W: Write + ?Sized>(reader: &mut R, writer: &mut W)
 
 /// A reader at its end.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Empty(());
+#[non_exhaustive]
+pub struct Empty;
 
 /// A reader at its end.
 pub const fn empty() -> Empty {
-    Empty(())
+    Empty
 }
 
 impl Read for Empty {
@@ -42,8 +44,14 @@ impl BufRead for Empty {
     fn consume(&mut self, _: usize) {}
 }
 
+impl Seek for Empty {
+    fn seek(&mut self, _: SeekFrom) -> Result<u64> {
+        Ok(0)
+    }
+}
+
 /// A reader of one byte, for ever.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Repeat(u8);
 
 /// A reader of one byte, for ever.
@@ -58,21 +66,34 @@ impl Read for Repeat {
     }
 }
 
+impl fmt::Debug for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repeat").finish_non_exhaustive()
+    }
+}
+
 /// A writer that forgets.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Sink(());
+#[non_exhaustive]
+pub struct Sink;
 
 /// A writer that forgets.
 pub const fn sink() -> Sink {
-    Sink(())
+    Sink
 }
 
-impl Write for Sink {
-    fn write(&mut self, buf: &[u8]) -> Result<usize> {
-        Ok(buf.len())
-    }
+macro_rules! forgets {
+    ($($type:ty),*) => { $(
+        impl Write for $type {
+            fn write(&mut self, buf: &[u8]) -> Result<usize> {
+                Ok(buf.len())
+            }
 
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
+            fn flush(&mut self) -> Result<()> {
+                Ok(())
+            }
+        }
+    )* };
 }
+
+forgets!(Sink, &Sink, Empty, &Empty);

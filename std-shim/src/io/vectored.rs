@@ -1,55 +1,84 @@
-//! Buffers of reads and writes that have several.
+//! Buffers for reading and writing several at once.
 
+use crate::fmt;
+use core::mem::take;
 use core::ops::{Deref, DerefMut};
 
-/// A buffer to write from.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
+/// One of several buffers to write from.
+#[derive(Clone, Copy)]
 pub struct IoSlice<'a>(&'a [u8]);
 
-/// A buffer to read into.
-#[derive(Debug)]
-#[repr(transparent)]
+/// One of several buffers to read into.
 pub struct IoSliceMut<'a>(&'a mut [u8]);
 
+/// How many of `buffers` a step of `count` bytes uses up, and how far it gets into the next.
+fn steps(buffers: impl Iterator<Item = usize>, mut count: usize) -> (usize, usize) {
+    let mut used = 0;
+    for len in buffers {
+        if count < len {
+            break;
+        }
+        count -= len;
+        used += 1;
+    }
+    (used, count)
+}
+
 impl<'a> IoSlice<'a> {
-    /// These bytes.
-    pub fn new(bytes: &'a [u8]) -> IoSlice<'a> {
-        IoSlice(bytes)
+    /// A buffer.
+    pub const fn new(buf: &'a [u8]) -> IoSlice<'a> {
+        IoSlice(buf)
     }
 
     /// Leaves out the first `count` bytes.
+    ///
+    /// # Panics
+    /// If there are not so many.
     pub fn advance(&mut self, count: usize) {
-        self.0 = self.0.get(count..).expect("advancing IoSlice beyond its length");
+        assert!(count <= self.0.len(), "advancing IoSlice beyond its length");
+        self.0 = &self.0[count..];
     }
 
     /// Leaves out the first `count` bytes of all buffers together.
+    ///
+    /// # Panics
+    /// If there are not so many.
     pub fn advance_slices(bufs: &mut &mut [IoSlice<'a>], count: usize) {
-        let mut left = count;
-        let done = bufs.iter().take_while(|buf| {
-            let whole = buf.len() <= left;
-            left -= if whole { buf.len() } else { 0 };
-            whole
-        });
-        let done = done.count();
-        *bufs = &mut core::mem::take(bufs)[done..];
+        let (used, rest) = steps(bufs.iter().map(|buf| buf.len()), count);
+        *bufs = &mut take(bufs)[used..];
         match bufs.first_mut() {
-            Some(first) => first.advance(left),
-            None => assert!(left == 0, "advancing io slices beyond their length"),
+            Some(first) => first.advance(rest),
+            None => assert!(rest == 0, "advancing io slices beyond their length"),
         }
     }
 }
 
 impl<'a> IoSliceMut<'a> {
-    /// These bytes.
-    pub fn new(bytes: &'a mut [u8]) -> IoSliceMut<'a> {
-        IoSliceMut(bytes)
+    /// A buffer.
+    pub const fn new(buf: &'a mut [u8]) -> IoSliceMut<'a> {
+        IoSliceMut(buf)
     }
 
     /// Leaves out the first `count` bytes.
+    ///
+    /// # Panics
+    /// If there are not so many.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.len(), "advancing IoSliceMut beyond its length");
-        self.0 = &mut core::mem::take(&mut self.0)[count..];
+        assert!(count <= self.0.len(), "advancing IoSliceMut beyond its length");
+        self.0 = &mut take(&mut self.0)[count..];
+    }
+
+    /// Leaves out the first `count` bytes of all buffers together.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn advance_slices(bufs: &mut &mut [IoSliceMut<'a>], count: usize) {
+        let (used, rest) = steps(bufs.iter().map(|buf| buf.len()), count);
+        *bufs = &mut take(bufs)[used..];
+        match bufs.first_mut() {
+            Some(first) => first.advance(rest),
+            None => assert!(rest == 0, "advancing io slices beyond their length"),
+        }
     }
 }
 
@@ -72,6 +101,18 @@ impl Deref for IoSliceMut<'_> {
 impl DerefMut for IoSliceMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         self.0
+    }
+}
+
+impl fmt::Debug for IoSlice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for IoSliceMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (*self.0).fmt(f)
     }
 }
 

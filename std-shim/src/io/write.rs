@@ -20,7 +20,7 @@ pub trait Write {
     fn write_all(&mut self, mut buf: &[u8]) -> Result<()> {
         while !buf.is_empty() {
             match self.write(buf) {
-                Ok(0) => return Err(Error::new(ErrorKind::WriteZero, "failed to write whole buffer")),
+                Ok(0) => return Err(Error::constant(ErrorKind::WriteZero, "failed to write whole buffer")),
                 Ok(count) => buf = &buf[count..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

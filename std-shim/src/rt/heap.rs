@@ -37,6 +37,7 @@ const SMALL: usize = GRAIN * SIZES;
 const BATCH: u32 = 32;
 
 /// The global allocator of an image.
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Heap;
 
 /// The first piece of heap.

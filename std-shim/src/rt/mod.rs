@@ -13,10 +13,12 @@ pub(crate) use heap::drop_cache;
 pub use monohull_abi::types::ImageHeader;
 pub use monohull_trampoline::{memory, thread_entry};
 
+use crate::any::Any;
+use crate::panic::{Location, PanicHookInfo, PanicInfo};
 use crate::process::Termination;
-use crate::{io, sys, thread};
-use core::fmt::Write;
-use core::panic::PanicInfo;
+use crate::string::ToString;
+use crate::{io, panic, sys, thread};
+use core::fmt::{Display, Write};
 use monohull_abi::types::{Fact, FailKind};
 
 /// What an image says about itself.
@@ -46,7 +48,7 @@ fn run_constructors() {
     }
 }
 
-/// The panic handler: std's words, in the instance's report.
+/// The panic handler: tells the hook, and ends the instance with std's words in its report.
 pub fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Words::default();
     let _ = write!(text, "{}", info.message());
@@ -55,14 +57,33 @@ pub fn panicked(info: &PanicInfo<'_>) -> ! {
         let _ = write!(text, "{bytes} bytes");
         sys::fail(FailKind::OutOfMemory, text.as_str())
     }
-    text.len = 0;
+    if let Some(place) = info.location() {
+        panic::call_hook(|hook| match info.message().as_str() {
+            Some(message) => hook(&PanicHookInfo::new(&message, place)),
+            None => hook(&PanicHookInfo::new(&info.message().to_string(), place)),
+        });
+    }
+    fail(&info.message(), info.location())
+}
+
+/// A panic that carries something else than a text of `panic!`. The hook is told if there is a place to tell.
+pub(crate) fn panic_with(payload: &(dyn Any + Send), place: Option<&Location<'_>>) -> ! {
+    if let Some(place) = place {
+        panic::call_hook(|hook| hook(&PanicHookInfo::new(payload, place)));
+    }
+    fail(&panic::text(payload).unwrap_or("Box<dyn Any>"), place)
+}
+
+/// Ends the instance as panicked.
+fn fail(message: &dyn Display, place: Option<&Location<'_>>) -> ! {
+    let mut text = Words::default();
     let _ = write!(text, "thread '");
     thread::with_current_name(|name| text.write_str(name.unwrap_or("<unnamed>"))).ok();
     let _ = write!(text, "' panicked");
-    if let Some(place) = info.location() {
+    if let Some(place) = place {
         let _ = write!(text, " at {place}");
     }
-    let _ = write!(text, ":\n{}", info.message());
+    let _ = write!(text, ":\n{message}");
     io::flush_before_the_end();
     sys::fail(FailKind::Panic, text.as_str())
 }

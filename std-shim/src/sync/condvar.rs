@@ -2,14 +2,14 @@
 
 use super::mutex::MutexGuard;
 use super::poison::LockResult;
-use crate::sys;
 use crate::time::{Duration, Instant};
+use crate::{fmt, sys};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
 
 /// Waits for something to become true of a mutex' data.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Condvar {
     /// Counts notifications. A waiter read it while it held the mutex, so it cannot miss one.
     notified: AtomicU32,
@@ -113,5 +113,11 @@ impl Condvar {
         self.waiting.fetch_sub(1, SeqCst);
         raw.lock();
         (ManuallyDrop::into_inner(guard), notified)
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").finish_non_exhaustive()
     }
 }

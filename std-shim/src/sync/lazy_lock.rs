@@ -2,7 +2,7 @@
 
 use super::{Mutex, OnceLock};
 use crate::fmt;
-use core::ops::Deref;
+use core::ops::{Deref, DerefMut};
 
 /// A value made on first use.
 pub struct LazyLock<T, F = fn() -> T> {
@@ -24,6 +24,20 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
             // `get_or_init` lets one caller in, once, and an `init` that panics ends the instance.
             init.expect("a lazy value is made once")()
         })
+    }
+}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    /// Makes the value now, unless it is there, to be changed.
+    pub fn force_mut(this: &mut LazyLock<T, F>) -> &mut T {
+        LazyLock::force(this);
+        this.value.get_mut().expect("it has just been made")
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    fn deref_mut(&mut self) -> &mut T {
+        LazyLock::force_mut(self)
     }
 }
 

@@ -14,6 +14,7 @@ mod poison;
 pub(crate) mod raw;
 mod rwlock;
 
+use crate::panic::{RefUnwindSafe, UnwindSafe};
 pub use alloc_crate::sync::{Arc, Weak};
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
@@ -24,3 +25,17 @@ pub use once::{Once, OnceState};
 pub use once_lock::OnceLock;
 pub use poison::{LockResult, PoisonError, TryLockError, TryLockResult};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+// In std poisoning makes these safe to look at after a caught panic; here no panic is caught.
+impl<T: ?Sized> UnwindSafe for Mutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
+impl<T: ?Sized> UnwindSafe for RwLock<T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
+impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
+impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceLock<T> {}
+impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
+impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
+impl<T> UnwindSafe for mpsc::Sender<T> {}
+impl<T> RefUnwindSafe for mpsc::Sender<T> {}
+impl<T> UnwindSafe for mpsc::Receiver<T> {}
+impl<T> RefUnwindSafe for mpsc::Receiver<T> {}

@@ -356,8 +356,8 @@ impl<T> fmt::Debug for SendError<T> {
 impl<T> fmt::Debug for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TrySendError::Full(_) => "Full(..)",
-            TrySendError::Disconnected(_) => "Disconnected(..)",
+            TrySendError::Full(_) => "TrySendError::Full(..)",
+            TrySendError::Disconnected(_) => "TrySendError::Disconnected(..)",
         })
     }
 }
@@ -380,6 +380,24 @@ messages! {
     RecvError { _ => "receiving on a closed channel" };
     TryRecvError { Self::Empty => "receiving on an empty channel", Self::Disconnected => "receiving on a closed channel" };
     RecvTimeoutError { Self::Timeout => "timed out waiting on channel", Self::Disconnected => "channel is empty and sending half is closed" };
+}
+
+impl<T> From<SendError<T>> for TrySendError<T> {
+    fn from(SendError(message): SendError<T>) -> TrySendError<T> {
+        TrySendError::Disconnected(message)
+    }
+}
+
+impl From<RecvError> for TryRecvError {
+    fn from(_: RecvError) -> TryRecvError {
+        TryRecvError::Disconnected
+    }
+}
+
+impl From<RecvError> for RecvTimeoutError {
+    fn from(_: RecvError) -> RecvTimeoutError {
+        RecvTimeoutError::Disconnected
+    }
 }
 
 macro_rules! opaque {

@@ -116,7 +116,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
         let mut text = f.debug_struct("Mutex");
         match self.try_lock() {
             Ok(guard) => text.field("data", &&*guard),
-            Err(_) => text.field("data", &format_args!("<locked>")),
+            Err(_) => text.field("data", &"<locked>"),
         };
         text.field("poisoned", &false).finish_non_exhaustive()
     }

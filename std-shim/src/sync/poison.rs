@@ -50,7 +50,7 @@ impl<T> fmt::Debug for PoisonError<T> {
 
 impl<T> fmt::Display for PoisonError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the lock is poisoned")
+        f.write_str("poisoned lock: another task failed inside")
     }
 }
 
@@ -64,18 +64,20 @@ impl<T> From<PoisonError<T>> for TryLockError<T> {
 
 impl<T> fmt::Debug for TryLockError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let name = match self {
             TryLockError::Poisoned(_) => "Poisoned(..)",
             TryLockError::WouldBlock => "WouldBlock",
-        })
+        };
+        // std prints it in quotes.
+        fmt::Debug::fmt(name, f)
     }
 }
 
 impl<T> fmt::Display for TryLockError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TryLockError::Poisoned(_) => "the lock is poisoned",
-            TryLockError::WouldBlock => "the lock is held",
+            TryLockError::Poisoned(_) => "poisoned lock: another task failed inside",
+            TryLockError::WouldBlock => "try_lock failed because the operation would block",
         })
     }
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A key gets its index when any thread first uses it. A thread's values are made when it first uses them, and dropped
-//! at its end in the reverse order; one that is used after that is gone ([`AccessError`]).
+//! at its end in the reverse order; one that is used after that is gone ([`AccessError`]). Values without anything to drop
+//! stay until all others are gone.
 #![allow(unsafe_code, reason = "values of any type are kept behind untyped pointers")]
 
 use crate::boxed::Box;
@@ -13,6 +14,7 @@ use crate::cell::{Cell, RefCell};
 use crate::fmt;
 use crate::rt::header::with_header;
 use crate::vec::Vec;
+use core::mem::needs_drop;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,7 +32,7 @@ pub struct AccessError;
 
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the thread-local variable has been dropped already")
+        f.write_str("already destroyed")
     }
 }
 
@@ -40,7 +42,7 @@ impl core::error::Error for AccessError {}
 #[derive(Default)]
 pub(crate) struct Locals {
     slots: Vec<Slot>,
-    /// Indices of live slots, in the order they were made.
+    /// Indices of live slots with something to drop, in the order they were made.
     order: Vec<usize>,
 }
 
@@ -95,7 +97,11 @@ pub(crate) fn drop_locals() {
     }
     with_header(|header| header.locals.set(null_mut()));
     // SAFETY: the table came from a box, and the header has forgotten it.
-    drop(unsafe { Box::from_raw(locals) });
+    let rest = unsafe { Box::from_raw(locals) };
+    for slot in rest.slots.iter().filter(|slot| !slot.value.is_null()) {
+        // SAFETY: the value is this thread's, and nothing can reach it any more.
+        unsafe { (slot.drop)(slot.value) };
+    }
 }
 
 impl<T: 'static> LocalKey<T> {
@@ -151,7 +157,7 @@ impl<T: 'static> LocalKey<T> {
             }
             let new = Slot { value: value.cast(), drop: drop_box::<T>, gone: false };
             let old = core::mem::replace(&mut locals.slots[index], new);
-            if old.value.is_null() {
+            if needs_drop::<T>() && old.value.is_null() {
                 locals.order.push(index);
             }
             old
@@ -172,7 +178,7 @@ impl<T: 'static> LocalKey<T> {
     where
         F: FnOnce(&T) -> R,
     {
-        self.try_with(f).expect("the thread-local variable has been dropped already")
+        self.try_with(f).expect("cannot access a thread-local variable that has been dropped already")
     }
 
     /// Runs `f` on this thread's value, if it has not been dropped.
@@ -199,7 +205,8 @@ impl<T: 'static> LocalKey<T> {
             value = self.make(index, || first.take().expect("made once"));
         }
         // SAFETY: as in `try_with`.
-        let value = unsafe { value.as_ref() }.expect("the thread-local variable has been dropped already");
+        let value =
+            unsafe { value.as_ref() }.expect("cannot access a thread-local variable that has been dropped already");
         f(first, value)
     }
 }
@@ -293,7 +300,8 @@ mod tests {
 
     impl Drop for Noisy {
         fn drop(&mut self) {
-            let word = if LATE.try_with(|_| ()).is_ok() { self.0 } else { "late is gone" };
+            let gone = LATE.try_with(|_| ()).is_err() || OTHER.try_with(|_| ()).is_ok();
+            let word = if gone { "wrong" } else { self.0 };
             self.1.lock().unwrap().push(word);
         }
     }
@@ -302,6 +310,7 @@ mod tests {
         static FIRST: RefCell<Option<Noisy>> = const { RefCell::new(None) };
         static SECOND: RefCell<Option<Noisy>> = RefCell::new(None);
         static LATE: Cell<u32> = const { Cell::new(7) };
+        static OTHER: Box<u32> = Box::new(1);
     }
 
     #[test]
@@ -311,12 +320,12 @@ mod tests {
         host_std::thread::spawn(move || {
             FIRST.set(Some(Noisy("first", theirs.clone())));
             SECOND.set(Some(Noisy("second", theirs)));
-            assert_eq!(LATE.replace(8), 7);
+            assert_eq!((LATE.replace(8), OTHER.with(|n| **n)), (7, 1));
             drop_locals();
         })
         .join()
         .unwrap();
-        assert_eq!(*log.lock().unwrap(), ["late is gone", "late is gone"]);
+        assert_eq!(*log.lock().unwrap(), ["second", "first"]);
         assert_eq!(LATE.get(), 7);
         drop_locals();
     }
