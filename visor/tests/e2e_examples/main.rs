@@ -4,6 +4,7 @@
 //! They need the images that `cargo xtask build` links; `cargo xtask test` does both.
 
 mod chain;
+mod conformance;
 mod files;
 mod harness;
 mod report;

@@ -70,6 +70,18 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "it builds a program with cargo",
     },
     LeftOut {
+        program: "e2e_examples",
+        test: Some("conformance::the_shim_does_what_std_does"),
+        kernel: None,
+        why: "it builds a program with cargo",
+    },
+    LeftOut {
+        program: "e2e_examples",
+        test: Some("conformance::programs_end_as_with_std"),
+        kernel: None,
+        why: "it builds a program with cargo",
+    },
+    LeftOut {
         program: "e2e_failures",
         test: Some("alignment_check"),
         kernel: None,

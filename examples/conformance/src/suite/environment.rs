@@ -1,0 +1,44 @@
+//! `std::env` and `std::process`: what the test passes in.
+
+use super::check;
+use std::env::{self, VarError};
+use std::process;
+
+pub(super) fn all() {
+    check!("arguments", env::args().skip(1).collect::<Vec<_>>());
+    check!("arguments_from_both_ends", {
+        let mut args = env::args();
+        args.next();
+        (args.len(), args.next_back(), args.size_hint())
+    });
+    check!("variable", (env::var("HULL"), env::var("EMPTY"), env::var("NOT_THERE")));
+    check!("variables", {
+        let mut all: Vec<_> = env::vars().filter(|(name, _)| name == "HULL" || name == "EMPTY").collect();
+        all.sort();
+        all
+    });
+    check!("variable_errors", (VarError::NotPresent.to_string(), env::var("").is_err(), env::var("A=B").is_err()));
+    check!("variable_by_string", env::var(String::from("HULL")));
+    check!(
+        "compiled_in",
+        (env!("CARGO_PKG_VERSION"), option_env!("SURELY_NOT_THERE"), env::consts::ARCH, env::consts::FAMILY)
+    );
+    check!("operating_system", env::consts::OS);
+    check!("process_id", process::id() > 0);
+    check!(
+        "exit_codes",
+        (
+            process::ExitCode::SUCCESS == process::ExitCode::from(0),
+            process::ExitCode::default() == process::ExitCode::SUCCESS,
+            process::ExitCode::FAILURE == process::ExitCode::from(1)
+        )
+    );
+    check!(
+        "places",
+        (file!().ends_with("environment.rs"), line!() > 0, module_path!().ends_with("suite::environment"))
+    );
+    check!("input_is_at_its_end", {
+        let mut text = String::new();
+        (std::io::stdin().read_line(&mut text).ok(), text, std::io::stdin().lines().count())
+    });
+}

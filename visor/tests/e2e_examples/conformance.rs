@@ -1,0 +1,163 @@
+//! The conformance suite: the same source as a function and as a program with std, compared line by line.
+//!
+//! What differs on purpose is a row of the table in `docs/std.md`, which is read here: a difference without a row fails,
+//! and so does a row without a difference.
+
+use crate::harness::{Ran, Workflow};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The least number of behaviours compared.
+const AT_LEAST: usize = 600;
+/// How far results of elementary functions may be from the C library's, in units of the last place.
+const ULPS: u64 = 2;
+
+/// The suite as a program with std, with the workflow's arguments and environment.
+fn native(arguments: &[&str]) -> Output {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--package", "conformance-native", "--"]).args(arguments);
+    cargo.env("HULL", "steel").env("EMPTY", "").env("RUST_BACKTRACE", "0");
+    cargo.stdin(Stdio::null()).output().expect("cargo runs")
+}
+
+/// What the only instance wrote to its standard output, line by line.
+fn lines(ran: &Ran) -> Vec<&str> {
+    let lines = ran.report["steps"][0]["instances"][0]["lines"].as_array().expect("it prints");
+    let lines = lines.iter().filter(|line| line["stream"] == "stdout");
+    lines.map(|line| line["text"].as_str().expect("lines are text")).collect()
+}
+
+/// The behaviours that `docs/std.md` says differ.
+fn differences() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/std.md");
+    let text = std::fs::read_to_string(path).expect("docs/std.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with("| behaviour |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').nth(1).expect("a row has cells").to_owned());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// A line's name, its sign, its value.
+fn parts(line: &str) -> (&str, (&str, &str)) {
+    let mut parts = line.splitn(3, ' ');
+    let mut next = || parts.next().unwrap_or_default();
+    (next(), (next(), next()))
+}
+
+/// How many floating-point numbers lie between two, if both are numbers.
+fn ulps(a: &str, b: &str, narrow: bool) -> Option<u64> {
+    let ordered = |text: &str| {
+        let bits = match narrow {
+            true => i64::from(text.parse::<f32>().ok()?.to_bits() as i32) << 32,
+            false => text.parse::<f64>().ok()?.to_bits() as i64,
+        };
+        // Negative numbers count downwards; both zeros are one.
+        Some(if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits })
+    };
+    let distance = ordered(a)?.abs_diff(ordered(b)?);
+    Some(if narrow { distance >> 32 } else { distance })
+}
+
+/// Whether two lists of numbers are close, number by number.
+fn close(a: &str, b: &str, narrow: bool) -> bool {
+    let numbers = |text: &str| -> Vec<String> {
+        let separators = |c: char| " ,[]()".contains(c);
+        text.split(separators).filter(|number| !number.is_empty()).map(str::to_owned).collect()
+    };
+    let (a, b) = (numbers(a), numbers(b));
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a == b || ulps(a, b, narrow).is_some_and(|n| n <= ULPS))
+}
+
+#[test]
+fn the_shim_does_what_std_does() {
+    let program = native(&["--count=3", "--text=a b"]);
+    assert!(program.status.success(), "{}", String::from_utf8_lossy(&program.stderr));
+    let program = String::from_utf8(program.stdout).expect("the suite prints text");
+    let ran = Workflow::shipped("conformance").run(None, None);
+    let ours = lines(&ran);
+    assert_eq!((ran.code, ours.last()), (0, Some(&"the end")), "{:#}", ran.report["error"]);
+
+    let ours: BTreeMap<_, _> = ours.iter().filter(|line| line.contains('.')).map(|line| parts(line)).collect();
+    let theirs: BTreeMap<_, _> = program.lines().filter(|line| line.contains('.')).map(parts).collect();
+    assert!(theirs.len() >= AT_LEAST, "only {} behaviours", theirs.len());
+    assert!(ours.keys().eq(theirs.keys()), "the same source prints the same names");
+    let documented = differences();
+    let mut wrong = Vec::new();
+    for (name, (sign, value)) in &theirs {
+        let (_, our) = ours[name];
+        let same = our == *value || (*sign == "~" && close(our, value, name.ends_with(".f32")));
+        match (same, documented.iter().any(|row| row == name)) {
+            (true, false) | (false, true) => {}
+            (false, false) => wrong.push(format!("{name}\n   std: {value}\n  shim: {our}")),
+            (true, true) => wrong.push(format!("{name} does not differ, but docs/std.md says so")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} behaviours:\n{}", wrong.len(), theirs.len(), wrong.join("\n"));
+}
+
+/// Every way in which the suite can end its program.
+const ENDINGS: [&str; 21] = [
+    "return",
+    "error",
+    "exit-0",
+    "exit-3",
+    "exit-from-thread",
+    "abort",
+    "panic",
+    "panic-any",
+    "unwrap",
+    "expect",
+    "index",
+    "overflow",
+    "divide",
+    "borrow",
+    "assert",
+    "unreachable",
+    "todo",
+    "hook",
+    "unfinished-line",
+    "held-lock",
+    "detached",
+];
+
+/// A panic's text in std's report of it, without the place.
+fn panic_text(stderr: &str) -> Option<&str> {
+    let (_, text) = stderr.split_once("panicked at ")?.1.split_once('\n')?;
+    Some(text.split("\nnote: ").next().unwrap_or(text).trim_end())
+}
+
+#[test]
+fn programs_end_as_with_std() {
+    for ending in ENDINGS {
+        let program = native(&[&format!("--end={ending}")]);
+        let (printed, told) = (String::from_utf8_lossy(&program.stdout), String::from_utf8_lossy(&program.stderr));
+        let mut workflow = Workflow::shipped("conformance");
+        workflow.set("conformance", "/args", json!({ "end": ending }));
+        let ran = workflow.run(None, None);
+        let (kind, message) = (&ran.report["error"]["kind"], ran.report["error"]["message"].as_str().unwrap_or("none"));
+        match program.status.code() {
+            Some(0) => assert_eq!(ran.report["status"], "done", "{ending}: {message}"),
+            Some(1) => {
+                assert_eq!(kind, "error", "{ending}: {message}");
+                assert_eq!(told.trim_end().strip_prefix("Error: "), Some(message), "{ending}");
+            }
+            Some(101) => {
+                assert_eq!(kind, "panic", "{ending}: {message}");
+                let (place, text) = message.split_once('\n').expect("a panic has a place");
+                assert!(place.starts_with("thread 'main' panicked at "), "{ending}: {place}");
+                // A hook says what it wants, in place of std.
+                assert!(ending == "hook" || panic_text(&told) == Some(text), "{ending}: {told}\n{text}");
+            }
+            Some(code) => {
+                assert_eq!((kind, message), (&Value::from("exit"), &*format!("exited with status {code}")), "{ending}")
+            }
+            None => assert_eq!((kind, message), (&Value::from("panic"), "the function called abort()"), "{ending}"),
+        }
+        // A function does not unwind when it panics, so what lives is not dropped.
+        let panicked = program.status.code() == Some(101);
+        let expected: Vec<_> = printed.lines().filter(|line| !(panicked && *line == "dropped")).collect();
+        assert_eq!(lines(&ran), expected, "{ending}");
+    }
+}
