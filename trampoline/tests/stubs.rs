@@ -3,8 +3,11 @@
 
 use monohull_abi::layout::{CARRIER_MAX, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE};
 use monohull_trampoline::system::{
-    FIRST_FUNCTION_KEY, INFO_KEY, Variant, context_address, context_of, entry_stub, exit_gate, user_pkru,
+    FIRST_FUNCTION_KEY, INFO_KEY, Variant, context_address, context_of, entry_stub, exit_gate, gates_own_wrpkru,
+    user_pkru,
 };
+
+use std::collections::BTreeSet;
 
 const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
 
@@ -51,6 +54,15 @@ fn an_entry_stub_checks_its_key_against_an_immediate() {
         }
     }
     assert!(!holds(&code(entry_stub(Variant::Plain, 0, 0))[..16], &WRPKRU));
+}
+
+#[test]
+fn the_gates_own_wrpkru_are_where_they_are_said_to_be() {
+    let all: BTreeSet<u64> = gates_own_wrpkru().collect();
+    assert_eq!(all.len(), CARRIER_MAX * (KEY_COUNT - FIRST_FUNCTION_KEY as usize) + CARRIER_MAX + 1);
+    for address in all {
+        assert_eq!(code(address)[..3], WRPKRU, "{address:#x}");
+    }
 }
 
 #[test]

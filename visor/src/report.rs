@@ -20,6 +20,9 @@ pub struct RunReport {
     pub status: Status,
     /// The isolation that was in force: `process` or `mpk`.
     pub isolation: String,
+    /// Why it was not a stronger one that this machine has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation_note: Option<String>,
     /// From the request to the first instruction of the first function.
     pub cold_start_us: u64,
     /// From the request to the end of the last step.

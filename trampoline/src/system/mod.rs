@@ -117,6 +117,10 @@ pub enum Exit {
 const EXIT_STRIDE: usize = 256;
 /// Bytes between two entry stubs with keys.
 const ENTRY_STRIDE: usize = 128;
+/// Where WRPKRU lies in an entry stub, in an exit gate and in the signal entry.
+const ENTRY_WRPKRU: u64 = 9;
+const EXIT_WRPKRU: u64 = 15;
+const SIGNAL_WRPKRU: u64 = 9;
 /// Offset of the context in a carrier block: its last page.
 const CONTEXT_OFFSET: u64 = CARRIER_SIZE - PAGE;
 /// The key that functions may read and never write.
@@ -202,6 +206,17 @@ pub fn entry_stub(variant: Variant, index: usize, key: u32) -> u64 {
             monohull_entry_keys as *const () as u64 + (stub * ENTRY_STRIDE) as u64
         }
     }
+}
+
+/// The addresses of all WRPKRU instructions of the gates. They are harmless for what follows them; there must be no
+/// others in the process.
+pub fn gates_own_wrpkru() -> impl Iterator<Item = u64> {
+    let keys = FIRST_FUNCTION_KEY..KEY_COUNT as u32;
+    let stubs = (0..CARRIER_MAX).flat_map(move |index| keys.clone().map(move |key| (index, key)));
+    let entries = stubs.map(|(index, key)| entry_stub(Variant::Keys, index, key) + ENTRY_WRPKRU);
+    let exits = (0..CARRIER_MAX).map(|index| exit_gate(Variant::Keys, index) + EXIT_WRPKRU);
+    let signal = monohull_signal_entry_keys as *const () as u64 + SIGNAL_WRPKRU;
+    entries.chain(exits).chain([signal])
 }
 
 /// Address of the page from which the stub of carrier `index` for `key` takes stack and value.

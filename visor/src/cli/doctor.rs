@@ -1,6 +1,7 @@
 //! `monohull doctor`: what the host has, what is done without it, and how to mend it.
 
 use std::fs;
+use std::path::Path;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -8,6 +9,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::probe;
+use crate::domain::gadgets::{self, Gadget, GadgetsError};
 use crate::domain::keys::{self, Support};
 use crate::orchestrator::options::modules_folder;
 
@@ -58,16 +60,101 @@ struct Diagnosis<'a> {
     status: &'static str,
     isolation: &'static str,
     findings: &'a [Finding],
+    gadgets: Vec<Listed<'a>>,
+}
+
+/// A gadget in the code of this process. Numbers are hexadecimal text: they have more digits than JSON readers keep.
+#[derive(Serialize)]
+struct Listed<'a> {
+    kind: &'static str,
+    object: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    symbol: Option<String>,
+    /// Relative to the object's load base.
+    offset: String,
+    /// In this process.
+    address: String,
+    bytes: String,
+    fate: String,
+}
+
+/// What there is of gadgets, and what becomes of them.
+struct Gadgets {
+    list: Vec<Gadget>,
+    removed: bool,
+    /// Why protection keys cannot be put in force.
+    error: Option<GadgetsError>,
+}
+
+impl Gadgets {
+    /// Where keys can be used the gadgets of this process are removed in earnest, which tells more than the intention.
+    fn look() -> Gadgets {
+        let removal = keys::support().is_available().then(gadgets::remove);
+        if let Some(Ok(())) = removal {
+            return Gadgets { list: gadgets::removed().to_vec(), removed: true, error: None };
+        }
+        let removal = removal.and_then(Result::err);
+        match gadgets::survey() {
+            Ok(list) => {
+                let error = removal.or_else(|| gadgets::obstacle(&list));
+                Gadgets { list, removed: false, error }
+            }
+            Err(error) => Gadgets { list: Vec::new(), removed: false, error: Some(error) },
+        }
+    }
+
+    fn listed(&self) -> Vec<Listed<'_>> {
+        let listed = |gadget| Listed::new(gadget, self.removed);
+        self.list.iter().map(listed).collect()
+    }
+
+    fn finding(&self) -> Finding {
+        let line = |listed: &Listed<'_>| {
+            let object = listed.object.file_name().unwrap_or_default().display();
+            let place = listed.symbol.as_ref().unwrap_or(&listed.offset);
+            format!("{} in {object}, {place}: {}", listed.kind, listed.fate)
+        };
+        let found = match &self.error {
+            Some(error) => error.to_string(),
+            None => self.listed().iter().map(line).collect::<Vec<_>>().join("\n"),
+        };
+        let advice = [
+            "protection keys would not keep functions from the system, and are not put in force",
+            "another version of the object that is named",
+        ];
+        measured("gadgets in trusted code", found, self.error.is_none(), State::Fallback, advice)
+    }
+}
+
+impl<'a> Listed<'a> {
+    fn new(gadget: &'a Gadget, removed: bool) -> Listed<'a> {
+        let bytes: Vec<String> = gadget.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let fate = match gadget.fate {
+            Ok(way) if removed => way.name().to_owned(),
+            Ok(way) => format!("would be {}", way.name()),
+            Err(obstacle) => format!("stays: {obstacle}"),
+        };
+        Listed {
+            kind: gadget.kind.name(),
+            object: &gadget.object,
+            symbol: gadget.symbol(),
+            offset: format!("{:#x}", gadget.offset),
+            address: format!("{:#x}", gadget.address),
+            bytes: bytes.join(" "),
+            fate,
+        }
+    }
 }
 
 impl Doctor {
     pub(super) fn run(&self) -> Exit {
-        let findings = examine();
+        let gadgets = Gadgets::look();
+        let findings = examine(&gadgets);
         let ready = findings.iter().all(|finding| finding.state != State::Missing);
-        let isolation = if keys::by_default() { "mpk" } else { "process" };
+        let isolation = if keys::by_default() && gadgets.error.is_none() { "mpk" } else { "process" };
         if self.json {
             let status = if ready { "ready" } else { "not-ready" };
-            super::print_json(&Diagnosis { status, isolation, findings: &findings });
+            super::print_json(&Diagnosis { status, isolation, findings: &findings, gadgets: gadgets.listed() });
         } else {
             show(&findings, isolation, ready);
         }
@@ -113,10 +200,11 @@ fn measured(name: &'static str, found: String, enough: bool, otherwise: State, a
     Finding { name, state: if enough { State::Ok } else { otherwise }, found, consequence, remedy }
 }
 
-fn examine() -> Vec<Finding> {
+fn examine(gadgets: &Gadgets) -> Vec<Finding> {
     let mut findings = vec![
         kernel(),
         protection_keys(),
+        gadgets.finding(),
         tried(
             "syscall user dispatch",
             probe::syscall_dispatch(),

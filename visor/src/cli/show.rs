@@ -24,6 +24,9 @@ pub(super) fn report(report: &RunReport) -> String {
     let _ = writeln!(text, "cold start  {}", time(report.cold_start_us));
     let _ = writeln!(text, "modules     {modules}");
     let _ = writeln!(text, "isolation   {}", report.isolation);
+    if let Some(note) = &report.isolation_note {
+        let _ = writeln!(text, "            {note}");
+    }
     text
 }
 
@@ -177,6 +180,7 @@ mod tests {
             workflow: "w".to_owned(),
             status: Status::Done,
             isolation: "process".to_owned(),
+            isolation_note: None,
             cold_start_us: 210,
             duration_us: 1_500_000,
             steps: vec![step],

@@ -19,6 +19,7 @@ mod explanation;
 pub mod failure;
 pub mod fault;
 pub mod files;
+pub mod gadgets;
 pub mod hostcall;
 pub mod image;
 pub mod instance;
@@ -35,6 +36,7 @@ use carrier::{CarrierError, monotonic_ns};
 use cell::Cell;
 use failure::Failure;
 use files::Mount;
+use gadgets::GadgetsError;
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
 use keys::{Key, Keys, KeysError};
@@ -119,6 +121,9 @@ pub enum DomainError {
     /// protection keys cannot be put in force: {0}
     #[error("protection keys cannot be put in force: {0}")]
     Keys(#[from] KeysError),
+    /// protection keys cannot be put in force: {0}
+    #[error("protection keys cannot be put in force: {0}")]
+    Gadgets(#[from] GadgetsError),
     /// the address space of the domain: {0}
     #[error("the address space of the domain: {0}")]
     Region(#[from] RegionError),
@@ -148,7 +153,12 @@ pub struct Ground {
 impl Ground {
     /// Reserves the address space. There is one per process at a time.
     pub fn lay(keys: bool) -> Result<Ground, DomainError> {
-        let keys = if keys { Keys::enabled()? } else { Keys::disabled() };
+        let keys = if keys {
+            gadgets::remove()?;
+            Keys::enabled()?
+        } else {
+            Keys::disabled()
+        };
         fault::install(keys.variant());
         let partition = Partition::reserve(keys)?;
         partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;

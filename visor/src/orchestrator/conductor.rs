@@ -121,6 +121,7 @@ impl Conductor {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
             isolation: isolation.to_owned(),
+            isolation_note: None,
             cold_start_us: scale.since_request(first_entry),
             duration_us: scale.since_request(crate::domain::carrier::ticks()),
             steps,

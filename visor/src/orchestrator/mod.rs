@@ -119,14 +119,18 @@ impl Ready {
     /// process at a time.
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
         let requested_ns = monotonic_ns();
+        let decision = options.isolation.decide();
         let conditions = Conditions {
             modules: options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?,
-            keys: options.isolation.keys(),
+            keys: decision.keys,
             load_all: options.load_all,
             requested_ns,
         };
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        self.run_on(ground, &conditions, &mut Files(options), progress, |report| report)
+        self.run_on(ground, &conditions, &mut Files(options), progress, |mut report| {
+            report.isolation_note = decision.note;
+            report
+        })
     }
 
     /// Runs the workflow to its end on ground that was laid before. `answer` gets the report while the domain is still

@@ -1,6 +1,6 @@
 //! What the caller of a run chooses.
 
-use crate::domain::keys;
+use crate::domain::{gadgets, keys};
 use std::path::{Path, PathBuf};
 
 /// How a workflow is to be run, apart from what its file says.
@@ -32,14 +32,27 @@ pub enum IsolationWish {
     Mpk,
 }
 
-impl IsolationWish {
+/// What becomes of the wish on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decision {
     /// Whether protection keys are to be put in force.
-    pub fn keys(self) -> bool {
-        match self {
-            IsolationWish::Auto => keys::by_default(),
-            IsolationWish::Process => false,
-            IsolationWish::Mpk => true,
-        }
+    pub keys: bool,
+    /// Why not, although this machine has them.
+    pub note: Option<String>,
+}
+
+impl IsolationWish {
+    /// What becomes of the wish. Trusted code that would make keys useless is changed on this occasion, so that processes
+    /// that are forked afterwards inherit it.
+    pub fn decide(self) -> Decision {
+        let error = match self {
+            IsolationWish::Process => return Decision { keys: false, note: None },
+            IsolationWish::Mpk => return Decision { keys: true, note: None },
+            IsolationWish::Auto if !keys::by_default() => return Decision { keys: false, note: None },
+            IsolationWish::Auto => gadgets::remove().err(),
+        };
+        let note = error.map(|error| format!("protection keys are not in force: {error}"));
+        Decision { keys: note.is_none(), note }
     }
 }
 

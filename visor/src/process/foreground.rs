@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// process must have one thread. What goes wrong inside of the workflow is in the report.
 pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) -> Result<RunReport, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
-    let settings = Settings { modules, keys: options.isolation.keys(), preload: Vec::new() };
+    let decision = options.isolation.decide();
+    let settings = Settings { modules, keys: decision.keys, preload: Vec::new() };
     let isolation = if settings.keys { "mpk" } else { "process" };
     let requested_ns = monotonic_ns();
     let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
@@ -42,11 +43,13 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
                     break;
                 }
             }
+            report.isolation_note = decision.note;
             Ok(*report)
         }
         Err(death) => {
             let mut report = report_without_run(plan, isolation, job.requested_ns, death.failure());
             report.sandbox = Some(running.sandbox().clone());
+            report.isolation_note = decision.note;
             Ok(report)
         }
     }

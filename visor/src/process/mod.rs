@@ -64,7 +64,11 @@ impl Settings {
     pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
         let modules = modules_folder().ok_or(HostError::NoModules)?;
         let preload = hostcall::NAMES.map(str::to_owned).to_vec();
-        Ok(Settings { modules, keys: isolation.keys(), preload })
+        let decision = isolation.decide();
+        if let Some(note) = &decision.note {
+            tracing::error!("{note}");
+        }
+        Ok(Settings { modules, keys: decision.keys, preload })
     }
 }
 

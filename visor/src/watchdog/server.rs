@@ -59,9 +59,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// where the service listens, once it does.
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
-    let isolation = if settings.isolation.keys() { "mpk" } else { "process" };
+    let processes = process::Settings::usual(settings.isolation)?;
+    let isolation = if processes.keys { "mpk" } else { "process" };
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
-    let spawner = Spawner::start(&process::Settings::usual(settings.isolation)?)?;
+    let spawner = Spawner::start(&processes)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let registry = Registry::open(&settings.state, settings.timeout)?;

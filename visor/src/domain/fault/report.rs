@@ -3,6 +3,7 @@
 use crate::domain::Shared;
 use crate::domain::cell::Cell;
 use crate::domain::failure::{CodePlace, Failure, FailureKind};
+use crate::domain::gadgets;
 use crate::domain::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::domain::instance::Instance;
 use monohull_abi::layout::{
@@ -34,7 +35,13 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
             FailureKind::SystemCall,
             format!("made system call {} directly; functions reach the system only through hostcalls", fault.address),
         ),
-        libc::SIGILL => Failure::new(FailureKind::IllegalInstruction, "ran an instruction the processor refuses"),
+        libc::SIGILL => Failure::new(
+            FailureKind::IllegalInstruction,
+            match gadgets::removed_at(fault.ip) {
+                Some(gadget) => format!("ran into {}, which Monohull has removed", gadget.place()),
+                None => "ran an instruction the processor refuses".into(),
+            },
+        ),
         libc::SIGTRAP => Failure::new(FailureKind::Trap, "ran into a breakpoint or trap"),
         libc::SIGFPE => Failure::new(
             FailureKind::Arithmetic,

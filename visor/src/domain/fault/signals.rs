@@ -9,6 +9,7 @@
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
 use crate::domain::carrier::{NUDGE, interrupts, looked_up, timer_signal};
+use crate::domain::gadgets;
 use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -84,16 +85,22 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
 
 /// A fault of trusted code: say so and let it happen again without a handler.
 fn own_fault(signal: i32, ip: u64, address: u64) {
-    let mut text = [0u8; 160];
+    let mut text = [0u8; 512];
     let mut rest = &mut text[..];
     let whole = rest.len();
-    // Formatting integers into a buffer on the stack neither allocates nor locks.
-    let _ = std::io::Write::write_fmt(
-        &mut rest,
-        format_args!(
-            "monohull: fault in trusted code: signal {signal} at ip {ip:#x}, address {address:#x}; this is a bug in Monohull\n"
+    // Formatting integers and paths into a buffer on the stack neither allocates nor locks.
+    let _ = match gadgets::removed_at(ip) {
+        Some(gadget) => std::io::Write::write_fmt(
+            &mut rest,
+            format_args!("monohull: trusted code needs {}, which was removed for protection keys\n", gadget.place()),
         ),
-    );
+        None => std::io::Write::write_fmt(
+            &mut rest,
+            format_args!(
+                "monohull: fault in trusted code: signal {signal} at ip {ip:#x}, address {address:#x}; this is a bug in Monohull\n"
+            ),
+        ),
+    };
     let len = whole - rest.len();
     // SAFETY: async-signal-safe calls with valid arguments.
     unsafe {

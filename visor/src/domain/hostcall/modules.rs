@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::{guarded, last_words, module_panic};
+use crate::domain::gadgets::{self, GadgetsError};
 use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::collections::HashMap;
@@ -52,6 +53,14 @@ pub enum ModuleError {
         path: PathBuf,
         /// The number.
         number: u32,
+    },
+    /// {path} cannot be used with protection keys: {source}
+    #[error("{path} cannot be used with protection keys: {source}")]
+    Gadgets {
+        /// The shared object.
+        path: PathBuf,
+        /// Why.
+        source: GadgetsError,
     },
     /// {path} did not start: {reason}
     #[error("{path} did not start: {reason}")]
@@ -185,7 +194,7 @@ impl Modules {
 
     fn start(&self, domain: &Shared, name: &'static str) -> Result<(&'static ModuleTable, *mut c_void), ModuleError> {
         let path = self.folder.join(format!("{name}.so"));
-        let table = open(&path)?;
+        let table = open(&path, domain.partition.keys().in_force())?;
         let own_name = CStr::from_bytes_until_nul(&table.name).unwrap_or_default().to_string_lossy();
         if own_name != name {
             return Err(ModuleError::Name { path, found: own_name.into_owned(), expected: name.into() });
@@ -215,8 +224,9 @@ fn numbers_of(name: &str) -> impl Iterator<Item = u32> {
     (0..number::TABLE_SIZE as u32).filter(move |n| number::module_of(*n) == Some(name))
 }
 
-/// Opens a shared object, once per process: a module's code stays loaded, its state is per domain.
-fn open(path: &Path) -> Result<&'static ModuleTable, ModuleError> {
+/// Opens a shared object, once per process: a module's code stays loaded, its state is per domain. With keys in force it
+/// loses its gadgets before anything of it is called.
+fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     static OPENED: Mutex<Option<HashMap<PathBuf, &'static ModuleTable>>> = Mutex::new(None);
     let mut opened = OPENED.lock().expect("opened modules");
     let opened = opened.get_or_insert_default();
@@ -252,15 +262,19 @@ fn open(path: &Path) -> Result<&'static ModuleTable, ModuleError> {
     if version != ABI_VERSION {
         return refuse(ModuleError::Version { path: path.to_owned(), found: version });
     }
+    if keys && let Err(source) = gadgets::remove() {
+        return refuse(ModuleError::Gadgets { path: path.to_owned(), source });
+    }
     // SAFETY: it is a table of our version, in an object that is never closed from here on.
     let table: &'static ModuleTable = unsafe { &*table };
     opened.insert(path.to_owned(), table);
     Ok(table)
 }
 
-/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call.
+/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call. Its gadgets
+/// are the caller's matter.
 pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
-    open(&folder.join(format!("{name}.so"))).map(drop)
+    open(&folder.join(format!("{name}.so")), false).map(drop)
 }
 
 /// Serves the numbers of a module that does not work.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the family, once (the spawner, or the worker of `monohull run`)      each worker
-//!   libos modules mapped                                                its ground laid
+//!   libos modules mapped; with keys, gadgets removed                    its ground laid
 //!   no new privileges, no capabilities, limits, not dumpable            what only the spawner needs taken away
 //!   files: only the libos modules, only to read
 //!   system calls: a list
@@ -15,7 +15,7 @@ mod calls;
 mod files;
 
 use super::Settings;
-use crate::domain::hostcall;
+use crate::domain::{gadgets, hostcall};
 use crate::report::Sandbox;
 use calls::Filters;
 use nix::sys::prctl;
@@ -45,6 +45,11 @@ impl Preparation {
         crate::domain::know_host();
         for name in &settings.preload {
             hostcall::preload(&settings.modules, name).map_err(|error| error.to_string())?;
+        }
+        if settings.keys {
+            // Workers inherit the changed code, and can change none when they have closed themselves in.
+            gadgets::remove().map_err(|error| format!("protection keys cannot be put in force: {error}"))?;
+            gadgets::close();
         }
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
