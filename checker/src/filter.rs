@@ -9,14 +9,23 @@
 //!   marks      0  0  0  1  0  0 …            one byte each, read as eight words; most of them are zero
 //! ```
 
+use std::marker::PhantomData;
+
 /// Bytes tested at a time.
 const BLOCK: usize = 64;
 /// Marks per word.
 const LANES: usize = size_of::<u64>();
 
+/// Says whether two neighbouring bytes may be the beginning of something that is looked for. Written with operators
+/// without short cuts, so that there is nothing to branch on.
+pub(crate) trait Filter {
+    fn may_begin(first: u8, second: u8) -> bool;
+}
+
 /// Indices into a piece of memory at which a sequence may begin, in ascending order. Every real one is among them.
-pub(crate) struct Candidates<'a> {
+pub(crate) struct Candidates<'a, F> {
     memory: &'a [u8],
+    filter: PhantomData<F>,
     /// Index of the current block's first byte.
     block: usize,
     /// Marks of the current block.
@@ -25,9 +34,10 @@ pub(crate) struct Candidates<'a> {
     word: usize,
 }
 
-impl<'a> Candidates<'a> {
-    pub(crate) fn new(memory: &'a [u8]) -> Candidates<'a> {
-        let mut candidates = Candidates { memory, block: 0, words: [0; BLOCK / LANES], word: 0 };
+impl<'a, F: Filter> Candidates<'a, F> {
+    pub(crate) fn new(memory: &'a [u8]) -> Candidates<'a, F> {
+        let filter = PhantomData;
+        let mut candidates = Candidates { memory, filter, block: 0, words: [0; BLOCK / LANES], word: 0 };
         candidates.look(0);
         candidates
     }
@@ -37,19 +47,19 @@ impl<'a> Candidates<'a> {
         self.block = start;
         self.word = 0;
         self.words = match self.memory[start..].first_chunk() {
-            Some(block) => marks(block),
+            Some(block) => marks::<F>(block),
             None => {
                 // The end of the memory. What is filled in can add candidates, but no findings.
                 let rest = &self.memory[start..];
                 let mut block = [0; BLOCK + 1];
                 block[..rest.len()].copy_from_slice(rest);
-                marks(&block)
+                marks::<F>(&block)
             }
         };
     }
 }
 
-impl Iterator for Candidates<'_> {
+impl<F: Filter> Iterator for Candidates<'_, F> {
     type Item = usize;
 
     #[inline]
@@ -73,10 +83,10 @@ impl Iterator for Candidates<'_> {
 }
 
 /// One mark (a byte of value 1) for each of the first 64 bytes at which something may begin.
-fn marks(block: &[u8; BLOCK + 1]) -> [u64; BLOCK / LANES] {
+fn marks<F: Filter>(block: &[u8; BLOCK + 1]) -> [u64; BLOCK / LANES] {
     let mut marks = [0u8; BLOCK];
     for (index, mark) in marks.iter_mut().enumerate() {
-        *mark = u8::from(may_begin(block[index], block[index + 1]));
+        *mark = u8::from(F::may_begin(block[index], block[index + 1]));
     }
     let mut words = [0; BLOCK / LANES];
     for (word, bytes) in words.iter_mut().zip(marks.as_chunks().0) {
@@ -85,22 +95,36 @@ fn marks(block: &[u8; BLOCK + 1]) -> [u64; BLOCK / LANES] {
     words
 }
 
-/// Whether two neighbouring bytes may be the beginning of something that is looked for. Operators without
-/// short cuts, so that there is nothing to branch on.
-#[inline(always)]
-fn may_begin(first: u8, second: u8) -> bool {
-    // `01`, `05`, `34`, `a1`, `a9`, `ae`, `b2`, `b4`, `b5`, `c7`
-    let opcode = (second | 0x04 == 0x05)
-        | (second == 0x34)
-        | (second | 0x08 == 0xa9)
-        | (second == 0xae)
-        | (second == 0xb2)
-        | (second | 0x01 == 0xb5)
-        | (second == 0xc7);
-    // /3 and /5 in memory
-    let far = ((second & 0x38 == 0x18) | (second & 0x38 == 0x28)) & (second < 0xc0);
-    // `ca` and `cb`; `cd` and `cf`
-    let alone = (first | 0x01 == 0xcb) | (first | 0x02 == 0xcf);
-    let escaped = ((first == 0x0f) & opcode) | ((first == 0xd5) & (second >= 0x80));
-    escaped | alone | ((first == 0xff) & far) | (first == 0x8e)
+/// Everything that is looked for.
+pub(crate) struct Everything;
+
+impl Filter for Everything {
+    #[inline(always)]
+    fn may_begin(first: u8, second: u8) -> bool {
+        // `01`, `05`, `34`, `a1`, `a9`, `ae`, `b2`, `b4`, `b5`, `c7`
+        let opcode = (second | 0x04 == 0x05)
+            | (second == 0x34)
+            | (second | 0x08 == 0xa9)
+            | (second == 0xae)
+            | (second == 0xb2)
+            | (second | 0x01 == 0xb5)
+            | (second == 0xc7);
+        // /3 and /5 in memory
+        let far = ((second & 0x38 == 0x18) | (second & 0x38 == 0x28)) & (second < 0xc0);
+        // `ca` and `cb`; `cd` and `cf`
+        let alone = (first | 0x01 == 0xcb) | (first | 0x02 == 0xcf);
+        let escaped = ((first == 0x0f) & opcode) | ((first == 0xd5) & (second >= 0x80));
+        escaped | alone | ((first == 0xff) & far) | (first == 0x8e)
+    }
+}
+
+/// What a file is refused for.
+pub(crate) struct Refused;
+
+impl Filter for Refused {
+    #[inline(always)]
+    fn may_begin(first: u8, second: u8) -> bool {
+        let opcode = (second == 0x01) | (second == 0xae);
+        ((first == 0x0f) & opcode) | ((first == 0xd5) & (second >= 0x80))
+    }
 }

@@ -295,12 +295,15 @@ proptest! {
     #![proptest_config(config(2000))]
 
     #[test]
-    fn both_scanners_agree(memory in dense()) {
+    fn scanners_agree(memory in dense()) {
         let mut found: Vec<_> = instruction::scan(&memory)
             .map(|found| (found.start, found.length, found.kind))
             .collect();
         found.sort_by_key(|entry| (entry.0, entry.1));
         prop_assert_eq!(found, naive(&memory));
+        let refused: Vec<_> =
+            instruction::scan(&memory).filter(|found| found.kind.severity() == Severity::Refuse).collect();
+        prop_assert_eq!(instruction::scan_refused(&memory), refused);
     }
 
     #[test]

@@ -294,6 +294,16 @@ fn what_may_be_data_is_left_alone() {
 }
 
 #[test]
+fn monohulls_own_modules_bring_none() {
+    let folder = monohull::orchestrator::modules_folder().expect("modules are built first: run `cargo xtask test`");
+    for name in monohull::domain::hostcall::NAMES {
+        let bytes = std::fs::read(folder.join(name).with_extension("so")).expect("a module");
+        let report = monohull_checker::check(&bytes).expect("it can be judged");
+        assert_eq!(report.refusal(), None, "{name}");
+    }
+}
+
+#[test]
 fn writable_code_is_refused() {
     alone("writable_code_is_refused", || {
         let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;

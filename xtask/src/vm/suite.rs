@@ -45,6 +45,18 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "a fault ends the whole process where the kernel cannot report it",
     },
     LeftOut {
+        program: "keys_gadgets",
+        test: Some("wrpkru_of_libc_is_of_no_use"),
+        kernel: Some(Kernel::Older),
+        why: "a fault ends the whole process where the kernel cannot report it",
+    },
+    LeftOut {
+        program: "keys_gadgets",
+        test: Some("xrstor_of_the_dynamic_linker_is_of_no_use"),
+        kernel: Some(Kernel::Older),
+        why: "a fault ends the whole process where the kernel cannot report it",
+    },
+    LeftOut {
         program: "domain_many_threads",
         test: None,
         kernel: None,

@@ -19,7 +19,7 @@ use goblin::elf64::{
     sym::{STB_WEAK, Sym, st_bind},
 };
 use plain::Plain;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tables of an object that binding needs. Their addresses are absolute.
@@ -71,7 +71,7 @@ pub(super) fn bind(objects: &Objects) -> Result<(), GadgetsError> {
             let target = tables.resolve(name, r_sym(rela.r_info));
             if target == 0 && st_bind(symbol.st_info) != STB_WEAK {
                 let symbol = name.to_string_lossy().into_owned();
-                return Err(GadgetsError::Lazy { object: object.name.clone(), symbol });
+                return Err(GadgetsError::Lazy { object: object.path(), symbol });
             }
             // SAFETY: the slot is a word of the object's data that the linker, too, writes to when it binds: to write
             // the same value at the same time does no harm. It is writable, as it was left to be bound later.
@@ -135,7 +135,7 @@ impl Tables {
                 None => libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()),
             }
         };
-        found as *mut c_void as u64
+        found as u64
     }
 
     /// The version of a symbol that the object asks for.

@@ -7,6 +7,7 @@ use super::GadgetsError;
 use monohull_abi::layout::{CARRIER_BASE, PAGE, USER_END, page_down, page_up};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// Executable pages that follow each other without a gap. They are looked at as one piece, because a sequence may begin
 /// in one mapping and end in the next.
@@ -18,8 +19,8 @@ pub(super) struct Run {
 /// A shared object, or the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Object {
-    /// Path of its file, or what the linker calls it.
-    pub(super) name: String,
+    /// Path of its file, or what the linker calls it; nothing for the program.
+    name: String,
     /// What is added to its addresses.
     pub(super) base: u64,
     /// Executable pages.
@@ -69,10 +70,13 @@ impl Objects {
     /// Their code, and that of pages of our own.
     pub(super) fn runs(&self, own: &[Range<u64>]) -> Result<Vec<Run>, GadgetsError> {
         if let Some(object) = self.list.iter().find(|object| object.writable_code) {
-            return Err(GadgetsError::Writable { what: object.name.clone(), address: object.span.start });
+            return Err(GadgetsError::Writable {
+                what: object.path().display().to_string(),
+                address: object.span.start,
+            });
         }
         if let Some(object) = self.list.iter().find(|object| object.executable_stacks) {
-            return Err(GadgetsError::Stacks { object: object.name.clone() });
+            return Err(GadgetsError::Stacks { object: object.path() });
         }
         let ranges = self.list.iter().flat_map(|object| &object.code).chain(own);
         Ok(joined(ranges.cloned().collect()))
@@ -102,7 +106,7 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, objects: 
     }
     // SAFETY: the linker keeps as many headers there as it says.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let mut object = Object { name: name(info, objects.list.is_empty()), base: info.dlpi_addr, ..Object::default() };
+    let mut object = Object { name: name(info), base: info.dlpi_addr, ..Object::default() };
     // The kernel's own object says nothing of stacks, and the linker does not ask it.
     object.executable_stacks = !object.name.starts_with("linux-vdso");
     for header in headers {
@@ -129,14 +133,20 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, objects: 
     0
 }
 
-/// The first object is the program, which has no name.
-fn name(info: &libc::dl_phdr_info, first: bool) -> String {
+fn name(info: &libc::dl_phdr_info) -> String {
     // SAFETY: the linker's names end with a zero byte.
-    let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy());
-    match name {
-        Some(name) if !name.is_empty() => name.into_owned(),
-        _ if first => std::env::current_exe().map_or("the program".into(), |path| path.display().to_string()),
-        _ => "an object without a name".into(),
+    let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
+    name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+impl Object {
+    /// Path of its file, or what the linker calls it. That of the program takes a system call, which not every process may
+    /// make: it is not asked for without need.
+    pub(super) fn path(&self) -> PathBuf {
+        if self.name.is_empty() {
+            return std::env::current_exe().unwrap_or_else(|_| "the program".into());
+        }
+        PathBuf::from(&self.name)
     }
 }
 

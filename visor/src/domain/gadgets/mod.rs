@@ -37,9 +37,11 @@ pub use rewrite::{Obstacle, Way};
 use code::{Objects, Run};
 use monohull_abi::layout::{CARRIER_BASE, PAGE, USER_END};
 use monohull_checker::Kind;
+use monohull_checker::instruction::{Found, scan_refused};
 use monohull_checker::symbols::SymbolTable;
 use monohull_trampoline::system::gates_own_wrpkru;
-use rewrite::{Edit, Island, Text, forbidden};
+use rewrite::{Edit, Island, Text};
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -129,16 +131,16 @@ pub enum GadgetsError {
         address: u64,
     },
     /// {object} makes the stacks of this process executable
-    #[error("{object} makes the stacks of this process executable, so functions could be led to what lies on them")]
+    #[error("{} makes the stacks of this process executable, so functions could be led to what lies on them", object.display())]
     Stacks {
         /// The object.
-        object: String,
+        object: PathBuf,
     },
     /// {object} binds `{symbol}` when it is first called, and that cannot be done in advance
-    #[error("{object} binds `{symbol}` when it is first called, and that cannot be done in advance")]
+    #[error("{} binds `{symbol}` when it is first called, and that cannot be done in advance", object.display())]
     Lazy {
         /// Whose slot.
-        object: String,
+        object: PathBuf,
         /// For which function.
         symbol: String,
     },
@@ -247,12 +249,13 @@ struct Plan {
 
 impl Plan {
     fn make(runs: &[Run], objects: &Objects) -> Result<Plan, GadgetsError> {
-        let own: HashSet<u64> = gates_own_wrpkru().collect();
+        // Seldom asked for: objects that are loaded later have no gates.
+        let own = LazyCell::new(|| gates_own_wrpkru().collect::<HashSet<u64>>());
         let mut plan = Plan::default();
         for run in runs {
             // SAFETY: readable pages; whoever unloads objects is not at work now.
             let text = Text { bytes: unsafe { run.bytes() }, address: run.range.start };
-            for found in forbidden(text.bytes) {
+            for found in scan_refused(text.bytes) {
                 let address = text.address + found.start as u64;
                 if found.kind == Kind::Wrpkru && own.contains(&address) {
                     continue;
@@ -261,7 +264,7 @@ impl Plan {
                 let base = object.map_or(0, |object| object.base);
                 let bytes = text.bytes[found.start..found.start + found.length].to_vec();
                 let fate = plan.remove(text, found, object)?;
-                let object = object.map_or("memory of no object", |object| &object.name).into();
+                let object = object.map_or_else(|| "memory of no object".into(), |object| object.path());
                 plan.gadgets.push(Gadget { object, offset: address - base, address, kind: found.kind, bytes, fate });
             }
         }
@@ -271,7 +274,7 @@ impl Plan {
     fn remove(
         &mut self,
         text: Text<'_>,
-        found: monohull_checker::instruction::Found,
+        found: Found,
         object: Option<&code::Object>,
     ) -> Result<Result<Way, Obstacle>, GadgetsError> {
         let address = text.address + found.start as u64;

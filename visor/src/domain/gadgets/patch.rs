@@ -84,3 +84,58 @@ fn executable(address: Option<u64>, code: &[u8]) -> Result<u64> {
         unsafe { libc::munmap(got, code.len()) };
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `mov eax, number; ret`
+    fn code(number: u8) -> [u8; 6] {
+        [0xb8, number, 0, 0, 0, 0xc3]
+    }
+
+    /// Two pages of code, with a function across the border between them.
+    fn function() -> (u64, extern "C" fn() -> u32) {
+        let mut bytes = vec![0xcc; 2 * PAGE as usize];
+        let at = PAGE as usize - 1;
+        bytes[at..at + 6].copy_from_slice(&code(1));
+        let address = executable(None, &bytes).expect("memory") + at as u64;
+        // SAFETY: a function that takes nothing and gives a number.
+        (address, unsafe { std::mem::transmute::<u64, extern "C" fn() -> u32>(address) })
+    }
+
+    fn rights(address: u64) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+        let range = |line: &str| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+        };
+        let line = maps.lines().find(|line| range(line).is_some_and(|range| range.contains(&address)));
+        line.and_then(|line| line.split(' ').nth(1)).expect("mapped").to_owned()
+    }
+
+    #[test]
+    fn code_is_changed_in_place() {
+        let (address, function) = function();
+        assert_eq!(function(), 1);
+        // SAFETY: nobody else knows the function.
+        unsafe { write(&Edit { address, bytes: code(2).to_vec() }) }.expect("written");
+        assert_eq!((function(), rights(address).as_str()), (2, "r-xp"));
+    }
+
+    #[test]
+    fn pages_are_replaced_where_the_kernel_does_not_write() {
+        let (address, function) = function();
+        // SAFETY: nobody else knows the function.
+        unsafe { replace_pages(&Edit { address, bytes: code(3).to_vec() }) }.expect("replaced");
+        assert_eq!((function(), rights(address).as_str()), (3, "r-xp"));
+    }
+
+    #[test]
+    fn an_island_replaces_nothing() {
+        let (address, function) = function();
+        let island = Island { address: page_down(address), code: code(4).to_vec(), room: 4096 };
+        assert!(map(&island).is_err());
+        assert_eq!(function(), 1);
+    }
+}

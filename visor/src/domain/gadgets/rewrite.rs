@@ -25,8 +25,7 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, Instruction, InstructionBlock, MemoryOperand,
     Mnemonic, OpKind, Register,
 };
-use monohull_checker::Severity;
-use monohull_checker::instruction::{Found, scan};
+use monohull_checker::instruction::{Found, scan_refused};
 use std::cell::OnceCell;
 use std::ops::Range;
 
@@ -120,11 +119,6 @@ pub enum Obstacle {
     NoRoom,
 }
 
-/// Sequences that must not be anywhere in executable memory.
-pub(super) fn forbidden(bytes: &[u8]) -> impl Iterator<Item = Found> {
-    scan(bytes).filter(|found| found.kind.severity() == Severity::Refuse)
-}
-
 /// Takes the sequence at index `found` out of `text`; `function` are the indices of the function around it, `taken`
 /// the edits that have been decided on.
 pub(super) fn remove(
@@ -163,7 +157,7 @@ pub(super) fn is_clean(text: Text<'_>, edit: &Edit) -> bool {
     bytes[start - around.start..end - around.start].copy_from_slice(&edit.bytes);
     let edited = start - around.start..end - around.start;
     // What lies beside it altogether is not its doing.
-    !forbidden(&bytes).any(|found| overlap(&edited, &(found.start..found.start + found.length)))
+    !scan_refused(&bytes).iter().any(|found| overlap(&edited, &(found.start..found.start + found.length)))
 }
 
 /// All instructions of a function, if they can all be decoded.
@@ -287,7 +281,7 @@ fn displace(text: Text<'_>, window: &[Instruction], island: &mut Island) -> Opti
             code.resize(place, INT3);
             code.extend(moved);
             code.push(INT3);
-            if forbidden(&code).next().is_none() && is_clean(text, &edit) {
+            if scan_refused(&code).is_empty() && is_clean(text, &edit) {
                 island.code = code;
                 return Some(edit);
             }
@@ -328,4 +322,123 @@ fn call(instruction: &Instruction) -> Option<[Instruction; 3]> {
         jump
     };
     Some([push, upper, jump])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_checker::Kind;
+    use proptest::prelude::*;
+
+    const BASE: u64 = 0x7000_0000_0000;
+    const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
+
+    fn island(address: u64) -> Island {
+        Island { address, code: Vec::new(), room: 4096 }
+    }
+
+    /// Takes the first sequence out of a function that is these bytes, among others.
+    fn remove_from(function: &[u8], island: &mut Island) -> Result<(Way, Edit), Obstacle> {
+        let bytes = [&[0xcc; 32], function, &[0xcc; 32]].concat();
+        let found = scan_refused(&bytes)[0];
+        let text = Text { bytes: &bytes, address: BASE };
+        remove(text, found, Some(32..32 + function.len()), Some(island), &[])
+    }
+
+    fn instructions(bytes: &[u8], address: u64) -> Vec<Instruction> {
+        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).into_iter().collect()
+    }
+
+    #[test]
+    fn an_instruction_becomes_an_illegal_one() {
+        let mut island = island(BASE - 0x10000);
+        let (way, edit) =
+            remove_from(&[0x31, 0xc0, 0x0f, 0xae, 0x6c, 0x24, 0x40, 0xc3], &mut island).expect("removable");
+        assert_eq!((way, edit.address), (Way::Overwritten, BASE + 34));
+        assert_eq!(edit.bytes, [0x0f, 0x0b, 0xcc, 0xcc, 0xcc]);
+        assert!(island.code.is_empty());
+    }
+
+    #[test]
+    fn an_address_is_the_same_from_the_island() {
+        let mut island = island(BASE - 0x10000);
+        // lea rax, [rip + 0xef010f]; ret
+        let (way, edit) =
+            remove_from(&[0x48, 0x8d, 0x05, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut island).expect("removable");
+        assert_eq!((way, edit.address, edit.bytes.len()), (Way::Displaced, BASE + 32, 7));
+        let jump = instructions(&edit.bytes, edit.address)[0];
+        let moved = instructions(&island.code, island.address);
+        assert_eq!(jump.near_branch_target(), island.address);
+        assert_eq!(moved[0].ip_rel_memory_address(), BASE + 32 + 7 + 0xef010f);
+        assert_eq!(moved[1].near_branch_target(), BASE + 39);
+    }
+
+    #[test]
+    fn a_place_whose_jump_would_be_a_gadget_is_passed_by() {
+        // From 32 on, `jmp` there is `e9 0f 01 ef ff`.
+        let bad = (BASE + 32 + 5).wrapping_add_signed(i64::from(i32::from_le_bytes([0x0f, 0x01, 0xef, 0xff])));
+        let mut island = island(bad);
+        let (_, edit) = remove_from(&[0x48, 0x8d, 0x05, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut island).expect("removable");
+        assert!(instructions(&edit.bytes, edit.address)[0].near_branch_target() > bad);
+        assert!(scan_refused(&edit.bytes).is_empty());
+    }
+
+    #[test]
+    fn a_moved_call_pushes_the_old_return_address() {
+        let mut island = island(BASE - 0x10000);
+        // call [rip + 0xef010f]
+        remove_from(&[0xff, 0x15, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut island).expect("removable");
+        let moved = instructions(&island.code, island.address);
+        let back = BASE + 38;
+        assert_eq!((moved[0].mnemonic(), moved[0].immediate32()), (Mnemonic::Push, back as u32));
+        assert_eq!((moved[1].memory_displacement64(), moved[1].immediate32()), (4, (back >> 32) as u32));
+        assert_eq!((moved[2].code(), moved[2].ip_rel_memory_address()), (Code::Jmp_rm64, back + 0xef010f));
+    }
+
+    #[test]
+    fn several_are_moved_only_if_nothing_jumps_between_them() {
+        // mov al, 0x0f; add edi, ebp; dec ecx; ret
+        let alone = [0xb0, 0x0f, 0x01, 0xef, 0xff, 0xc9, 0xc3];
+        assert_eq!(remove_from(&alone, &mut island(BASE - 0x10000)).map(|(way, _)| way), Ok(Way::Displaced));
+        // The same with a jump through a table, which may lead anywhere in the function: jmp rax
+        let with_table = [&[0xff, 0xe0], &alone[..]].concat();
+        assert_eq!(remove_from(&with_table, &mut island(BASE - 0x10000)), Err(Obstacle::TooShort));
+    }
+
+    #[test]
+    fn every_obstacle_is_told() {
+        let mut near = island(BASE - 0x10000);
+        assert_eq!(remove_from(&[0xb8, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut near), Err(Obstacle::Constant));
+        assert_eq!(remove_from(&[0x06, 0xb8, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut near), Err(Obstacle::Undecodable));
+        let bytes = [0x48, 0x8d, 0x05, 0x0f, 0x01, 0xef, 0x00, 0xc3];
+        let text = Text { bytes: &bytes, address: BASE };
+        let found = Found { start: 3, length: 3, kind: Kind::Wrpkru };
+        assert_eq!(remove(text, found, None, Some(&mut near), &[]), Err(Obstacle::NoFunction));
+        assert_eq!(remove(text, found, Some(0..8), None, &[]), Err(Obstacle::NoRoom));
+        // Out of a jump's reach.
+        assert_eq!(remove(text, found, Some(0..8), Some(&mut island(BASE / 2)), &[]), Err(Obstacle::Constant));
+    }
+
+    proptest! {
+        /// Whatever lies around: after a removal neither place nor island hold anything that is forbidden.
+        #[test]
+        fn what_is_removed_is_gone(before in prop::collection::vec(any::<u8>(), 0..24), at in 0..4096u64) {
+            let function = [&before[..], &[0x48, 0x8d, 0x05], &WRPKRU, &[0x00, 0xc3]].concat();
+            let bytes = [&[0xcc; 16], &function[..], &[0xcc; 16]].concat();
+            let text = Text { bytes: &bytes, address: BASE };
+            let mut island = island(BASE - 0xf00000 + at);
+            for found in scan_refused(&bytes) {
+                let Ok((_, edit)) = remove(text, found, Some(16..16 + function.len()), Some(&mut island), &[]) else {
+                    continue;
+                };
+                let mut changed = bytes.clone();
+                let start = (edit.address - BASE) as usize;
+                changed[start..start + edit.bytes.len()].copy_from_slice(&edit.bytes);
+                let edited = start..start + edit.bytes.len();
+                let left = scan_refused(&changed);
+                prop_assert!(!left.iter().any(|left| overlap(&edited, &(left.start..left.start + left.length))));
+                prop_assert!(scan_refused(&island.code).is_empty());
+            }
+        }
+    }
 }
