@@ -294,6 +294,24 @@ fn what_may_be_data_is_left_alone() {
 }
 
 #[test]
+fn a_process_that_has_closed_itself_in_refuses_new_ones() {
+    alone("a_process_that_has_closed_itself_in_refuses_new_ones", || {
+        gadgets::remove().expect("everything can be removed");
+        gadgets::close();
+        gadgets::remove().expect("nothing is new");
+        // An object without gadgets is welcome still.
+        // SAFETY: a library of libc's own.
+        assert!(!unsafe { libc::dlopen(c"libresolv.so.2".as_ptr(), libc::RTLD_NOW) }.is_null());
+        gadgets::remove().expect("nothing is to be removed");
+        let _object = Object::open(&planted("closed"));
+        match gadgets::remove() {
+            Err(GadgetsError::Stays { obstacle, .. }) => assert_eq!(obstacle, Obstacle::Closed),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
 fn monohulls_own_modules_bring_none() {
     let folder = monohull::orchestrator::modules_folder().expect("modules are built first: run `cargo xtask test`");
     for name in monohull::domain::hostcall::NAMES {

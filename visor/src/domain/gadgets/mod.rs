@@ -21,7 +21,8 @@
 //! meanwhile. Code that is moved to an island must not be executed by another thread at that moment. The first call comes
 //! before the domain's carriers exist; later calls change only objects that have just been loaded and not been called. A
 //! module that is loaded on demand and brings a gadget along has it for as long as the loading takes, while functions may
-//! run on other carriers; Monohull's own modules bring none, and a test says so.
+//! run on other carriers; Monohull's own modules bring none, and a test says so. A worker that has closed itself in
+//! ([`close`]) can change nothing: there such a module is refused.
 //!
 //! What trusted code itself still needs of what is removed is seen to first: [`bind`] binds everything that is
 //! bound lazily. If an instruction that was removed is needed all the same, the process ends with words that say so.
