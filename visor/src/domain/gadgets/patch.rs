@@ -31,7 +31,7 @@ pub(super) unsafe fn write(edit: &Edit) -> Result<()> {
 /// Moves a changed copy over the pages of an edit.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 unsafe fn replace_pages(edit: &Edit) -> Result<()> {
     let pages = page_down(edit.address)..page_up(edit.range().end);
     // SAFETY: executable memory of this process, which is readable.
