@@ -185,7 +185,10 @@ fn what_decoding_does_not_tell_is_unclear() {
 #[test]
 fn gates_are_recognised_by_symbol_and_bytes() {
     let visor = Rules { own_gates: true, ..Rules::IMAGE };
-    let entry = [0x31, 0xc9, 0x31, 0xd2, 0xb8, 0xcb, 0xff, 0xff, 0xff, 0x0f, 0x01, 0xef, 0x83, 0xf8, 0xcb, 0x75, 0x00];
+    let rights = [0x31, 0xc9, 0x31, 0xd2, 0xb8, 0xcb, 0xff, 0xff, 0xff, 0x0f, 0x01, 0xef, 0x83, 0xf8, 0xcb, 0x75, 0x14];
+    let address = [0x11; 8];
+    let carrier = [&[0xf3, 0x49, 0x0f, 0xae, 0xca, 0x49, 0xbb][..], &address, &[0x4d, 0x39, 0xda, 0x75, 0x00]].concat();
+    let entry = [&rights[..], &carrier].concat();
     let exit = [0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x0f, 0x01, 0xef, 0x85, 0xc0, 0x0f, 0x85, 0, 0, 0, 0];
     let own = |rules: Rules, name: &str, code: &[u8]| {
         let names = format!("\0{name}\0monohull_kill\0");
@@ -211,8 +214,9 @@ fn gates_are_recognised_by_symbol_and_bytes() {
     assert!(!own(visor, "monohull_signal_entry_keys", &exit));
     for gate in [(&entry[..], "monohull_entry_keys"), (&exit[..], "monohull_exit_keys")] {
         for at in 0..gate.0.len() {
-            // Only the WRPKRU itself is left as it is, or else there is nothing to find.
-            if !gate.0[at.saturating_sub(2)..].starts_with(&WRPKRU)
+            // Only the WRPKRU itself is left as it is, or else there is nothing to find, and the carrier's address.
+            if gate.0[at] != address[0]
+                && !gate.0[at.saturating_sub(2)..].starts_with(&WRPKRU)
                 && !gate.0[at..].starts_with(&WRPKRU)
                 && !gate.0[at.saturating_sub(1)..].starts_with(&WRPKRU)
             {
