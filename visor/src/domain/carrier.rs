@@ -61,6 +61,7 @@ pub enum CarrierError {
 }
 
 /// The calling thread as a carrier; undone on drop.
+#[derive(Debug)]
 pub struct Carrier {
     index: usize,
     context: *mut CarrierContext,

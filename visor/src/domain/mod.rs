@@ -32,8 +32,7 @@ mod thread;
 mod waiting;
 
 use account::{Account, Accounts};
-use carrier::{CarrierError, monotonic_ns};
-use cell::Cell;
+use carrier::{Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
 use files::Mount;
 use gadgets::GadgetsError;
@@ -43,8 +42,10 @@ use keys::{Key, Keys, KeysError};
 use lifecycle::cancelled;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
+use monohull_trampoline::system::Variant;
 use region::{Access, Partition, RegionError};
 use scheduler::{Scheduler, TimerKind};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -134,24 +135,30 @@ pub enum DomainError {
 
 /// A workflow domain. Its address space goes when it is dropped.
 pub struct Domain {
+    /// The thread that laid the ground, until the run begins. Dropped before the address space.
+    first: Cell<Option<Carrier>>,
     shared: Arc<Shared>,
 }
 
-/// What a process that forks others should do before: they inherit the answers to questions that take long.
-pub fn know_host() {
+/// What a process that forks others should do before, because they inherit it: the signal handlers, and the answers to
+/// questions that take long.
+pub fn prepare_forks(keys: bool) {
     carrier::know_processor();
     keys::support();
+    fault::install(if keys { Variant::Keys } else { Variant::Plain });
 }
 
 /// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
 /// it takes longer than starting a workflow, so a process can do it before it knows which one it will run.
 #[derive(Debug)]
 pub struct Ground {
+    /// The calling thread. Dropped before the partition, in which its block lies.
+    carrier: Carrier,
     partition: Partition,
 }
 
 impl Ground {
-    /// Reserves the address space. There is one per process at a time.
+    /// Reserves the address space, and makes the calling thread its first carrier. There is one per process at a time.
     pub fn lay(keys: bool) -> Result<Ground, DomainError> {
         let keys = if keys {
             gadgets::remove()?;
@@ -162,7 +169,7 @@ impl Ground {
         fault::install(keys.variant());
         let partition = Partition::reserve(keys)?;
         partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;
-        Ok(Ground { partition })
+        Ok(Ground { carrier: Carrier::attach(&partition, 0)?, partition })
     }
 }
 
@@ -194,7 +201,7 @@ pub struct Shared {
 /// Cells that are not in use.
 struct Cells {
     clean: Vec<usize>,
-    warm: Vec<Cell>,
+    warm: Vec<cell::Cell>,
 }
 
 // SAFETY: `host` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
@@ -210,7 +217,7 @@ impl Domain {
 
     /// A domain on ground that was laid with the same `keys`.
     pub fn on(ground: Ground, mut options: Options) -> Domain {
-        let mut partition = ground.partition;
+        let Ground { carrier, mut partition } = ground;
         if options.separate {
             partition.separate_instances();
         }
@@ -240,10 +247,10 @@ impl Domain {
                 shared.modules.load(&shared, name);
             }
         }
-        Domain { shared }
+        Domain { first: Cell::new(Some(carrier)), shared }
     }
 
-    /// Runs until the driver finishes; the calling thread is the first carrier.
+    /// Runs until the driver finishes; the calling thread is the first carrier: the one that laid the ground.
     pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         {
@@ -253,7 +260,8 @@ impl Domain {
             scheduler.idle = 0;
             scheduler.events.push_back(Event::Begin);
         }
-        let result = self.carry(0);
+        let carrier = self.first.take().map_or_else(|| Carrier::attach(&self.partition, 0), Ok);
+        let result = carrier.map(|carrier| self.carry(carrier));
         match &result {
             Ok(()) => self.finish(),
             // Other carriers may be in user code that never ends by itself.

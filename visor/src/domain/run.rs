@@ -3,7 +3,7 @@
 //! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
-use super::carrier::{Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
+use super::carrier::{Carrier, NUDGE, monotonic_ns, ticks, timer_signal};
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
@@ -47,8 +47,8 @@ enum Work {
 
 impl Shared {
     /// The life of one carrier.
-    pub(super) fn carry(&self, index: usize) -> Result<(), CarrierError> {
-        let mut carrier = Carrier::attach(&self.partition, index)?;
+    pub(super) fn carry(&self, mut carrier: Carrier) {
+        let index = carrier.index();
         THIS.set(index);
         loop {
             match self.next_work(index) {
@@ -60,7 +60,7 @@ impl Shared {
                         driver.on_event(event, self);
                     }
                 }
-                Work::Stop => return Ok(()),
+                Work::Stop => return,
             }
         }
     }
@@ -135,7 +135,7 @@ impl Shared {
             let index = scheduler.carriers;
             let Some(shared) = self.weak.upgrade() else { return };
             let body = move || {
-                if let Err(error) = shared.carry(index) {
+                if let Err(error) = Carrier::attach(&shared.partition, index).map(|carrier| shared.carry(carrier)) {
                     // The work stays with the other carriers; one of them may be waiting for this one to become idle.
                     tracing::error!("carrier {index} cannot run: {error}");
                     shared.lock().lost += 1;

@@ -24,6 +24,8 @@ mod protocol;
 mod sandbox;
 #[allow(unsafe_code, reason = "fork")]
 mod spawner;
+#[allow(unsafe_code, reason = "advice to the kernel about pages")]
+mod warm;
 #[allow(unsafe_code, reason = "a process that was just forked puts its descriptors in order")]
 mod worker;
 
@@ -32,7 +34,6 @@ pub use foreground::run;
 pub use job::{Data, Job};
 pub use spawner::Spawner;
 
-use crate::domain::hostcall;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox, Stream};
 use link::{Link, LinkError};
@@ -60,10 +61,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual folder, with everything in it preloaded.
+    /// The usual folder; preloaded is what most workflows use: slots and output.
     pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
         let modules = modules_folder().ok_or(HostError::NoModules)?;
-        let preload = hostcall::NAMES.map(str::to_owned).to_vec();
+        let preload = ["mm", "stdio"].map(str::to_owned).to_vec();
         let decision = isolation.decide();
         if let Some(note) = &decision.note {
             tracing::error!("{note}");

@@ -119,7 +119,8 @@ impl Blank {
             ForkResult::Child => {
                 let link = worker::settle(parent, theirs.into(), Some(words.into()));
                 worker::forget_origin();
-                worker::live(link, Preparation::new(settings))
+                let preparation = Preparation::new(settings);
+                worker::live(link, preparation.as_ref().map_err(String::clone))
             }
             ForkResult::Parent { child } => {
                 drop(theirs);
@@ -272,7 +273,7 @@ fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, childr
     match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             let link = worker::settle(parent, link, Some(words));
-            worker::live(link, Ok(preparation.clone()))
+            worker::live(link, Ok(preparation))
         }
         Ok(ForkResult::Parent { child }) => {
             let pid = child.as_raw();

@@ -5,6 +5,7 @@ use super::job::{Data, Received};
 use super::link::Link;
 use super::protocol::{Content, FromWorker, ToWorker};
 use super::sandbox::Preparation;
+use super::warm;
 use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
@@ -17,6 +18,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 pub(super) use super::death::status::*;
@@ -24,8 +26,7 @@ pub(super) use super::death::status::*;
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
 pub(super) const LINK: i32 = 3;
 
-/// The first thing after a fork: dies with `parent`, has a session of its own and no more descriptors than these.
-/// Standard error goes to `words`, if any.
+/// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes to `words`, if any.
 pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link {
     // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
     // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
@@ -36,7 +37,6 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link
             // It has died before that was arranged.
             leave(NOT_NEEDED);
         }
-        libc::setsid();
         if let Some(words) = words {
             libc::dup2(words.into_raw_fd(), 2);
         }
@@ -49,11 +49,12 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link
     Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
 }
 
-/// What the first of a family does besides, and those it forks inherit: standard input and output lead nowhere, and nothing
-/// of the environment is left.
+/// What the first of a family does besides, and those it forks inherit: a session without a terminal, standard input and
+/// output that lead nowhere, and nothing of the environment.
 pub(super) fn forget_origin() {
     // SAFETY: as in `settle`; nobody in a process that was just forked holds a string of the environment.
     unsafe {
+        libc::setsid();
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         libc::dup2(null, 0);
         libc::dup2(null, 1);
@@ -88,15 +89,17 @@ pub(super) fn leave(status: i32) -> ! {
 }
 
 /// A worker's life.
-pub(super) fn live(link: Link, preparation: Result<Preparation, String>) -> ! {
-    // The panic hook has left its words on standard error.
-    let status = std::panic::catch_unwind(|| work(link, preparation)).unwrap_or(PANICKED);
+pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
+    // The panic hook has left its words on standard error. Nothing of a worker that panicked is used any more.
+    let work = AssertUnwindSafe(|| work(link, preparation));
+    let status = std::panic::catch_unwind(work).unwrap_or(PANICKED);
     leave(status)
 }
 
-fn work(link: Link, preparation: Result<Preparation, String>) -> i32 {
+fn work(link: Link, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         let ground = Ground::lay(preparation.keys).map_err(|error| error.to_string())?;
+        warm::pages();
         let sandbox = preparation.close_in()?;
         Ok((ground, sandbox, preparation))
     });
@@ -118,7 +121,7 @@ fn work(link: Link, preparation: Result<Preparation, String>) -> i32 {
             return FAILED;
         }
     };
-    match run(link, ground, &preparation, job) {
+    match run(link, ground, preparation, job) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("the answer cannot be given: {error}");

@@ -9,7 +9,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_blank_can_gain_no_rights", a_blank_can_gain_no_rights),
     ("a_blank_has_no_descriptors_but_its_own", a_blank_has_no_descriptors_but_its_own),
     ("a_blank_has_no_environment", a_blank_has_no_environment),
-    ("a_blank_has_limits_and_a_session_of_its_own", a_blank_has_limits_and_a_session_of_its_own),
+    ("a_blank_has_limits_and_no_terminal", a_blank_has_limits_and_no_terminal),
     ("what_is_in_force_is_reported", what_is_in_force_is_reported),
 ];
 
@@ -71,7 +71,7 @@ fn a_blank_has_no_environment(spawners: &Spawners) {
     }
 }
 
-fn a_blank_has_limits_and_a_session_of_its_own(spawners: &Spawners) {
+fn a_blank_has_limits_and_no_terminal(spawners: &Spawners) {
     let blank = blank(spawners);
     let limits = read_to_string(format!("/proc/{}/limits", blank.pid())).expect("the blank is there");
     for (name, value) in [("Max core file size", "0"), ("Max open files", "1024"), ("Max locked memory", "0")] {
@@ -80,8 +80,9 @@ fn a_blank_has_limits_and_a_session_of_its_own(spawners: &Spawners) {
     }
     let stat = read_to_string(format!("/proc/{}/stat", blank.pid())).expect("the blank is there");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
-    let (group, session) = (fields[2], fields[3]);
-    assert_eq!((group, session), (blank.pid().to_string().as_str(), blank.pid().to_string().as_str()));
+    // That of the spawner, which has no terminal.
+    let (session, terminal) = (fields[3], fields[4]);
+    assert_eq!((session, terminal), (spawners.usual.pid().to_string().as_str(), "0"));
 }
 
 fn what_is_in_force_is_reported(spawners: &Spawners) {

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 /// A filter takes longer to install than a workflow to start: the kernel compiles it and tries it on every call there is. So
 /// the long list is installed once, for the spawner and all it forks, and each worker adds a short one that takes away what
 /// only the spawner needs. Where filters disagree the stricter answer counts.
-#[derive(Clone)]
 pub(super) struct Filters {
     /// Allows what is on the list and ends the process for the rest.
     family: BpfProgram,
@@ -149,9 +148,11 @@ fn family() -> Result<List, BackendError> {
     // A workflow that is run again lays its ground again (`domain::keys`).
     allow(libc::SYS_pkey_alloc, vec![]);
     allow(libc::SYS_pkey_free, vec![]);
-    // Memory given back by ended instances and by the allocator; huge pages; guard pages (`domain::region`).
+    // Memory given back by ended instances and by the allocator; huge pages; guard pages (`domain::region`); pages put in
+    // place beforehand (`process::warm`).
     const GUARD_INSTALL: i32 = 102;
-    allow(libc::SYS_madvise, one_of(2, &[libc::MADV_DONTNEED, libc::MADV_HUGEPAGE, GUARD_INSTALL])?);
+    let advice = [libc::MADV_DONTNEED, libc::MADV_HUGEPAGE, GUARD_INSTALL, libc::MADV_POPULATE_WRITE];
+    allow(libc::SYS_madvise, one_of(2, &advice)?);
     // The allocator: small blocks, and large ones that grow.
     allow(libc::SYS_brk, vec![]);
     allow(libc::SYS_mremap, vec![when([is(3, libc::MREMAP_MAYMOVE)])?]);
@@ -254,7 +255,6 @@ const SPAWNER_ONLY: &[i64] = &[
     libc::SYS_pidfd_open,
     // A worker's first steps.
     libc::SYS_getppid,
-    libc::SYS_setsid,
     libc::SYS_dup2,
     libc::SYS_close_range,
     // Its filter.

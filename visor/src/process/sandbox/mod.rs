@@ -27,7 +27,6 @@ use std::path::PathBuf;
 const FILES: u64 = 1024;
 
 /// All that workers of the same settings have in common, made once before they are forked.
-#[derive(Clone)]
 pub(super) struct Preparation {
     /// The folder with the libos modules.
     pub(super) modules: PathBuf,
@@ -42,9 +41,12 @@ impl Preparation {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
     pub(super) fn new(settings: &Settings) -> Result<Preparation, String> {
-        crate::domain::know_host();
+        crate::domain::prepare_forks(settings.keys);
         for name in &settings.preload {
-            hostcall::preload(&settings.modules, name).map_err(|error| error.to_string())?;
+            // It costs only the workflows that use it, which are told why.
+            if let Err(error) = hostcall::preload(&settings.modules, name) {
+                tracing::warn!("libos module `{name}` cannot be loaded beforehand: {error}");
+            }
         }
         if settings.keys {
             // Workers inherit the changed code, and can change none when they have closed themselves in.
