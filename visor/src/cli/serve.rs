@@ -45,6 +45,9 @@ pub(super) struct Serve {
     /// The largest body of a request, such as 64MiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_body: Option<u64>,
+    /// Memory that all large bodies together may take
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_bodies: Option<u64>,
     /// Ended invocations that are remembered
     #[arg(long, value_name = "N")]
     keep: Option<u32>,
@@ -124,6 +127,7 @@ impl Serve {
             concurrency: self.concurrency.map_or(usual.concurrency, usize::from),
             queue: self.queue.map_or(usual.queue, usize::from),
             body: self.max_body.unwrap_or(usual.body),
+            bodies: self.max_bodies.unwrap_or(usual.bodies),
             timeout: self.timeout.unwrap_or(usual.timeout),
             drain: self.drain.unwrap_or(usual.drain),
             keep: watchdog::Keep {

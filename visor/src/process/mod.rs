@@ -218,6 +218,11 @@ impl Blank {
         self.worker.pid
     }
 
+    /// Whether it still waits. One that has something to say was killed, or is not what it should be.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.worker.link.wait(Some(Duration::ZERO)), Ok(false))
+    }
+
     /// Gives it its one job.
     pub fn give(self, job: &Job) -> Result<Running, ProcessError> {
         // A blank that was killed in the meantime is told of as any other death.

@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::Refusal;
@@ -86,13 +86,55 @@ impl Content {
     }
 }
 
-/// Takes in a request's body: no more than `limit` bytes of it, and no slower than `pace`.
+/// The memory that all large bodies together may take: of requests that arrive, wait, or run.
+pub(super) struct Budget(Arc<Semaphore>);
+
+impl Budget {
+    /// So many bytes.
+    pub(super) fn new(bytes: u64) -> Budget {
+        Budget(Arc::new(Semaphore::new((bytes / SMALL).min(Semaphore::MAX_PERMITS as u64) as usize)))
+    }
+}
+
+/// A body that has arrived.
+pub(super) struct Received {
+    pub(super) content: Content,
+    /// Its part of the budget, to be kept as long as the content is somewhere.
+    pub(super) hold: Hold,
+}
+
+/// A part of the budget.
+#[derive(Default)]
+pub(super) struct Hold(Option<OwnedSemaphorePermit>);
+
+impl Hold {
+    /// Makes it cover so many bytes.
+    fn cover(&mut self, bytes: u64, budget: &Budget) -> Result<(), Refusal> {
+        let has = self.0.as_ref().map_or(0, |hold| hold.num_permits() as u64);
+        let lacks = u32::try_from(bytes.div_ceil(SMALL).saturating_sub(has)).unwrap_or(u32::MAX);
+        if lacks == 0 {
+            return Ok(());
+        }
+        let Ok(more) = budget.0.clone().try_acquire_many_owned(lacks) else {
+            return Err(Refusal::full("bodies of other requests take all the memory there is for them", 1));
+        };
+        match &mut self.0 {
+            Some(hold) => hold.merge(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Takes in a request's body: no more than `limit` bytes of it, no slower than `pace`, and only as much as `budget` has
+/// room for.
 pub(super) async fn receive(
     headers: &HeaderMap,
     mut body: Incoming,
     limit: u64,
     pace: &Pace,
-) -> Result<Content, Refusal> {
+    budget: &Budget,
+) -> Result<Received, Refusal> {
     if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
         return Err(Refusal::unsupported(format!("Content-Encoding {coding:?} is not understood")));
     }
@@ -101,6 +143,7 @@ pub(super) async fn receive(
         return Err(Refusal::too_large("the body", limit));
     }
     let mut intake = Intake::new(announced).map_err(no_room)?;
+    let mut hold = Hold::default();
     let begin = Instant::now();
     loop {
         let pause = Instant::now() + pace.pause;
@@ -108,12 +151,15 @@ pub(super) async fn receive(
         let Ok(frame) = timeout_at(pause.min(average), body.frame()).await else {
             return Err(Refusal::too_slow("the body comes too slowly"));
         };
-        let Some(frame) = frame else { return Ok(intake.into_content()) };
+        let Some(frame) = frame else { return Ok(Received { content: intake.into_content(), hold }) };
         let frame = frame.map_err(|error| Refusal::bad_request(format!("the body cannot be read: {error}")))?;
         // Trailers carry nothing we know.
         let Ok(data) = frame.into_data() else { continue };
         if intake.len + data.len() as u64 > limit {
             return Err(Refusal::too_large("the body", limit));
+        }
+        if intake.len + data.len() as u64 > SMALL {
+            hold.cover(intake.len + data.len() as u64, budget)?;
         }
         intake.take(data).map_err(no_room)?;
     }

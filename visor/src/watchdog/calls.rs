@@ -11,17 +11,16 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Watchdog;
-use super::body::{Answer, receive};
+use super::body::{Answer, Received, receive};
 use super::callback::Callback;
 use super::error::{Refusal, json};
 use super::invocation::{End, Invocation, Mode, Moment};
-use super::perform::Task;
+use super::perform::{Inputs, Task};
 use super::routes::Call;
 use super::slots::{self, Inline};
 use super::socket::Stream;
 use super::trace::{Trace, call_id};
 use crate::orchestrator::Ready;
-use crate::process::Data;
 
 /// The name of an invocation in this server, for its logs and its timeline.
 pub(super) const INVOCATION_ID: HeaderName = HeaderName::from_static("x-invocation-id");
@@ -106,14 +105,15 @@ impl Watchdog {
         let caller = Caller::of(&call)?;
         let [] = call.parameters([])?;
         self.refuse_if_draining()?;
-        let content = self.body_of(call, self.settings.body).await?;
-        let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+        let received = self.body_of(call, self.settings.body).await?;
+        let bytes = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
         let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
         })?;
         let workflow = self.registry.prepare("workflow", request.workflow.get().as_bytes())?;
-        let inputs = slots::inline_inputs(workflow.plan(), request.inputs)?;
-        drop(content);
+        let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
+        let inputs = Inputs { slots, hold: received.hold };
+        drop(bytes);
         let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
         let (invocation, end) = self.wait(invocation).await;
         let response = match &end.result {
@@ -135,10 +135,12 @@ impl Watchdog {
     }
 
     /// The input slots that a request's body stands for.
-    async fn inputs_of(&self, workflow: &Ready, call: Call) -> Result<Vec<(String, Data)>, Refusal> {
+    async fn inputs_of(&self, workflow: &Ready, call: Call) -> Result<Inputs, Refusal> {
         let (parts, body) = call.request.into_parts();
-        let content = receive(&parts.headers, body, self.settings.body, &self.settings.pace).await?;
-        slots::inputs(workflow.plan(), &parts.headers, content)
+        let limit = self.settings.body;
+        let Received { content, hold } =
+            receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await?;
+        Ok(Inputs { slots: slots::inputs(workflow.plan(), &parts.headers, content)?, hold })
     }
 
     /// Begins an invocation, if there is a place for it.
@@ -146,7 +148,7 @@ impl Watchdog {
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
-        inputs: Vec<(String, Data)>,
+        inputs: Inputs,
         mode: Mode,
         callback: Option<Callback>,
     ) -> Result<Waiting, Refusal> {

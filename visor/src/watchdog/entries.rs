@@ -8,7 +8,7 @@ use hyper::http::Response;
 use serde_json::json;
 
 use super::Watchdog;
-use super::body::{Answer, Content, receive};
+use super::body::{Answer, Received, receive};
 use super::error::{Refusal, json};
 use super::registry::{Put, Registry};
 use super::routes::Call;
@@ -41,9 +41,9 @@ impl Watchdog {
 
     pub(super) async fn put_function(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
         let name = call.name.clone();
-        let content = self.body_of(call, self.settings.body).await?;
+        let received = self.body_of(call, self.settings.body).await?;
         let put = self.blocking(move |registry| {
-            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let bytes = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
             let put = registry.put_function(&name, &bytes)?;
             tracing::info!(function = name, bytes = bytes.len(), "registered");
             Ok((put, json!(registry.show_function(&*registry.function(&name)?))))
@@ -54,9 +54,9 @@ impl Watchdog {
 
     pub(super) async fn put_workflow(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
         let name = call.name.clone();
-        let content = self.body_of(call, DOCUMENT_MAX).await?;
+        let received = self.body_of(call, DOCUMENT_MAX).await?;
         let put = self.blocking(move |registry| {
-            let document = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let document = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
             let put = registry.put_workflow(&name, document)?;
             tracing::info!(workflow = name, "registered");
             Ok((put, json!({ "name": name })))
@@ -79,9 +79,9 @@ impl Watchdog {
     }
 
     /// The body of a request.
-    pub(super) async fn body_of(&self, call: Call, limit: u64) -> Result<Content, Refusal> {
+    pub(super) async fn body_of(&self, call: Call, limit: u64) -> Result<Received, Refusal> {
         let (parts, body) = call.request.into_parts();
-        receive(&parts.headers, body, limit, &self.settings.pace).await
+        receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await
     }
 
     /// Does what takes long, or waits for the disk, where it keeps nobody else waiting. It is finished even if the

@@ -11,7 +11,6 @@ use serde_json::json;
 use super::Watchdog;
 use super::body::Answer;
 use super::error::{Refusal, json};
-use super::launch::State;
 use super::metrics::{self, Now};
 
 impl Watchdog {
@@ -21,17 +20,13 @@ impl Watchdog {
 
     pub(super) fn readyz(&self) -> Result<Response<Answer>, Refusal> {
         self.refuse_if_draining()?;
-        match self.launcher.state() {
-            State::Well => Ok(text("ok\n")),
-            State::Trouble(why) | State::Over(why) => Err(Refusal::unavailable(why)),
+        match self.launcher.state().trouble() {
+            None => Ok(text("ok\n")),
+            Some(why) => Err(Refusal::unavailable(why)),
         }
     }
 
     pub(super) fn healthz(&self) -> Response<Answer> {
-        let trouble = match self.launcher.state() {
-            State::Well => None,
-            State::Trouble(why) | State::Over(why) => Some(why),
-        };
         let ready = self.readyz();
         let status = ready.as_ref().map_or_else(|refusal| refusal.status, Response::status);
         let (running, queued) = self.admission.load();
@@ -40,7 +35,7 @@ impl Watchdog {
             "live": true,
             "ready": ready.is_ok(),
             "draining": self.is_ending(),
-            "trouble": trouble,
+            "trouble": self.launcher.state().trouble(),
             "isolation": self.isolation,
             "version": env!("CARGO_PKG_VERSION"),
             "running": running,

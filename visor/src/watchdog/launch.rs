@@ -44,6 +44,19 @@ pub(super) enum State {
     Over(String),
 }
 
+impl State {
+    /// What is wrong.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        match self {
+            State::Well => None,
+            State::Trouble(why) | State::Over(why) => Some(why),
+        }
+    }
+}
+
+/// Why there are no blanks any more, if nothing else is known.
+const OVER: &str = "no process for a workflow can be made any more";
+
 impl Launcher {
     /// Begins to make blanks, and keeps this many ready.
     pub(super) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
@@ -62,21 +75,22 @@ impl Launcher {
     /// A blank; waits for one if none is ready. The order is that of asking.
     pub(super) async fn blank(&self) -> Result<Blank, Refusal> {
         let mut blanks = self.blanks.lock().await;
-        let mut state = self.state.clone();
-        let trouble = state.wait_for(|state| *state != State::Well);
-        tokio::select! {
-            biased;
-            blank = blanks.recv() => match blank {
-                Some(blank) => {
-                    self.ready.fetch_sub(1, Ordering::Relaxed);
-                    Ok(blank)
+        loop {
+            let mut state = self.state.clone();
+            let blank = tokio::select! {
+                biased;
+                blank = blanks.recv() => blank.ok_or_else(|| Refusal::unavailable(OVER))?,
+                trouble = state.wait_for(|state| *state != State::Well) => {
+                    let trouble = trouble.as_deref().map_or(OVER, |state| state.trouble().unwrap_or(OVER));
+                    return Err(Refusal::unavailable(trouble));
                 }
-                None => Err(Refusal::unavailable("no process for a workflow can be made any more")),
-            },
-            trouble = trouble => match trouble.as_deref() {
-                Ok(State::Trouble(why) | State::Over(why)) => Err(Refusal::unavailable(why.clone())),
-                _ => Err(Refusal::unavailable("no process for a workflow can be made any more")),
-            },
+            };
+            self.ready.fetch_sub(1, Ordering::Relaxed);
+            // One that was killed while it waited costs nobody an invocation.
+            if blank.is_waiting() {
+                return Ok(blank);
+            }
+            tracing::warn!(pid = blank.pid(), "a process that waited for a workflow is gone");
         }
     }
 
@@ -96,7 +110,7 @@ impl Launcher {
             _ = self.spawner.readable() => ProcessError::SpawnerGone.to_string(),
             over = state.wait_for(|state| matches!(state, State::Over(_))) => match over.as_deref() {
                 Ok(State::Over(why)) => why.clone(),
-                _ => "the thread that makes them has ended".to_owned(),
+                _ => OVER.to_owned(),
             }
         }
     }

@@ -28,6 +28,8 @@ mod invocation;
 #[allow(unsafe_code, reason = "whoever gives tokio a descriptor to watch has to promise that it stays open")]
 mod launch;
 mod metrics;
+pub mod openapi;
+mod page;
 mod perform;
 mod records;
 mod registry;
@@ -45,6 +47,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use admission::Admission;
+use body::Budget;
 use history::History;
 use launch::Launcher;
 use metrics::Metrics;
@@ -99,6 +102,8 @@ struct Watchdog {
     registry: Registry,
     history: History,
     admission: Admission,
+    /// For large bodies.
+    budget: Budget,
     launcher: Launcher,
     metrics: Metrics,
     /// What should be finished before the service ends: invocations, changes of the state.

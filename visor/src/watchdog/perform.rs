@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Watchdog;
 use super::admission::Place;
-use super::body::Content;
+use super::body::{Content, Hold};
 use super::callback::Callback;
 use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
@@ -28,9 +28,16 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) struct Task {
     pub(super) invocation: Arc<Invocation>,
     pub(super) workflow: Arc<Ready>,
-    pub(super) inputs: Vec<(String, Data)>,
+    pub(super) inputs: Inputs,
     pub(super) place: Place,
     pub(super) callback: Option<Callback>,
+}
+
+/// What fills a workflow's input slots.
+pub(super) struct Inputs {
+    pub(super) slots: Vec<(String, Data)>,
+    /// The budget's part that they take, also while the workflow's process has them.
+    pub(super) hold: Hold,
 }
 
 /// How a run ended, if it was not given up.
@@ -50,7 +57,8 @@ impl Watchdog {
 
     async fn perform(&self, task: Task) {
         let Task { invocation, workflow, inputs, place, callback } = task;
-        let run = self.run(&invocation, workflow, inputs, &place);
+        let Inputs { slots, hold } = inputs;
+        let run = self.run(&invocation, workflow, slots, &place);
         let (status, (report, result)) = tokio::select! {
             biased;
             ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
@@ -60,7 +68,7 @@ impl Watchdog {
             }
         };
         // Whoever waits for the answer may ask again at once.
-        drop(place);
+        drop((place, hold));
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
         invocation.end(status, report, result);

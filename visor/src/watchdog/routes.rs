@@ -1,6 +1,7 @@
 //! Which path and method means what.
 //!
-//! The table is the interface: a path that is not in it is 404, a method that is not in its row is 405.
+//! The table is the interface: a path that is not in it is 404, a method that is not in its row is 405. `openapi.json`
+//! describes the same rows, and a test compares the two.
 
 use std::sync::Arc;
 
@@ -18,6 +19,9 @@ use super::socket::Stream;
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Route {
+    Page,
+    PageScript,
+    OpenApi,
     Livez,
     Readyz,
     Healthz,
@@ -42,6 +46,9 @@ const RECORD: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
 /// Every path, with its methods.
 pub(super) const TABLE: &[(&str, Route, &[Method])] = &[
+    ("/", Route::Page, GET),
+    ("/page.js", Route::PageScript, GET),
+    ("/openapi.json", Route::OpenApi, GET),
     ("/livez", Route::Livez, GET),
     ("/readyz", Route::Readyz, GET),
     ("/healthz", Route::Healthz, GET),
@@ -65,9 +72,9 @@ impl Route {
         TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
     }
 
-    /// What anybody may ask: whether the server is there.
+    /// What anybody may ask: whether the server is there, and the page's own text.
     pub(super) fn is_open(self) -> bool {
-        matches!(self, Route::Livez | Route::Readyz | Route::Healthz)
+        matches!(self, Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz)
     }
 }
 
@@ -116,7 +123,7 @@ impl Routes {
     /// The route of a request, and what its path names.
     pub(super) fn find(&self, method: &Method, path: &str) -> Result<(Route, String, String), Refusal> {
         let Ok(found) = self.0.at(path) else {
-            return Err(Refusal::not_found("there is nothing at this path"));
+            return Err(Refusal::not_found("there is nothing at this path; /openapi.json tells what there is"));
         };
         let (route, methods) = *found.value;
         if !methods.contains(method) {
@@ -140,6 +147,9 @@ impl Watchdog {
         let put = call.request.method() == Method::PUT;
         let delete = call.request.method() == Method::DELETE;
         match call.route {
+            Route::Page => Ok(super::page::html()),
+            Route::PageScript => Ok(super::page::script()),
+            Route::OpenApi => Ok(super::openapi::document()),
             Route::Livez => Ok(self.livez()),
             Route::Readyz => self.readyz(),
             Route::Healthz => Ok(self.healthz()),

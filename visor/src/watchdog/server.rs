@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
-use super::body::Answer;
+use super::body::{Answer, Budget};
 use super::error::Refusal;
 use super::history::History;
 use super::invocation::Moment;
@@ -44,8 +44,8 @@ use crate::process::{self, Spawner};
 
 /// Seconds from the request's acceptance to the answer's first byte.
 const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
-/// Most bytes of a request's head.
-const HEAD_MAX: usize = 64 << 10;
+/// Most bytes of a request's head, about: what one read brings more is still looked at.
+const HEAD_MAX: usize = 32 << 10;
 /// Most lines of a request's head.
 const HEADERS_MAX: usize = 100;
 /// How often old invocations are forgotten.
@@ -73,6 +73,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             routes: Routes::new(),
             history: History::new(settings.keep.clone()),
             admission: Admission::new(settings.concurrency, settings.queue),
+            budget: Budget::new(settings.bodies),
             launcher: Launcher::start(spawner, settings.blanks)?,
             registry,
             metrics,

@@ -28,6 +28,9 @@ pub struct Settings {
     pub queue: usize,
     /// Most bytes of one request's body. Default: 256 MiB.
     pub body: u64,
+    /// Most bytes of all large bodies together, while they arrive, wait or run. Default: 1 GiB. What comes above that is
+    /// turned away, because the memory is the whole machine's.
+    pub bodies: u64,
     /// The longest an invocation may take, its time in the queue included. A workflow's own timeout holds where it is
     /// shorter. Default: a minute, as long as HTTP clients commonly wait.
     pub timeout: Duration,
@@ -91,6 +94,7 @@ impl Settings {
             concurrency: 64,
             queue: 256,
             body: 256 << 20,
+            bodies: 1 << 30,
             timeout: Duration::from_secs(60),
             drain: Duration::from_secs(25),
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
     state: StateFolder,
-    log: mpsc::Receiver<Vec<u8>>,
+    log: std::sync::Mutex<mpsc::Receiver<Vec<u8>>>,
 }
 
 /// The folder a server keeps its state in; lives on when the server is killed.
@@ -173,7 +173,7 @@ impl Server {
             let _ = child.kill();
             panic!("it said {line:?} and {}", String::from_utf8_lossy(&log.recv().unwrap_or_default()));
         };
-        Server { address: address.parse().expect("an address"), child, state: state.clone(), log }
+        Server { address: address.parse().expect("an address"), child, state: state.clone(), log: log.into() }
     }
 
     pub(crate) fn state(&self) -> StateFolder {
@@ -191,7 +191,7 @@ impl Server {
     /// Waits for its end: the exit code, if it has one, and what it said.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("a child");
-        let log = self.log.recv_timeout(PATIENCE).expect("its standard error ends with it");
+        let log = self.log.lock().expect("nobody panics with it").recv_timeout(PATIENCE).expect("its standard error ends with it");
         (status.code(), String::from_utf8_lossy(&log).into_owned())
     }
 

@@ -109,6 +109,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
 
 /// What fills the input slots of workflows: a workflow's name, a slot, the bytes.
 pub(super) const INPUTS: &[(&str, &str, &str)] = &[
+    ("echo", "in", "hello\n"),
     ("word-count", "text", "one fish two fish\nred fish blue fish\n"),
     ("parallel-sort", "lines", "17\n4\n300\n4\n99\n"),
 ];

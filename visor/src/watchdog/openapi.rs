@@ -1,0 +1,14 @@
+//! The interface as a document that programs read.
+
+use hyper::header::CONTENT_TYPE;
+use hyper::http::Response;
+
+use super::body::Answer;
+
+/// Written by hand, like the routes; a test holds the two together, and answers against the schemas in it.
+pub const DOCUMENT: &str = include_str!("openapi.json");
+
+pub(super) fn document() -> Response<Answer> {
+    let response = Response::builder().header(CONTENT_TYPE, "application/json");
+    response.body(Answer::Whole(DOCUMENT.into())).expect("the header is a constant")
+}

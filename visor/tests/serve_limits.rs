@@ -1,0 +1,398 @@
+//! Nothing waits for ever, and nothing leaks: what clients, outsiders and time can do to a server.
+
+mod serve_support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, half_close, is_alive, request, single};
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+/// A server with `echo`, and `stuck`, which never ends by itself.
+fn furnished(options: &[&str]) -> Server {
+    let server = Server::start_with(options);
+    furnish(&server);
+    server
+}
+
+fn furnish(server: &Server) {
+    server.put_shipped("echo.json");
+    server.put_shipped("no-op.json");
+    server.put_example("misbehave");
+    let mut stuck = single("stuck", "misbehave", &json!({}));
+    stuck["steps"][0]["args"] = json!({ "how": "sleep" });
+    server.put_workflow(&stuck);
+    let args = json!({ "wait_ms": 700, "say": "soon" });
+    let slow = json!({ "inputs": ["in"], "outputs": ["out"], "args": args });
+    server.put_workflow(&single("slow", "echo", &slow));
+}
+
+fn running(server: &Server) -> Vec<Value> {
+    let listed = server.get("/invocations").expect(200).json();
+    let all = listed["invocations"].as_array().expect("a list").clone();
+    all.into_iter().filter(|shown| shown["status"] == "running").collect()
+}
+
+/// The processes of workflows, blanks among them: what is below the spawner.
+fn workers(server: &Server) -> Vec<i32> {
+    server.descendants().split_off(1)
+}
+
+/// The process that runs the one workflow that runs: the one that is not a blank. It has started to print.
+fn the_worker(server: &Server, before: &[i32]) -> i32 {
+    eventually("one runs", || running(server).len() == 1);
+    let blank = |pid: &i32| !before.contains(pid);
+    // Blanks are used in the order in which they were made.
+    let now = workers(server);
+    *before.iter().find(|pid| now.contains(pid)).unwrap_or_else(|| now.iter().find(|pid| blank(pid)).expect("a worker"))
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_workflow_with_it() {
+    let server = furnished(&[]);
+    for reset in [false, true] {
+        let mut stream = server.connect();
+        stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+        eventually("it runs", || running(&server).len() == 1);
+        if reset {
+            // Something unread makes the kernel reset the connection instead of closing it.
+            stream.write_all(&request("GET", "/livez", &[], &[])).expect("sent");
+            let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+            nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger).expect("set");
+        }
+        drop(stream);
+        eventually("it is stopped", || running(&server).is_empty());
+        let newest = server.get("/invocations").expect(200).json()["invocations"][0].take();
+        assert_eq!(newest["status"], "cancelled", "{newest:#}");
+    }
+    eventually("only blanks are left", || server.get("/healthz").json()["running"] == 0);
+}
+
+#[test]
+fn a_client_that_only_stops_sending_gets_its_answer() {
+    let server = furnished(&[]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/slow", &[("Connection", "keep-alive")], b"x")).expect("sent");
+    half_close(&stream);
+    assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
+    assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+}
+
+#[test]
+fn who_sends_slowly_is_cut_off() {
+    let server = furnished(&["--client-pause", "200ms", "--connections", "8"]);
+    let mut heads: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    for stream in &mut heads {
+        stream.write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: x\r\nX-").expect("sent");
+    }
+    // All places are taken by clients that send a byte now and then; yet this one is served.
+    let feeder = std::thread::spawn(move || {
+        while heads.iter_mut().any(|stream| stream.write_all(b"a").is_ok()) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    server.get("/livez").expect(200);
+    feeder.join().expect("they were all cut off");
+
+    let mut stream = server.connect();
+    stream.write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhalf").expect("sent");
+    Answer::read(&mut stream).expect("an answer").error(408, "too-slow", "client");
+
+    // A connection on which nothing is asked is closed, too.
+    let mut idle = server.connect();
+    assert_eq!(idle.read(&mut [0]).expect("the end"), 0);
+}
+
+#[test]
+fn who_does_not_read_is_cut_off() {
+    let server = furnished(&["--client-pause", "200ms"]);
+    let body = vec![b'x'; 64 << 20];
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/echo", &[], &body)).expect("sent");
+    eventually("it is cut off", || {
+        let text = server.get("/metrics").text();
+        // The one that asks.
+        text.contains("monohull_connections 1\n")
+    });
+    let mut rest = Vec::new();
+    let read = stream.read_to_end(&mut rest);
+    assert!(read.is_err() || rest.len() < body.len(), "{} bytes", rest.len());
+}
+
+#[test]
+fn more_than_may_run_waits_and_more_than_may_wait_is_turned_away() {
+    let server = furnished(&["--concurrency", "1", "--queue", "1"]);
+    let mut first = server.connect();
+    first.write_all(&request("POST", "/invoke/slow", &[], b"1")).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    let mut second = server.connect();
+    second.write_all(&request("POST", "/invoke/echo", &[], b"2")).expect("sent");
+    eventually("it waits", || server.get("/healthz").json()["queued"] == 1);
+    let third = server.post("/invoke/echo", b"3");
+    assert_eq!(third.headers["retry-after"], "1");
+    third.error(429, "full", "host");
+    server.post("/async-invoke/echo", b"4").error(429, "full", "host");
+    for (mut stream, text) in [(first, "1"), (second, "2")] {
+        assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), text);
+    }
+    assert_eq!(server.post("/invoke/echo", b"5").expect(200).text(), "5");
+}
+
+#[test]
+fn what_waits_too_long_for_its_turn_is_told_so() {
+    let server = furnished(&["--concurrency", "1", "--timeout", "500ms"]);
+    let stuck = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
+    eventually("it runs", || running(&server).len() == 1);
+    let later = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
+    assert_eq!(server.ended(&stuck)["error"]["kind"], "timeout");
+    let error = &server.ended(&later)["error"];
+    assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("host")), "{error:#}");
+}
+
+#[test]
+fn bodies_together_have_a_limit() {
+    let server = furnished(&["--max-bodies", "1MiB"]);
+    let body = vec![b'x'; 700 << 10];
+    let mut first = server.connect();
+    first.write_all(&request("POST", "/invoke/slow", &[], &body)).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    server.post("/invoke/echo", &body).error(429, "full", "host");
+    server.post("/invoke/echo", b"small").expect(200);
+    assert_eq!(Answer::read(&mut first).expect("an answer").expect(200).body.len(), body.len());
+    eventually("there is room again", || server.post("/invoke/echo", &body).status == 200);
+}
+
+#[test]
+fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
+    let server = furnished(&["--blanks", "2"]);
+    eventually("blanks are ready", || workers(&server).len() >= 2);
+    let before = workers(&server);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    let pid = the_worker(&server, &before);
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs");
+    let error = Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
+    assert!(error["message"].as_str().expect("a message").contains("SIGKILL"), "{error:#}");
+    server.post("/invoke/echo", b"x").expect(200);
+
+    // Blanks that are killed cost nobody anything.
+    for _ in 0..3 {
+        eventually("blanks are ready", || workers(&server).len() >= 2);
+        for pid in workers(&server) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            eventually("it is gone", || !is_alive(pid));
+        }
+        server.post("/invoke/echo", b"x").expect(200);
+    }
+}
+
+#[test]
+fn a_process_that_hangs_is_ended_at_its_deadline() {
+    let server = furnished(&["--timeout", "400ms"]);
+    eventually("blanks are ready", || workers(&server).len() >= 2);
+    let before = workers(&server);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    let pid = the_worker(&server, &before);
+    // Now it cannot even notice its own deadline.
+    kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("it runs");
+    Answer::read(&mut stream).expect("an answer").error(504, "timeout", "workflow");
+    eventually("it is gone", || !is_alive(pid));
+}
+
+#[test]
+fn without_its_spawner_a_server_ends() {
+    let server = furnished(&[]);
+    let below = server.descendants();
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    kill(Pid::from_raw(below[0]), Signal::SIGKILL).expect("it runs");
+    Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(3), "{log}");
+    assert!(log.contains("the spawner is gone"), "{log}");
+    eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
+}
+
+#[test]
+fn nothing_is_left_of_a_server_that_was_killed() {
+    let server = furnished(&[]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    let below = server.descendants();
+    assert!(below.len() >= 2);
+    server.signal(Signal::SIGKILL);
+    let (code, _) = server.wait();
+    assert_eq!(code, None);
+    eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
+}
+
+#[test]
+fn a_server_that_ends_finishes_what_it_has() {
+    let server = furnished(&[]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    let mut asking = server.connect();
+    server.signal(Signal::SIGTERM);
+    eventually("it is not ready any more", || server.get("/readyz").status == 503);
+    server.get("/livez").expect(200);
+    server.post("/invoke/echo", b"x").error(503, "draining", "host");
+    server.post("/async-invoke/echo", b"x").error(503, "draining", "host");
+    server.post("/invoke/nobody", b"x").expect(404);
+    asking.write_all(&request("GET", "/livez", &[("Connection", "keep-alive")], &[])).expect("sent");
+    assert_eq!(Answer::read(&mut asking).expect("an answer").expect(200).headers["connection"], "close");
+    assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
+    let below = server.descendants();
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{log}");
+    eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
+}
+
+#[test]
+fn a_server_that_ends_does_not_wait_for_ever() {
+    let server = furnished(&["--drain", "200ms"]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    // A client that holds its connection open does not hold up the end either.
+    let _idle = server.connect();
+    let (code, log) = server.stop();
+    assert_eq!(code, Some(0), "{log}");
+    Answer::read(&mut stream).expect("an answer").error(502, "cancelled", "client");
+}
+
+#[test]
+fn an_invocation_can_be_stopped() {
+    let server = furnished(&[]);
+    let location = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
+    eventually("it runs", || running(&server).len() == 1);
+    server.ask("DELETE", &location, &[]).expect(204);
+    assert_eq!(server.ended(&location)["status"], "cancelled");
+    server.ask("DELETE", &location, &[]).expect(204);
+    server.ask("DELETE", "/invocations/nobody", &[]).expect(404);
+}
+
+#[test]
+fn old_invocations_are_forgotten() {
+    let server = furnished(&["--keep", "2"]);
+    let locations: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .map(|text| {
+            let location = server.post("/async-invoke/echo", text.as_bytes()).expect(202).headers["location"].clone();
+            server.ended(&location);
+            location
+        })
+        .collect();
+    server.get(&locations[0]).error(404, "not-found", "client");
+    assert_eq!(server.get(&locations[2]).expect(200).json()["result"]["out"]["text"], "c");
+    let server = furnished(&["--keep-bytes", "4KiB"]);
+    let location = server.post("/async-invoke/echo", &[b'x'; 4096]).expect(202).headers["location"].clone();
+    eventually("it is forgotten, or its result is", || {
+        let answer = server.get(&location);
+        answer.status == 404 || answer.json()["error"]["kind"] == "output"
+    });
+}
+
+/// Descriptors of the server and its spawner, and the processes there are.
+fn census(server: &Server) -> (usize, usize, usize) {
+    let files = |pid: i32| std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let below = server.descendants();
+    (files(server.pid()), files(below[0]), below.len())
+}
+
+#[test]
+fn load_leaves_nothing_behind() {
+    let server = furnished(&["--keep", "0", "--blanks", "2", "--timeout", "2s"]);
+    server.put_workflow(&{
+        let mut document = single("panic", "misbehave", &json!({}));
+        document["steps"][0]["args"] = json!({ "how": "panic" });
+        document
+    });
+    let load = || {
+        std::thread::scope(|scope| {
+            for client in 0..8 {
+                let server = &server;
+                scope.spawn(move || {
+                    for turn in 0..20 {
+                        let body = format!("{client} {turn} {}", "x".repeat(turn * 10_000));
+                        match turn % 5 {
+                            0 => drop(server.post("/invoke/panic", b"").expect(502)),
+                            1 => {
+                                // Leaves before it is answered.
+                                let mut stream = server.connect();
+                                let _ = stream.write_all(&request("POST", "/invoke/echo", &[], body.as_bytes()));
+                            }
+                            2 => {
+                                let location = server.post("/async-invoke/echo", body.as_bytes()).expect(202);
+                                drop(location);
+                            }
+                            _ => assert_eq!(server.post("/invoke/echo", body.as_bytes()).expect(200).text(), body),
+                        }
+                    }
+                });
+            }
+        });
+        let quiet = || server.get("/healthz").json();
+        eventually("all is quiet", || {
+            let health = quiet();
+            health["running"] == 0 && health["queued"] == 0 && health["blanks"] == 2
+        });
+        eventually("connections are closed", || server.get("/metrics").text().contains("monohull_connections 1\n"));
+    };
+    load();
+    let before = census(&server);
+    load();
+    // Ends are told one by one: wait until they all have been.
+    eventually("as before", || {
+        let now = census(&server);
+        now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2
+    });
+}
+
+#[test]
+fn a_callback_is_told_of_the_end() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = listener.local_addr().expect("an address").to_string();
+    let server = furnished(&["--callback-host", &host]);
+    let url = format!("http://{host}/done?x=1");
+    let headers = [("X-Callback-Url", url.as_str()), ("X-Call-Id", "c-1")];
+    server.ask_with("POST", "/async-invoke/echo", &headers, b"hello").expect(202);
+    for status in ["500 Busy", "200 OK"] {
+        let (mut stream, _) = listener.accept().expect("a call");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a head");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("text").to_lowercase();
+        assert!(head.starts_with("post /done?x=1 http/1.1\r\n") && head.contains("x-call-id: c-1\r\n"), "{head}");
+        let len = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()).expect("a length");
+        let mut body = vec![0; len.parse().expect("a number")];
+        stream.read_exact(&mut body).expect("a body");
+        let shown: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(shown["result"]["out"]["text"], "hello");
+        stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).expect("sent");
+    }
+    let elsewhere = [("X-Callback-Url", "http://127.0.0.1:1/")];
+    server.ask_with("POST", "/async-invoke/echo", &elsewhere, b"x").error(400, "bad-request", "client");
+}
+
+#[test]
+fn time_passes_for_whoever_waits() {
+    // A server on the same folder as one that was killed starts at once: nothing holds the lock of a dead process.
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    furnish(&server);
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let begin = Instant::now();
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.post("/invoke/echo", b"still here").expect(200).text(), "still here");
+    assert!(begin.elapsed() < PATIENCE);
+}

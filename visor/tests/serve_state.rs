@@ -1,0 +1,228 @@
+//! What a server knows survives: ends, kills at any moment, damage.
+
+mod serve_support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use serve_support::{Answer, Server, StateFolder, image_bytes, request, single};
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A version of the workflow `w`: its number is in it.
+fn version(number: u64) -> Value {
+    single("w", "f", &json!({ "description": number.to_string() }))
+}
+
+fn number(document: &Value) -> u64 {
+    document["description"].as_str().and_then(|text| text.parse().ok()).expect("a version")
+}
+
+#[test]
+fn everything_is_there_after_a_restart() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_shipped("word-count.json");
+    server.put_shipped("echo.json");
+    let before = (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
+    assert_eq!(server.stop().0, Some(0));
+    let server = Server::start_on(&state, &[], &[]);
+    let after = (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
+    assert_eq!(before, after);
+    assert_eq!(server.post("/invoke/word-count", b"a b a").expect(200).text(), "2 a\n1 b\n");
+    server.ask("DELETE", "/workflows/echo", &[]).expect(204);
+    server.ask("DELETE", "/functions/echo", &[]).expect(204);
+    assert_eq!(server.stop().0, Some(0));
+    let server = Server::start_on(&state, &[], &[]);
+    server.get("/workflows/echo").expect(404);
+    server.get("/functions/echo").expect(404);
+}
+
+/// Tries to send a request to a server that may be gone; the status if there was an answer.
+fn try_ask(address: std::net::SocketAddr, method: &str, path: &str, body: &[u8]) -> Option<u16> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(serve_support::PATIENCE)).ok()?;
+    stream.write_all(&request(method, path, &[], body)).ok()?;
+    Answer::read(&mut stream).map(|answer| answer.status)
+}
+
+/// A server is killed while a workflow is replaced again and again, and a function put and removed in turns: after each
+/// restart there is what was acknowledged last, or what was being written.
+#[test]
+fn a_kill_at_any_moment_loses_nothing_that_was_acknowledged() {
+    const ROUNDS: u64 = 25;
+    let state = StateFolder::new();
+    let image = image_bytes("no-op");
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_example("no-op");
+    server.ask("PUT", "/functions/f", &image).expect(201);
+    server.put_workflow(&version(0));
+    drop(server);
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut last = 0;
+    let mut came_and_went = None;
+    for round in 0..ROUNDS {
+        let server = Server::start_on(&state, &[], &[]);
+        let found = number(&server.get("/workflows/w").expect(200).json());
+        assert!(found == last || found == last + 1, "round {round}: {found}, and {last} was acknowledged");
+        last = found;
+        let there = server.get("/functions/g").status == 200;
+        assert!(came_and_went.is_none_or(|(known, pending)| there == known || there == pending), "round {round}");
+        assert_eq!(server.get("/healthz").json()["damaged"], json!([]), "round {round}");
+        assert_eq!(server.post("/invoke/w", b"").status, 200);
+
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let (address, pid) = (server.address, server.pid());
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(random % 40_000));
+            kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs");
+        });
+        let acknowledged = AtomicU64::new(last);
+        let mut known = (there, there);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for next in last + 1.. {
+                    match try_ask(address, "PUT", "/workflows/w", version(next).to_string().as_bytes()) {
+                        Some(200) => acknowledged.store(next, Ordering::SeqCst),
+                        None => return,
+                        Some(status) => panic!("{status}"),
+                    }
+                }
+            });
+            scope.spawn(|| {
+                loop {
+                    let (method, body, wanted) =
+                        if known.0 { ("DELETE", &[][..], 204) } else { ("PUT", image.as_slice(), 201) };
+                    known.1 = !known.0;
+                    match try_ask(address, method, "/functions/g", body) {
+                        Some(status) if status == wanted => known.0 = known.1,
+                        None => return,
+                        Some(status) => panic!("{status}"),
+                    }
+                }
+            });
+        });
+        killer.join().expect("killed");
+        server.wait();
+        last = acknowledged.load(Ordering::SeqCst);
+        came_and_went = Some(known);
+    }
+    // Nothing half-written stays, and no image that no function is.
+    drop(Server::start_on(&state, &[], &[]));
+    let images = fs::read_dir(state.path().join("images")).expect("a folder").count();
+    assert_eq!(images, 1, "one image, three names");
+    for folder in ["images", "functions", "workflows"] {
+        let names = fs::read_dir(state.path().join(folder)).expect("a folder").flatten().map(|entry| entry.file_name());
+        assert!(names.into_iter().all(|name| !name.to_string_lossy().contains('.')), "{folder}");
+    }
+}
+
+#[test]
+fn what_is_damaged_is_set_aside_and_the_rest_works() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_shipped("echo.json");
+    server.put_shipped("no-op.json");
+    server.put_shipped("json-report.json");
+    let image = server.get("/functions/json-report").json()["image"].as_str().expect("a hash").to_owned();
+    server.stop();
+    // A byte of a workflow, a byte of an image, and half of a function's entry.
+    let damage = |path: std::path::PathBuf, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = fs::read(&path).expect("readable");
+        change(&mut bytes);
+        fs::write(&path, bytes).expect("written");
+    };
+    let hash = image.strip_prefix("sha256:").expect("a hash");
+    damage(state.path().join("workflows/no-op"), &|bytes| *bytes.last_mut().expect("not empty") ^= 1);
+    damage(state.path().join("images").join(hash), &|bytes| bytes[100] ^= 1);
+    damage(state.path().join("functions/no-op"), &|bytes| bytes.truncate(bytes.len() / 2));
+
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    server.get("/readyz").expect(200);
+    let damaged = server.get("/healthz").expect(200).json()["damaged"].take();
+    let paths: Vec<String> = damaged
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|damage| damage["path"].as_str().expect("a path").rsplit('/').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    for path in ["no-op workflows", "json-report functions", "no-op functions"] {
+        assert!(paths.iter().any(|found| found == path), "{path} in {paths:?}");
+    }
+    server.get("/workflows/no-op").expect(404);
+    // This workflow is whole, its function is not.
+    let error = server.post("/invoke/json-report", b"").error(422, "invalid", "host");
+    assert!(error["message"].as_str().expect("a message").contains("json-report"), "{error:#}");
+    server.put_example("json-report");
+    server.post("/invoke/json-report", b"").expect(200);
+    let (_, log) = server.stop();
+    assert_eq!(log.matches("set aside").count(), 3, "{log}");
+
+    // What was set aside is not met again.
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+    server.post("/invoke/json-report", b"").expect(200);
+}
+
+#[test]
+fn changes_of_one_name_do_not_mix() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    let images = ["no-op", "echo", "json-report"].map(image_bytes);
+    std::thread::scope(|scope| {
+        for client in 0..6 {
+            let (server, images) = (&server, &images);
+            scope.spawn(move || {
+                for turn in 0..10 {
+                    let image = &images[(client + turn) % images.len()];
+                    let answer = match (client + turn) % 4 {
+                        3 => server.ask("DELETE", "/functions/f", &[]),
+                        _ => server.ask("PUT", "/functions/f", image),
+                    };
+                    assert!([200, 201, 204, 404].contains(&answer.status), "{}", answer.text());
+                }
+            });
+        }
+    });
+    server.ask("PUT", "/functions/f", &images[0]);
+    let shown = server.get("/functions/f").expect(200).json();
+    assert_eq!(fs::read_dir(state.path().join("images")).expect("a folder").count(), 1);
+    drop(server);
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.get("/functions/f").expect(200).json(), shown);
+    assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+}
+
+#[test]
+fn a_workflow_runs_what_its_functions_are_now() {
+    let server = Server::start();
+    server.ask("PUT", "/functions/f", &image_bytes("echo")).expect(201);
+    let slots = json!({ "inputs": ["in"], "outputs": ["out"] });
+    server.put_workflow(&single("w", "f", &slots));
+    assert_eq!(server.post("/invoke/w", b"x").expect(200).text(), "x");
+    server.ask("PUT", "/functions/f", &image_bytes("no-op")).expect(200);
+    server.post("/invoke/w", b"x").error(502, "output", "workflow");
+    server.ask("PUT", "/functions/f", &image_bytes("echo")).expect(200);
+    assert_eq!(server.post("/invoke/w", b"x").expect(200).text(), "x");
+}
+
+#[test]
+fn a_full_disk_is_told_and_breaks_nothing() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_shipped("echo.json");
+    // A folder where the new entry should be written stands for a disk that refuses.
+    fs::create_dir(state.path().join("workflows/w.part")).expect("made");
+    let document = single("w", "echo", &json!({})).to_string();
+    server.ask("PUT", "/workflows/w", document.as_bytes()).error(500, "host", "host");
+    server.get("/workflows/w").expect(404);
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    fs::remove_dir(state.path().join("workflows/w.part")).expect("removed");
+    server.ask("PUT", "/workflows/w", document.as_bytes()).expect(201);
+}
