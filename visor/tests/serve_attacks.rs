@@ -77,8 +77,22 @@ fn no_name_leads_out_of_the_state_folder() {
     let image = image_bytes("no-op");
     let before = tree(server.state().path());
     let names = [
-        "..", "../x", "../../x", "..%2F..%2Fx", "%2e%2e%2fx", "%2e%2e", "/etc/passwd", "%2Fetc%2Fpasswd", "a%00b", "a%2Fb",
-        "a.part", ".hidden", "x%0d%0aSet-Cookie:%20a=b", "%c3%a9", "con:fig", "a\\b",
+        "..",
+        "../x",
+        "../../x",
+        "..%2F..%2Fx",
+        "%2e%2e%2fx",
+        "%2e%2e",
+        "/etc/passwd",
+        "%2Fetc%2Fpasswd",
+        "a%00b",
+        "a%2Fb",
+        "a.part",
+        ".hidden",
+        "x%0d%0aSet-Cookie:%20a=b",
+        "%c3%a9",
+        "con:fig",
+        "a\\b",
     ];
     for name in names {
         for kind in ["functions", "workflows"] {
@@ -139,7 +153,8 @@ fn other_peoples_pages_are_kept_out() {
     let rebound = b"GET /functions HTTP/1.1\r\nHost: else.where\r\nConnection: close\r\n\r\n";
     server.raw(rebound).expect("an answer").error(403, "forbidden", "client");
     let own = server.address.to_string();
-    let request = format!("GET /functions HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{own}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET /functions HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{own}\r\nConnection: close\r\n\r\n");
     server.raw(request.as_bytes()).expect("an answer").expect(200);
 }
 
@@ -186,7 +201,8 @@ fn a_unix_socket_is_its_owners() {
     assert!(path.exists());
     let (mut third, _) = begin();
     ask("GET", "/functions").expect(200);
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(third.id() as i32), nix::sys::signal::Signal::SIGTERM).expect("sent");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(third.id() as i32), nix::sys::signal::Signal::SIGTERM)
+        .expect("sent");
     assert_eq!(third.wait().expect("a child").code(), Some(0));
     assert!(!path.exists());
 }

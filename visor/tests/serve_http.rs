@@ -159,9 +159,7 @@ fn asynchronous_calls_are_accepted_and_answered_later() {
     assert_eq!(shown["report"]["status"], "done");
     let names: Vec<&str> =
         shown["points"].as_array().expect("points").iter().filter_map(|p| p["name"].as_str()).collect();
-    for name in
-        ["accepted", "received", "given", "dispatched", "domain-ready", "image-mapped", "first-instruction", "ended"]
-    {
+    for name in ["accepted", "received", "dispatched", "domain-ready", "image-mapped", "first-instruction", "ended"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     let href = shown["result"]["counts"]["href"].as_str().expect("an address");

@@ -96,7 +96,9 @@ fn who_sends_slowly_is_cut_off() {
     feeder.join().expect("they were all cut off");
 
     let mut stream = server.connect();
-    stream.write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhalf").expect("sent");
+    stream
+        .write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhalf")
+        .expect("sent");
     Answer::read(&mut stream).expect("an answer").error(408, "too-slow", "client");
 
     // A connection on which nothing is asked is closed, too.

@@ -65,7 +65,8 @@ fn it_names_what_there_is() {
         let documented: BTreeSet<String> = methods.map(|method| method.to_uppercase()).collect();
         let asked = path.replace("{name}", "nobody").replace("{slot}", "nothing");
         let allow = server.ask("PATCH", &asked, &[]).expect(405).headers["allow"].clone();
-        let allowed: BTreeSet<String> = allow.split(", ").filter(|method| *method != "HEAD").map(str::to_owned).collect();
+        let allowed: BTreeSet<String> =
+            allow.split(", ").filter(|method| *method != "HEAD").map(str::to_owned).collect();
         assert_eq!(documented, allowed, "{path}");
     }
     assert_eq!(server.get("/openapi.json").expect(200).json(), document());

@@ -27,10 +27,12 @@ fn everything_is_there_after_a_restart() {
     let server = Server::start_on(&state, &[], &[]);
     server.put_shipped("word-count.json");
     server.put_shipped("echo.json");
-    let before = (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
+    let before =
+        (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
     assert_eq!(server.stop().0, Some(0));
     let server = Server::start_on(&state, &[], &[]);
-    let after = (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
+    let after =
+        (server.get("/functions").json(), server.get("/workflows").json(), server.get("/workflows/echo").text());
     assert_eq!(before, after);
     assert_eq!(server.post("/invoke/word-count", b"a b a").expect(200).text(), "2 a\n1 b\n");
     server.ask("DELETE", "/workflows/echo", &[]).expect(204);

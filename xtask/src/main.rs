@@ -3,7 +3,9 @@
 //! Every chore is a file. They build with cargo and start programs, and know nothing of Monohull's insides.
 #![deny(unsafe_code)]
 
+mod apt;
 mod bench;
+mod browser;
 mod build;
 mod ci;
 mod demo;
@@ -61,6 +63,8 @@ enum Chore {
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         arguments: Vec<String>,
     },
+    /// Fetches what tests and benchmarks start besides programs of this repository; they also fetch it themselves.
+    Fetch,
     /// Formatting, clippy and rustdoc, with warnings as errors.
     Lint,
     /// What a change must pass: lint, test, a short fuzz of the loader, demo and every bench scenario at tiny size.
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
             Err(why) => Err(why),
         },
         Chore::Bench { arguments } => bench::run(&arguments),
+        Chore::Fetch => vm::fetch().and_then(|()| browser::ready()),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),
     };

@@ -1,13 +1,14 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
 use crate::workspace::Workspace;
-use crate::{Result, build, lint, shell, vm};
+use crate::{Result, browser, build, lint, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
 pub(crate) fn run(arguments: &[String]) -> Result {
     build::everything()?;
+    browser::ready()?;
     let workspace = Workspace::load()?;
     let mut total = Count::default();
     // This machine: release and debug make the same promises, so the everyday build is tested.

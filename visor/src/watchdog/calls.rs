@@ -105,15 +105,15 @@ impl Watchdog {
         let caller = Caller::of(&call)?;
         let [] = call.parameters([])?;
         self.refuse_if_draining()?;
-        let received = self.body_of(call, self.settings.body).await?;
-        let bytes = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+        let Received { content, hold } = self.body_of(call, self.settings.body).await?;
+        let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
         let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
             Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
         })?;
         let workflow = self.registry.prepare("workflow", request.workflow.get().as_bytes())?;
         let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
-        let inputs = Inputs { slots, hold: received.hold };
-        drop(bytes);
+        let inputs = Inputs { slots, hold };
+        drop((content, bytes));
         let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
         let (invocation, end) = self.wait(invocation).await;
         let response = match &end.result {
@@ -209,6 +209,6 @@ fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> 
         let seconds = format!("{:.6}", report.cold_start_us as f64 / 1e6);
         response.headers_mut().extend(HeaderValue::try_from(seconds).ok().map(|value| (COLD_START, value)));
     }
-    invocation.point("answered");
+    invocation.point("replied");
     response
 }

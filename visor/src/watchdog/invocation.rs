@@ -207,7 +207,8 @@ impl Invocation {
     pub(super) fn point_at(&self, name: String, at_ns: u64) {
         let at_us = at_ns.saturating_sub(self.begin_ns) / 1000;
         let mut inner = self.lock();
-        if inner.points.len() < POINTS_MAX {
+        // Both sides mark some moments; the first word counts.
+        if inner.points.len() < POINTS_MAX && !inner.points.iter().any(|point| point.name == name) {
             inner.points.push(Point { name: name.into(), at_us });
         }
     }

@@ -1,0 +1,154 @@
+// The operator's page. Whatever comes from a function is put in place as text, never as markup.
+"use strict";
+
+const REFRESH_MS = 2000;
+const GANTT_ROWS = 400;
+
+const main = document.getElementById("main");
+const health = document.getElementById("health");
+const login = document.getElementById("login");
+
+// An element with attributes and children; strings become text.
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.flat().map((child) => (child instanceof Node ? child : String(child))));
+  return element;
+}
+
+function table(heads, rows) {
+  const cell = (tag, value) => make(tag, typeof value === "number" ? { class: "number" } : {}, value);
+  return make("table", {},
+    make("thead", {}, make("tr", {}, heads.map((head) => make("th", {}, head)))),
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((value) => cell("td", value))))));
+}
+
+function time(us) {
+  if (us === undefined) return "";
+  if (us < 10e3) return `${us} µs`;
+  return us < 10e6 ? `${(us / 1e3).toFixed(1)} ms` : `${(us / 1e6).toFixed(1)} s`;
+}
+
+async function ask(path) {
+  const token = sessionStorage.getItem("token");
+  const answer = await fetch(path, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
+  login.hidden = answer.status !== 401;
+  const type = answer.headers.get("content-type") || "";
+  const body = type.startsWith("application/json") ? await answer.json() : await answer.text();
+  if (!answer.ok && path !== "/healthz") throw new Error(body.error ? body.error.message : answer.statusText);
+  return body;
+}
+
+async function showHealth() {
+  const state = await ask("/healthz");
+  const parts = [`version ${state.version}`, `isolation ${state.isolation}`, state.status,
+    `${state.running} running`, `${state.queued} queued`, `${state.blanks} ready`];
+  if (state.trouble) parts.push(state.trouble);
+  if (state.damaged.length) parts.push(`${state.damaged.length} damaged entries set aside`);
+  health.textContent = parts.join(" · ");
+}
+
+async function overview() {
+  const [{ workflows }, { functions }, { invocations }] =
+    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=200")]);
+  return [
+    make("h2", {}, "Workflows"),
+    table(["name", "steps", "functions", "inputs", "outputs", "missing"], workflows.map((w) =>
+      [make("a", { href: `/workflows/${w.name}` }, w.name), w.steps.join(", "), w.functions.join(", "),
+        w.inputs.join(", "), w.outputs.join(", "), make("span", { class: "failed" }, w.missing.join(", "))])),
+    make("h2", {}, "Functions"),
+    table(["name", "bytes", "image", "used by"], functions.map((f) =>
+      [f.name, f.bytes, f.image.slice(0, 19) + "…", f.workflows.join(", ")])),
+    make("h2", {}, "Invocations"),
+    table(["accepted", "workflow", "call", "", "status", "took"], invocations.map((i) =>
+      [make("a", { href: `#${i.id}` }, new Date(i.accepted_ms).toLocaleTimeString()), i.workflow, i.call_id, i.mode,
+        make("span", { class: i.status }, i.status + (i.error_kind ? `: ${i.error_kind}` : "")),
+        make("span", {}, time(i.duration_us))])),
+  ];
+}
+
+// A bar on a track, in shares of the whole.
+function bar(kind, from, length, whole) {
+  const span = make("span", { class: kind, title: `${kind} ${time(length)}` });
+  span.style.left = `${(100 * from) / whole}%`;
+  span.style.width = `${(100 * length) / whole}%`;
+  return span;
+}
+
+// Steps and instances over time. An instance's bar begins where it began, and its parts are as long as what they stand
+// for took in all: a parked instance may have run in between.
+function gantt(report) {
+  const rows = report.steps.flatMap((step) => step.instances.map((instance) => ({ step, instance })));
+  const ends = rows.map(({ instance: i }) => i.start_us + i.load_us + i.run_us + i.park_us);
+  const whole = Math.max(1, report.duration_us, ...ends.slice(0, GANTT_ROWS));
+  const chart = make("div", { class: "gantt", id: "gantt" });
+  for (const { step, instance: i } of rows.slice(0, GANTT_ROWS)) {
+    const parts = [["load", i.load_us], ["run", i.run_us], ["park", i.park_us]];
+    let from = i.start_us;
+    const bars = parts.map(([kind, length]) => {
+      from += length;
+      return bar(kind, from - length, length, whole);
+    });
+    chart.append(make("span", { class: i.status }, `${step.name}[${i.index}]`), make("div", { class: "track" }, bars));
+  }
+  const legend = make("p", { class: "legend dim" }, make("span", { class: "load" }, "load"),
+    make("span", { class: "run" }, "run"), make("span", { class: "park" }, "parked"), `0 to ${time(whole)}`);
+  const more = rows.length - GANTT_ROWS;
+  return [chart, legend, more > 0 ? make("p", { class: "dim" }, `and ${more} more instances`) : ""];
+}
+
+function timeline(points) {
+  const whole = Math.max(1, ...points.map((point) => point.at_us));
+  const marks = points.map((point) => bar("point", point.at_us, 0, whole));
+  return [make("div", { class: "track", id: "timeline" }, marks),
+    table(["moment", "after"], points.map((point) => [point.name, make("span", {}, time(point.at_us))]))];
+}
+
+async function invocation(id) {
+  const path = `/invocations/${encodeURIComponent(id)}`;
+  const [shown, lines] = await Promise.all([ask(path), ask(`${path}/logs`)]);
+  const parts = [
+    make("p", {}, make("a", { href: "#" }, "all invocations")),
+    make("h2", {}, `${shown.workflow} `, make("span", { class: shown.status }, shown.status)),
+    make("p", { class: "dim" }, `call ${shown.call_id} · id ${shown.id} · ${time(shown.duration_us)} · ${shown.traceparent}`),
+  ];
+  if (shown.error) {
+    const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
+    parts.push(make("h2", { class: "failed" }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
+      make("pre", { id: "error" }, shown.error.message));
+  }
+  if (shown.report) parts.push(make("h2", {}, "Steps and instances"), gantt(shown.report));
+  parts.push(make("h2", {}, "Timeline"), timeline(shown.points));
+  if (lines) parts.push(make("h2", {}, "Printed"), make("pre", { id: "lines" }, lines));
+  for (const [slot, output] of Object.entries(shown.result || {})) {
+    parts.push(make("h2", {}, `Output ${slot}, ${output.bytes} bytes`),
+      output.text === undefined ? make("a", { href: output.href }, "as it is") : make("pre", {}, output.text));
+  }
+  if (shown.report) {
+    parts.push(make("h2", {}, "Report"), make("pre", { id: "report" }, JSON.stringify(shown.report, null, 2)));
+  }
+  return parts.flat();
+}
+
+let turn = 0;
+async function show() {
+  const mine = ++turn;
+  const id = decodeURIComponent(location.hash.slice(1));
+  try {
+    await showHealth();
+    const parts = await (id ? invocation(id) : overview());
+    if (mine === turn) main.replaceChildren(...parts);
+  } catch (error) {
+    if (mine === turn) main.replaceChildren(make("p", { class: "failed" }, error.message));
+  }
+}
+
+login.addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", document.getElementById("token").value);
+  show();
+});
+addEventListener("hashchange", show);
+// An invocation that is looked at stays as it is; the overview follows what happens.
+setInterval(() => { if (!location.hash.slice(1) && !document.hidden) show(); }, REFRESH_MS);
+show();

@@ -121,7 +121,7 @@ impl Watchdog {
 
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
-        invocation.point("given");
+        invocation.point("dispatched");
         loop {
             let Ok(message) = timeout_at(latest, run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");

@@ -191,7 +191,12 @@ impl Server {
     /// Waits for its end: the exit code, if it has one, and what it said.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("a child");
-        let log = self.log.lock().expect("nobody panics with it").recv_timeout(PATIENCE).expect("its standard error ends with it");
+        let log = self
+            .log
+            .lock()
+            .expect("nobody panics with it")
+            .recv_timeout(PATIENCE)
+            .expect("its standard error ends with it");
         (status.code(), String::from_utf8_lossy(&log).into_owned())
     }
 
