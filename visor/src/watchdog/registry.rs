@@ -22,7 +22,7 @@ use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::orchestrator::{Ready, cores};
-use crate::workflow::plan::registered_name;
+use crate::workflow::plan::{MountSource, registered_name};
 use crate::workflow::{self, Plan, WorkflowError};
 
 /// A registered function.
@@ -329,6 +329,12 @@ fn check_document(
             WorkflowError::Unreadable { .. } => refusal,
         }
     })?;
+    for mount in &plan.files {
+        // A source that names something of this host does not belong here, and has to be refused.
+        match mount.source {
+            MountSource::Memory { .. } => {}
+        }
+    }
     // So the workflow itself can say that it took too long, and where it was.
     plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
     Ok(plan)
