@@ -58,6 +58,32 @@ pub enum Errno {
     Deadlock = 35,
     /// The module that serves this call failed (it panicked, or has another version).
     ModuleFailed = 131,
+    /// The other side reads no more.
+    BrokenPipe = 32,
+    /// A datagram is longer than can be sent.
+    MessageTooLong = 90,
+    /// This kind of descriptor cannot do that.
+    NotSupported = 95,
+    /// The address is in use already.
+    AddressInUse = 98,
+    /// The address is none of this network's own.
+    AddressNotAvailable = 99,
+    /// The network is gone.
+    NetworkDown = 100,
+    /// No way leads to that network.
+    NetworkUnreachable = 101,
+    /// The connection was given up on this side.
+    ConnectionAborted = 103,
+    /// The other side gave the connection up.
+    ConnectionReset = 104,
+    /// The socket is connected already.
+    IsConnected = 106,
+    /// The socket is not connected.
+    NotConnected = 107,
+    /// Nobody listens there.
+    ConnectionRefused = 111,
+    /// No way leads to that host.
+    HostUnreachable = 113,
     /// A slot holds another type than the one asked for.
     WrongType = 1001,
     /// Nobody is left who could fill this slot.
@@ -66,7 +92,7 @@ pub enum Errno {
 
 impl Errno {
     /// All error numbers, for the conversion back and for the documentation test.
-    pub const ALL: [Errno; 28] = [
+    pub const ALL: [Errno; 41] = [
         Errno::NotPermitted,
         Errno::NotFound,
         Errno::Io,
@@ -93,6 +119,19 @@ impl Errno {
         Errno::TimedOut,
         Errno::Deadlock,
         Errno::ModuleFailed,
+        Errno::BrokenPipe,
+        Errno::MessageTooLong,
+        Errno::NotSupported,
+        Errno::AddressInUse,
+        Errno::AddressNotAvailable,
+        Errno::NetworkDown,
+        Errno::NetworkUnreachable,
+        Errno::ConnectionAborted,
+        Errno::ConnectionReset,
+        Errno::IsConnected,
+        Errno::NotConnected,
+        Errno::ConnectionRefused,
+        Errno::HostUnreachable,
         Errno::WrongType,
         Errno::NobodyFills,
     ];
@@ -139,6 +178,19 @@ impl Errno {
             Errno::TimedOut => "timed out",
             Errno::Deadlock => "waiting would never end",
             Errno::ModuleFailed => "the libos module failed",
+            Errno::BrokenPipe => "the other side reads no more",
+            Errno::MessageTooLong => "the message is too long",
+            Errno::NotSupported => "not supported here",
+            Errno::AddressInUse => "the address is in use",
+            Errno::AddressNotAvailable => "the address is not available",
+            Errno::NetworkDown => "the network is down",
+            Errno::NetworkUnreachable => "the network cannot be reached",
+            Errno::ConnectionAborted => "the connection was aborted",
+            Errno::ConnectionReset => "the other side reset the connection",
+            Errno::IsConnected => "the socket is connected",
+            Errno::NotConnected => "the socket is not connected",
+            Errno::ConnectionRefused => "the connection was refused",
+            Errno::HostUnreachable => "the host cannot be reached",
             Errno::WrongType => "the slot holds another type",
             Errno::NobodyFills => "nobody is left who could fill this slot",
         }

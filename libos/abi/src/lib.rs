@@ -19,6 +19,7 @@ pub mod errno;
 pub mod file;
 pub mod layout;
 pub mod module;
+pub mod network;
 pub mod number;
 pub mod types;
 pub mod user;

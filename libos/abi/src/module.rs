@@ -251,6 +251,8 @@ pub struct Host {
     pub explain: unsafe extern "C" fn(domain: *mut c_void, call: *const Call, text: *const u8, len: usize),
     /// The module panicked: leaves the handler for good.
     pub panicked: unsafe extern "C" fn(text: *const u8, len: usize) -> !,
+    /// For the module `socket`.
+    pub network: crate::network::NetworkServices,
 }
 
 // SAFETY: the services may be called from any carrier; that is part of the contract above.

@@ -147,6 +147,41 @@ hostcalls! {
         /// System only: `([`crate::file::FsOp`] and mount, …)`.
         RAMFS = 200,
     }
+    "socket" {
+        /// `(SocketAddress, backlog)` → socket. Listens for TCP connections.
+        TCP_LISTEN = 128,
+        /// `(SocketAddress, timeout in ns or u64::MAX)` → socket. Parks until the TCP connection stands or is refused.
+        TCP_CONNECT = 129,
+        /// `(socket, SocketAddress out)` → socket. Parks until somebody connects; `out` may be null.
+        TCP_ACCEPT = 130,
+        /// `(SocketAddress)` → socket. A UDP socket with this address.
+        UDP_BIND = 131,
+        /// `(socket, SocketAddress)` → 0. From here on the UDP socket knows this peer alone.
+        UDP_CONNECT = 132,
+        /// `(socket, buffer, len, flags)` → bytes; 0 at the end of a connection. Parks until there are some.
+        SOCKET_READ = 133,
+        /// `(socket, bytes, len)` → bytes taken. Parks until there is room.
+        SOCKET_WRITE = 134,
+        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_READ`, and says from whom.
+        SOCKET_READ_FROM = 135,
+        /// `(socket, bytes, len, SocketAddress)` → bytes taken. One datagram to an address.
+        SOCKET_WRITE_TO = 136,
+        /// `(socket, SocketShutdown)` → 0. Ends one direction of a connection, or both.
+        SOCKET_SHUTDOWN = 137,
+        /// `(socket)` → 0. Gives the number back; the socket closes with its last number.
+        SOCKET_CLOSE = 138,
+        /// `(socket)` → socket. Another number for the same socket.
+        SOCKET_DUP = 139,
+        /// `(socket, SocketOption)` → value.
+        SOCKET_GET = 140,
+        /// `(socket, SocketOption, value)` → 0.
+        SOCKET_SET = 141,
+        /// `(socket, SocketEnd, SocketAddress out)` → 0.
+        SOCKET_NAME = 142,
+        /// `(name, name len, SocketAddress out, most)` → how many addresses were written. Parks until the name is
+        /// resolved; `NotFound` if it has none.
+        HOST_LOOKUP = 143,
+    }
     "mm" {
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance.
         SLOT_OWNS = 192,

@@ -78,6 +78,8 @@ unsafe impl Plain for crate::file::FileStat {}
 unsafe impl Plain for crate::file::IoVec {}
 // SAFETY: a u64 and two u32: no padding.
 unsafe impl Plain for crate::file::DirEntry {}
+// SAFETY: two u32, sixteen bytes, two u32.
+unsafe impl Plain for crate::network::SocketAddress {}
 
 /// `count` elements of `T` somewhere in memory, as a function claims. Unusable until checked.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +150,11 @@ impl<T: Plain> CheckedSlice<'_, T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Its first address, for a service that copies by itself and survives holes.
+    pub fn address(&self) -> u64 {
+        self.address
     }
 
     /// Copies elements out, from element `start` on, until `to` is full. Read once: the copy is the reader's own.

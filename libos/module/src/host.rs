@@ -1,6 +1,6 @@
 //! The visor's services as safe methods.
 
-use crate::Text;
+use crate::{NetworkRef, Text};
 use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
@@ -27,6 +27,11 @@ impl HostRef {
     /// The table itself, which [`monohull_abi::user`] asks for.
     pub fn raw(&self) -> &'static Host {
         self.0
+    }
+
+    /// The services for sockets.
+    pub fn network(&self) -> NetworkRef {
+        NetworkRef(self.0)
     }
 
     /// Monotonic time in ns.

@@ -31,12 +31,14 @@ pub mod fs;
 pub mod glue;
 pub mod heap;
 mod host;
+mod network;
 mod segments;
 mod store;
 mod text;
 
 pub use host::HostRef;
 pub use monohull_abi as abi;
+pub use network::NetworkRef;
 pub use segments::Segments;
 pub use spin::{Mutex, Once, RwLock};
 pub use store::{Checked, Memory, Store};

@@ -8,6 +8,7 @@
 
 mod heap;
 mod memory;
+mod network;
 mod services;
 
 pub use heap::{CountingHeap, live_bytes};

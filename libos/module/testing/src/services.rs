@@ -40,6 +40,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         line,
         explain,
         panicked,
+        network: crate::network::SERVICES,
     }
 }
 

@@ -1,0 +1,234 @@
+//! Sockets: what travels through their hostcalls, and what the visor lends the module `socket` for them.
+//!
+//! A workflow file says which network there is:
+//!
+//! ```text
+//!            function ── SocketAddress, bytes ──▶ module `socket`
+//!                                                   │
+//!   none     every call is refused                  │
+//!   host     one kernel socket per socket  ◀────────┘  NetworkServices: the visor compares every address with the
+//!                                                   │  workflow's list, next to the system call
+//! ```
+
+use crate::module::Call;
+use core::ffi::c_void;
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+/// The most sockets of one instance.
+pub const SOCKETS_MAX: usize = 4096;
+/// The most connections that wait to be accepted; more is cut to this.
+pub const BACKLOG_MAX: u64 = 4096;
+/// The longest name that can be looked up, in bytes.
+pub const HOST_NAME_MAX: usize = 253;
+/// The most addresses one look-up gives.
+pub const LOOKUP_MAX: usize = 32;
+/// The most bytes one datagram carries.
+pub const DATAGRAM_MAX: usize = 65_507;
+
+/// `SOCKET_READ` and `SOCKET_READ_FROM` flag: leave the bytes where they are.
+pub const PEEK: u64 = 1;
+
+/// An address and a port (user memory).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct SocketAddress {
+    /// 4 or 6.
+    pub family: u32,
+    /// The port, at most 65535.
+    pub port: u32,
+    /// The address in network order; IPv4 uses the first four bytes.
+    pub address: [u8; 16],
+    /// IPv6 flow information.
+    pub flow: u32,
+    /// IPv6 scope.
+    pub scope: u32,
+}
+
+impl SocketAddress {
+    /// As Rust programs have it. An IPv6 address that stands for an IPv4 one reads as that, so that no list of
+    /// addresses can be got round by spelling. `None` if it is no address.
+    pub fn decode(&self) -> Option<SocketAddr> {
+        let port = u16::try_from(self.port).ok()?;
+        let [a, b, c, d, ..] = self.address;
+        match self.family {
+            4 => Some(SocketAddr::from(([a, b, c, d], port))),
+            6 => match IpAddr::from(self.address).to_canonical() {
+                IpAddr::V4(address) => Some(SocketAddr::from((address, port))),
+                IpAddr::V6(address) => Some(SocketAddrV6::new(address, port, self.flow, self.scope).into()),
+            },
+            _ => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for SocketAddress {
+    fn from(address: SocketAddr) -> SocketAddress {
+        match address {
+            SocketAddr::V4(v4) => {
+                let mut address = [0; 16];
+                address[..4].copy_from_slice(&v4.ip().octets());
+                SocketAddress { family: 4, port: v4.port().into(), address, flow: 0, scope: 0 }
+            }
+            SocketAddr::V6(v6) => SocketAddress {
+                family: 6,
+                port: v6.port().into(),
+                address: v6.ip().octets(),
+                flow: v6.flowinfo(),
+                scope: v6.scope_id(),
+            },
+        }
+    }
+}
+
+macro_rules! numbered {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $number:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u64)]
+        pub enum $name { $($(#[$doc])* $variant = $number,)* }
+
+        impl $name {
+            /// The one with this number.
+            pub const fn from_raw(raw: u64) -> Option<$name> {
+                match raw {
+                    $($number => Some($name::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// Which end of a socket `SOCKET_NAME` asks for.
+    SocketEnd {
+        /// Its own address.
+        Local = 0,
+        /// The address it is connected to.
+        Peer = 1,
+    }
+}
+
+numbered! {
+    /// Which direction `SOCKET_SHUTDOWN` ends.
+    SocketShutdown {
+        /// Nothing more is read.
+        Read = 0,
+        /// Nothing more is written; the peer reads the end.
+        Write = 1,
+        /// Both.
+        Both = 2,
+    }
+}
+
+numbered! {
+    /// What `SOCKET_GET` and `SOCKET_SET` are about. Times are in ns; 0 stands for none.
+    SocketOption {
+        /// 1: calls that would wait answer `Again`.
+        NonBlocking = 0,
+        /// The longest a read, or an accept, waits.
+        ReadTimeout = 1,
+        /// The longest a write waits.
+        WriteTimeout = 2,
+        /// 1: small writes leave at once.
+        NoDelay = 3,
+        /// How many routers a packet passes, 1 to 255.
+        Ttl = 4,
+        /// A connection that is silent for this long is probed.
+        KeepAlive = 5,
+        /// 1: datagrams may go to a broadcast address.
+        Broadcast = 6,
+        /// The error that came up since the last call, as its number; only to get.
+        Error = 7,
+    }
+}
+
+/// What sort of network a workflow has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum NetworkKind {
+    /// None.
+    None = 0,
+    /// The host's sockets, under a list of addresses.
+    Host = 1,
+}
+
+/// What a function waits for on a kernel socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Readiness {
+    /// Something to read or accept, or the end.
+    Read = 0,
+    /// Room to write, or a connection made or refused.
+    Write = 1,
+}
+
+/// A kernel socket, as the visor numbers it.
+pub type SocketHandle = u32;
+
+/// What the visor lends the module `socket`. Every function takes `domain` first and may be called from any carrier; none
+/// of them waits. A negative answer is an [`Errno`](crate::Errno) negated; `NotPermitted` means that the workflow's list lacks the
+/// address.
+///
+/// User memory is named by addresses that the module has checked: the kernel copies straight to and from there, and
+/// survives holes.
+#[repr(C)]
+pub struct NetworkServices {
+    /// Which network the workflow has.
+    pub kind: unsafe extern "C" fn(domain: *mut c_void) -> NetworkKind,
+    /// A TCP socket that listens → handle.
+    pub listen: unsafe extern "C" fn(domain: *mut c_void, at: *const SocketAddress, backlog: u32) -> i64,
+    /// A TCP socket that begins to connect → handle. It becomes writable when it is connected or refused.
+    pub connect: unsafe extern "C" fn(domain: *mut c_void, to: *const SocketAddress) -> i64,
+    /// A connection that waits to be accepted → handle, and who is at its other end; `Again` if there is none.
+    pub accept: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, peer: *mut SocketAddress) -> i64,
+    /// A UDP socket → handle.
+    pub bind: unsafe extern "C" fn(domain: *mut c_void, at: *const SocketAddress) -> i64,
+    /// A UDP socket's only peer from here on → 0.
+    pub associate: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, to: *const SocketAddress) -> i64,
+    /// Bytes into user memory → how many, and from whom where `from` is not null; `Again` if there are none.
+    pub receive: unsafe extern "C" fn(
+        domain: *mut c_void,
+        socket: SocketHandle,
+        to: u64,
+        len: usize,
+        peek: u32,
+        from: *mut SocketAddress,
+    ) -> i64,
+    /// Bytes from user memory, to `to` where that is not null → how many; `Again` if there is no room.
+    pub send: unsafe extern "C" fn(
+        domain: *mut c_void,
+        socket: SocketHandle,
+        from: u64,
+        len: usize,
+        to: *const SocketAddress,
+    ) -> i64,
+    /// Ends a direction → 0.
+    pub shutdown: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, how: SocketShutdown) -> i64,
+    /// Closes a socket; who waits for it is woken.
+    pub close: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle),
+    /// An option's value. `NonBlocking` and the timeouts are the module's own affair.
+    pub get: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, option: SocketOption) -> i64,
+    /// Sets an option → 0.
+    pub set: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, option: SocketOption, value: u64) -> i64,
+    /// The address at an end → 0.
+    pub name:
+        unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, end: SocketEnd, out: *mut SocketAddress) -> i64,
+    /// The addresses of a name on the workflow's list → how many; at most `most` are written. The port is 0.
+    pub lookup: unsafe extern "C" fn(
+        domain: *mut c_void,
+        name: *const u8,
+        len: usize,
+        out: *mut SocketAddress,
+        most: usize,
+    ) -> i64,
+    /// Registers the call's thread until the socket is ready, or until `deadline` (monotonic ns). It may have become
+    /// ready before. The wait does not count as one that nobody can end.
+    pub wait: unsafe extern "C" fn(
+        domain: *mut c_void,
+        call: *mut Call,
+        socket: SocketHandle,
+        readiness: Readiness,
+        deadline: u64,
+    ),
+}

@@ -1,0 +1,77 @@
+//! Libos module: sockets. TCP, UDP and names, as POSIX has them.
+//!
+//! ```text
+//!   calls        hostcalls: arguments in, answers and explanations out; what must wait parks
+//!   table        which number of which instance is which socket
+//!   network      what a network can do            host   kernel sockets, through the visor
+//! ```
+//!
+//! A function names its sockets by small numbers that mean nothing to another instance. Every socket answers at once;
+//! a handler that is told `Again` waits for the socket and runs again.
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod calls;
+mod host;
+mod network;
+mod table;
+
+use alloc::sync::Arc;
+use monohull_abi::module::Ending;
+use monohull_abi::network::NetworkKind;
+use monohull_abi::number;
+use monohull_module::{HostRef, Module, Mutex, module};
+use network::Network;
+use table::Tables;
+
+/// The sockets of one domain.
+pub struct Sockets {
+    host: HostRef,
+    /// `None` if the workflow has no network.
+    network: Option<Arc<dyn Network>>,
+    tables: Mutex<Tables>,
+}
+
+module! {
+    Sockets {
+        number::TCP_LISTEN => Sockets::listen,
+        number::TCP_CONNECT => Sockets::connect,
+        number::TCP_ACCEPT => Sockets::accept,
+        number::UDP_BIND => Sockets::bind,
+        number::UDP_CONNECT => Sockets::associate,
+        number::SOCKET_READ => Sockets::read,
+        number::SOCKET_WRITE => Sockets::write,
+        number::SOCKET_READ_FROM => Sockets::read_from,
+        number::SOCKET_WRITE_TO => Sockets::write_to,
+        number::SOCKET_SHUTDOWN => Sockets::shutdown,
+        number::SOCKET_CLOSE => Sockets::close,
+        number::SOCKET_DUP => Sockets::duplicate,
+        number::SOCKET_GET => Sockets::get,
+        number::SOCKET_SET => Sockets::set,
+        number::SOCKET_NAME => Sockets::name,
+        number::HOST_LOOKUP => Sockets::lookup,
+    }
+}
+
+impl Module for Sockets {
+    const NAME: &'static str = "socket";
+
+    fn start(host: HostRef) -> Option<Sockets> {
+        let network: Option<Arc<dyn Network>> = match host.network().kind() {
+            NetworkKind::None => None,
+            NetworkKind::Host => Some(Arc::new(host::Host(host.network()))),
+        };
+        Some(Sockets { host, network, tables: Mutex::new(Tables::default()) })
+    }
+
+    fn ended(&self, instance: u32, _: Ending) -> bool {
+        let table = self.tables.lock().remove(instance);
+        // Closing a socket may take a while, and wakes others: not under the lock.
+        drop(table);
+        true
+    }
+}

@@ -1,0 +1,47 @@
+//! What a network can do for sockets. None of it waits: what is not possible now is answered with `Again`.
+
+use monohull_abi::Errno;
+use monohull_abi::module::Call;
+use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
+use monohull_abi::user::CheckedSlice;
+
+/// A way to the outside. Handles are the network's own numbers for its sockets; each is closed once.
+pub(crate) trait Network: Send + Sync {
+    /// A TCP socket that listens.
+    fn listen(&self, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno>;
+    /// A TCP socket that begins to connect.
+    fn connect(&self, to: &SocketAddress) -> Result<SocketHandle, Errno>;
+    /// Whether that has come about; `Again` while it is open, else why not.
+    fn connected(&self, socket: SocketHandle) -> Result<(), Errno>;
+    /// A connection that waits to be accepted, and who is at its other end.
+    fn accept(&self, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno>;
+    /// A UDP socket.
+    fn bind(&self, at: &SocketAddress) -> Result<SocketHandle, Errno>;
+    /// A UDP socket's only peer from here on.
+    fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno>;
+    /// Bytes into a function's memory, and from whom if `from` is given (UDP only).
+    fn receive(
+        &self,
+        socket: SocketHandle,
+        to: &CheckedSlice<'_, u8>,
+        peek: bool,
+        from: Option<&mut SocketAddress>,
+    ) -> Result<u64, Errno>;
+    /// Bytes from a function's memory, as a datagram to `to` if that is given (UDP only).
+    fn send(&self, socket: SocketHandle, from: &CheckedSlice<'_, u8>, to: Option<&SocketAddress>)
+    -> Result<u64, Errno>;
+    /// Ends a direction of a connection.
+    fn shutdown(&self, socket: SocketHandle, how: SocketShutdown) -> Result<(), Errno>;
+    /// Closes a socket; who waits for it is woken.
+    fn close(&self, socket: SocketHandle);
+    /// An option's value.
+    fn get(&self, socket: SocketHandle, option: SocketOption) -> Result<u64, Errno>;
+    /// Sets an option.
+    fn set(&self, socket: SocketHandle, option: SocketOption, value: u64) -> Result<(), Errno>;
+    /// The address at an end.
+    fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno>;
+    /// The addresses of a name: as many as there is room for.
+    fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno>;
+    /// Registers the call's thread until the socket is ready, or was already.
+    fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
+}

@@ -1,0 +1,104 @@
+//! Which number of which instance is which socket.
+
+use crate::network::Network;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use monohull_abi::network::{SOCKETS_MAX, SocketHandle};
+
+/// What a socket is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// It listens, or it is one end of a connection.
+    Stream,
+    /// It sends and receives datagrams.
+    Datagram,
+}
+
+/// A socket, which may have several numbers. It closes when the last of them is gone and nobody uses it.
+pub(crate) struct Socket {
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) handle: SocketHandle,
+    pub(crate) kind: Kind,
+    /// Calls that would wait answer `Again`.
+    pub(crate) nonblocking: AtomicBool,
+    /// The longest that reads and writes wait, in ns; 0 is for ever.
+    pub(crate) read_timeout: AtomicU64,
+    /// See `read_timeout`.
+    pub(crate) write_timeout: AtomicU64,
+}
+
+impl Socket {
+    pub(crate) fn new(network: &Arc<dyn Network>, handle: SocketHandle, kind: Kind) -> Arc<Socket> {
+        Arc::new(Socket {
+            network: network.clone(),
+            handle,
+            kind,
+            nonblocking: AtomicBool::new(false),
+            read_timeout: AtomicU64::new(0),
+            write_timeout: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.network.close(self.handle);
+    }
+}
+
+/// The sockets of all instances.
+#[derive(Default)]
+pub(crate) struct Tables(BTreeMap<u32, Table>);
+
+/// The sockets of one instance, by number.
+#[derive(Default)]
+pub(crate) struct Table {
+    sockets: Vec<Option<Arc<Socket>>>,
+    /// Numbers that are not in use.
+    free: Vec<u32>,
+}
+
+impl Tables {
+    /// The socket with this number.
+    pub(crate) fn find(&self, instance: u32, number: u64) -> Option<Arc<Socket>> {
+        self.0.get(&instance)?.sockets.get(usize::try_from(number).ok()?)?.clone()
+    }
+
+    /// Whether an instance may have one more.
+    pub(crate) fn has_room(&self, instance: u32) -> bool {
+        self.0.get(&instance).is_none_or(|table| table.sockets.len() - table.free.len() < SOCKETS_MAX)
+    }
+
+    /// A number for a socket; gives it back if the instance has too many.
+    pub(crate) fn insert(&mut self, instance: u32, socket: Arc<Socket>) -> Result<u64, Arc<Socket>> {
+        if !self.has_room(instance) {
+            return Err(socket);
+        }
+        let table = self.0.entry(instance).or_default();
+        let number = table.free.pop().unwrap_or_else(|| {
+            table.sockets.push(None);
+            table.sockets.len() as u32 - 1
+        });
+        table.sockets[number as usize] = Some(socket);
+        Ok(number.into())
+    }
+
+    /// Takes a number out of use. The socket is the caller's to drop, without the lock.
+    pub(crate) fn take(&mut self, instance: u32, number: u64) -> Option<Arc<Socket>> {
+        let table = self.0.get_mut(&instance)?;
+        let socket = table.sockets.get_mut(usize::try_from(number).ok()?)?.take()?;
+        table.free.push(number as u32);
+        Some(socket)
+    }
+
+    /// Takes all sockets of an instance out of use.
+    pub(crate) fn remove(&mut self, instance: u32) -> Option<Table> {
+        self.0.remove(&instance)
+    }
+}
