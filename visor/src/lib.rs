@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod domain;
+pub mod network;
 pub mod orchestrator;
 pub mod process;
 pub mod report;

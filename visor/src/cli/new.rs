@@ -144,6 +144,7 @@ fn workflow(name: &str) -> String {
         outputs: Vec::new(),
         files: Vec::new(),
         limits: Limits::default(),
+        network: None,
         isolation: Separation::default(),
     };
     // A document of plain strings and numbers always has a JSON form.

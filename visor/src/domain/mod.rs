@@ -25,17 +25,20 @@ pub mod image;
 pub mod instance;
 pub mod keys;
 mod lifecycle;
+mod outside;
 pub mod region;
 mod run;
 mod scheduler;
 mod thread;
 mod waiting;
 
+use crate::network::Network;
 use account::{Account, Accounts};
 use carrier::{Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
 use files::Mount;
 use gadgets::GadgetsError;
+use hostcall::network::Datagrams;
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
 use keys::{Key, Keys, KeysError};
@@ -43,13 +46,14 @@ use lifecycle::cancelled;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
 use monohull_trampoline::system::Variant;
+use outside::Outside;
 use region::{Access, Partition, RegionError};
 use scheduler::{Scheduler, TimerKind};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
 /// How a domain is set up.
@@ -65,6 +69,8 @@ pub struct Options {
     pub separate: bool,
     /// Load every module before the first instance instead of on demand.
     pub load_all: bool,
+    /// What functions may reach of the network.
+    pub network: Network,
     /// Hears every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.
@@ -196,6 +202,9 @@ pub struct Shared {
     first_mapped: AtomicU64,
     /// Ticks when the first instruction of a function ran; 0 before.
     first_entry: AtomicU64,
+    /// Made when the first socket is.
+    outside: OnceLock<Outside>,
+    datagrams: Datagrams,
 }
 
 /// Cells that are not in use.
@@ -240,6 +249,8 @@ impl Domain {
             helpers: Mutex::new(Vec::new()),
             first_mapped: AtomicU64::new(0),
             first_entry: AtomicU64::new(0),
+            outside: OnceLock::new(),
+            datagrams: Datagrams::default(),
         });
         hostcall::core::bind(&shared);
         if shared.options.load_all {
@@ -331,7 +342,7 @@ impl Shared {
     /// The run is over: carriers stop as soon as they leave user code.
     pub fn finish(&self) {
         self.lock().done = true;
-        self.work.notify_all();
+        self.wake_all();
     }
 
     /// The isolation in force: `process` or `mpk`.
@@ -357,6 +368,15 @@ impl Shared {
     /// The services lent to modules.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// The ear for what happens outside, made on first use.
+    fn outside(&self) -> std::io::Result<&Outside> {
+        if self.outside.get().is_none() {
+            // If two are made at once, one is kept.
+            let _ = self.outside.set(Outside::new()?);
+        }
+        Ok(self.outside.get().expect("just set"))
     }
 
     fn as_state(&self) -> *mut c_void {

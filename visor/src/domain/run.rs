@@ -8,6 +8,7 @@ use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
 use super::lifecycle::cancelled;
+use super::outside::Outside;
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
 use super::{Event, Shared, fault};
@@ -35,6 +36,8 @@ enum Left<'s> {
 /// Ready threads go before instances that wait to be started, so that cells are used again while they are warm; but
 /// at every so many looks it is the other way round, so that nobody who polls can keep the one he waits for from starting.
 const LOOKS_BETWEEN_JOBS: u32 = 4;
+/// So many looks for work, and one at what happens outside.
+const LOOKS_BETWEEN_HEARING: u32 = 4;
 
 /// What a carrier does next.
 enum Work {
@@ -80,6 +83,13 @@ impl Shared {
                 return Work::TimeUp(id);
             }
             scheduler.looks = scheduler.looks.wrapping_add(1);
+            if !scheduler.listening
+                && scheduler.looks.is_multiple_of(LOOKS_BETWEEN_HEARING)
+                && let Some(outside) = self.outside.get()
+            {
+                // Nobody listens, for all are busy; those who wait for something outside must not wait for that to end.
+                scheduler = self.hear(outside, Some(0), scheduler);
+            }
             let jobs_turn = scheduler.looks.is_multiple_of(LOOKS_BETWEEN_JOBS);
             let work = if let Some(event) = scheduler.events.pop_front() {
                 Some(Work::Tell(event))
@@ -105,7 +115,7 @@ impl Shared {
             {
                 // Nobody is left at all: a driver that has not finished would wait for ever.
                 scheduler.done = true;
-                self.work.notify_all();
+                self.wake_all();
                 return Work::Stop;
             }
             if scheduler.has_more() {
@@ -115,15 +125,44 @@ impl Shared {
         }
     }
 
+    /// Waits until there may be work. One idle carrier listens to what happens outside, the others wait for a call.
     fn idle<'s>(&'s self, mut scheduler: MutexGuard<'s, Scheduler>) -> MutexGuard<'s, Scheduler> {
         scheduler.idle += 1;
-        let until = scheduler.next_timer().map(|at| Duration::from_nanos(at.saturating_sub(monotonic_ns())));
-        let mut scheduler = match until {
-            Some(time) => self.work.wait_timeout(scheduler, time).expect("scheduler").0,
-            None => self.work.wait(scheduler).expect("scheduler"),
+        let until = scheduler.next_timer();
+        let mut scheduler = match self.outside.get() {
+            Some(outside) if !scheduler.listening => {
+                scheduler.listening = true;
+                let mut scheduler = self.hear(outside, until, scheduler);
+                scheduler.listening = false;
+                if scheduler.idle > 1 {
+                    // Somebody else is to listen while this carrier works.
+                    self.work.notify_one();
+                }
+                scheduler
+            }
+            _ => match until.map(|at| Duration::from_nanos(at.saturating_sub(monotonic_ns()))) {
+                Some(time) => self.work.wait_timeout(scheduler, time).expect("scheduler").0,
+                None => self.work.wait(scheduler).expect("scheduler"),
+            },
         };
         scheduler.idle -= 1;
         scheduler.called = false;
+        scheduler
+    }
+
+    /// Hears what happens outside until `until` (monotonic ns), and wakes those who waited for it.
+    fn hear<'s>(
+        &'s self,
+        outside: &Outside,
+        until: Option<u64>,
+        scheduler: MutexGuard<'s, Scheduler>,
+    ) -> MutexGuard<'s, Scheduler> {
+        drop(scheduler);
+        let heard = outside.listen(until);
+        let mut scheduler = self.lock();
+        for key in outside.keys(&heard) {
+            scheduler.wake(key, u64::MAX, None, self.this_carrier());
+        }
         scheduler
     }
 
@@ -139,7 +178,7 @@ impl Shared {
                     // The work stays with the other carriers; one of them may be waiting for this one to become idle.
                     tracing::error!("carrier {index} cannot run: {error}");
                     shared.lock().lost += 1;
-                    shared.work.notify_all();
+                    shared.wake_all();
                 }
             };
             if let Ok(helper) = std::thread::Builder::new().name(format!("carrier-{index}")).spawn(body) {
@@ -153,7 +192,18 @@ impl Shared {
     pub(super) fn wake_carrier(&self, scheduler: &mut Scheduler) {
         if scheduler.idle > 0 && !scheduler.called {
             scheduler.called = true;
-            self.work.notify_one();
+            match self.outside.get() {
+                Some(outside) if scheduler.listening && scheduler.idle == 1 => outside.ring(),
+                _ => self.work.notify_one(),
+            }
+        }
+    }
+
+    /// All idle carriers are to look.
+    pub(super) fn wake_all(&self) {
+        self.work.notify_all();
+        if let Some(outside) = self.outside.get() {
+            outside.ring();
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Scheduler {
     pub(super) lost: usize,
     /// A carrier has been called and has not looked yet.
     pub(super) called: bool,
+    /// One of the idle carriers listens to what happens outside.
+    pub(super) listening: bool,
     /// The run is over.
     pub(super) done: bool,
     /// Counts the looks for work, so that no kind of it is starved by another.
@@ -54,7 +56,7 @@ pub(super) struct Scheduler {
     timers: BinaryHeap<Reverse<Timer>>,
     /// Timers in the heap whose wait is over.
     stale: usize,
-    /// Threads that wait with a deadline, and driver's timers: what will change by itself.
+    /// Threads that wait with a deadline or for something outside, and driver's timers: what may change by itself.
     pending: usize,
 }
 
@@ -97,6 +99,7 @@ impl Scheduler {
             idle: 0,
             lost: 0,
             called: false,
+            listening: false,
             done: false,
             looks: 0,
             ready: VecDeque::new(),
@@ -147,6 +150,7 @@ impl Scheduler {
         let block = get(thread);
         self.waiting.unlink(thread);
         self.forget_timer(thread);
+        self.forget_outside(thread);
         // SAFETY: the instance is alive as long as it has threads.
         if let Some(instance) = unsafe { block.instance.as_ref() } {
             instance.counters.run.fetch_add(block.run, Ordering::Relaxed);
@@ -176,6 +180,13 @@ impl Scheduler {
             self.pending += 1;
             self.timers.push(Reverse(Timer { at: deadline, what: TimerKind::Thread(block.call.thread, block.wait) }));
         }
+    }
+
+    /// The same for something outside the domain, which may happen at any time.
+    pub(super) fn wait_outside(&mut self, thread: ThreadRef, key: u64, deadline: u64) {
+        self.wait(thread, key, deadline);
+        get(thread).outside = true;
+        self.pending += 1;
     }
 
     /// The handler has returned "park": false if the thread was woken meanwhile and must go on.
@@ -281,7 +292,7 @@ impl Scheduler {
         Some(Due::Served)
     }
 
-    /// Whether something will change by itself: a timer that a thread or the driver waits for.
+    /// Whether something may change by itself: a timer that a thread or the driver waits for, or the world outside.
     pub(super) fn will_change(&self) -> bool {
         self.pending > 0
     }
@@ -313,6 +324,11 @@ impl Scheduler {
         self.sweep_timers();
     }
 
+    /// The thread does not wait for something outside any more.
+    fn forget_outside(&mut self, thread: ThreadRef) {
+        self.pending -= usize::from(std::mem::replace(&mut get(thread).outside, false));
+    }
+
     /// One timer more has become stale (its wait is over, or its instance has ended); when there are many they are dropped.
     pub(super) fn sweep_timers(&mut self) {
         self.stale += 1;
@@ -329,6 +345,7 @@ impl Scheduler {
 
     fn resume(&mut self, thread: ThreadRef, why: Wake, complete: Option<i64>, carrier: Option<usize>) {
         self.forget_timer(thread);
+        self.forget_outside(thread);
         let block = get(thread);
         block.call.wake = why;
         if let Some(value) = complete {

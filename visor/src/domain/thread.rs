@@ -33,6 +33,8 @@ pub(super) struct Thread {
     pub(super) completed: bool,
     /// The wait has a deadline.
     pub(super) timed: bool,
+    /// What it waits for happens outside the domain.
+    pub(super) outside: bool,
     /// Time-stamp counter when it last left a carrier.
     pub(super) left_at: u64,
     /// Ticks on carriers, and ticks parked.
@@ -155,6 +157,7 @@ impl Thread {
             position: 0,
             completed: false,
             timed: false,
+            outside: false,
             left_at: 0,
             run: 0,
             park: 0,

@@ -24,6 +24,7 @@ use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::domain::instance::Spec;
 use crate::domain::{Domain, DomainError, Ground, Options, Sink};
+use crate::network::{NetworkError, Way};
 use crate::report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use crate::workflow::Plan;
 use crate::workflow::plan::Separation;
@@ -40,6 +41,9 @@ pub enum HostError {
     /// there is no folder with the libos modules; `cargo xtask build` makes one
     #[error("there is no folder with the libos modules; `cargo xtask build` makes one")]
     NoModules,
+    /// {0}
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// the host cannot hold a workflow domain: {0}
     #[error("the host cannot hold a workflow domain: {0}")]
     Domain(#[from] DomainError),
@@ -127,7 +131,8 @@ impl Ready {
             requested_ns,
         };
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        self.run_on(ground, &conditions, &mut Files(options), progress, |mut report| {
+        let way = self.plan.network.open()?;
+        self.run_on(ground, &conditions, way, &mut Files(options), progress, |mut report| {
             report.isolation_note = decision.note;
             report
         })
@@ -139,6 +144,7 @@ impl Ready {
         &self,
         ground: Ground,
         conditions: &Conditions,
+        way: Way,
         border: &mut dyn Border,
         progress: Arc<dyn Progress>,
         answer: impl FnOnce(RunReport) -> T,
@@ -146,6 +152,7 @@ impl Ready {
         let clock = Clock::start(conditions.requested_ns);
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
         let mounts = mounts::open(&self.plan);
+        let network = self.plan.network.enter(way)?;
         let mut ground = Some(ground);
         loop {
             // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
@@ -156,6 +163,7 @@ impl Ready {
                 keys: conditions.keys,
                 separate: self.plan.separation == Separation::Function,
                 load_all: conditions.load_all,
+                network: network.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };

@@ -5,7 +5,8 @@ use super::protocol::{Content, ToWorker, WireJob};
 use super::{Link, ProcessError};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::image::map::LoadedImage;
-use crate::orchestrator::{Ready, Source};
+use crate::network::Way;
+use crate::orchestrator::{HostError, Ready, Source};
 use crate::sealed::{read_sealed, seal};
 use crate::workflow::Plan;
 use serde_bytes::ByteBuf;
@@ -123,6 +124,9 @@ impl Job {
             lines: self.lines,
             progress: self.progress,
         };
+        // They are opened now, and no earlier: a broker ends when nobody has the other end.
+        let network = self.workflow.plan().network.open().map_err(HostError::from)?;
+        files.extend(network.files.iter().map(AsFd::as_fd));
         let last = files.len() - files.len().min(FILES_MAX);
         for files in files[..last].chunks(FILES_MAX) {
             link.send(&ToWorker::Files, files).map_err(failed)?;
@@ -146,6 +150,8 @@ fn indices(workflow: &Ready, images: &[&Arc<LoadedImage>]) -> Vec<u32> {
 pub(super) struct Received {
     pub(super) workflow: Ready,
     pub(super) inputs: Vec<(String, Data)>,
+    /// All files that are left.
+    pub(super) network: Way,
     pub(super) wire: WireJob,
 }
 
@@ -171,9 +177,10 @@ impl Received {
                 },
             ));
         }
+        let network = Way { files: files.collect() };
         let images = wire.functions.iter().map(|index| images.get(*index as usize).cloned());
         let images = images.collect::<Option<_>>().ok_or("the job names an image that it lacks")?;
         let workflow = Ready::of_parts(Arc::new(plan), images, wire.carriers as usize);
-        Ok(Received { workflow, inputs, wire })
+        Ok(Received { workflow, inputs, network, wire })
     }
 }

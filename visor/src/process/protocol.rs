@@ -25,7 +25,7 @@ pub(super) enum Content {
 pub(super) enum ToWorker {
     /// Files of the job that comes next, more than fit into one message.
     Files,
-    /// What to do. Its files: the images, then the inputs that are attached.
+    /// What to do. Its files: the images, then the inputs that are attached, then the way to the network.
     Job(WireJob),
 }
 

@@ -239,5 +239,6 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         files: shape.files,
         limits: shape.limits,
         separation: shape.separation,
+        network: shape.network,
     }
 }

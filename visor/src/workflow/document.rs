@@ -66,6 +66,8 @@ pub const MEDIA_TYPE_PATTERN: &str = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+
 pub const MEDIA_TYPE_MAX: usize = 255;
 /// What an `image` begins with that is not a file but a function registered with a server.
 pub const REGISTERED: &str = "function:";
+/// What an entry of a network's lists looks like, as a regular expression.
+pub const NETWORK_RULE_PATTERN: &str = r"^(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5}(-[0-9]{1,5})?|\*)$";
 
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,6 +109,11 @@ pub struct Document {
     /// workflow usually come from one author, and a key for every instance costs a switch of pages at each hand-over.
     #[serde(default, skip_serializing_if = "is_default_separation")]
     pub isolation: Separation,
+    /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
+    /// nothing, because most functions need none, and what a function cannot reach it cannot attack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Network")]
+    pub network: Option<Network>,
 }
 
 /// A function: the image that holds its code.
@@ -250,6 +257,46 @@ pub struct Mount {
 /// its path on the command line) and control characters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
+
+/// A network: its mode, alone or in an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Network {
+    /// The mode.
+    Mode(NetworkMode),
+    /// The mode, and what there is to say about it.
+    Object(NetworkObject),
+}
+
+/// How functions get to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkMode {
+    /// By the host's sockets. The lists say where to; what they do not name is refused.
+    Host,
+}
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkObject {
+    /// How functions get to the network.
+    pub mode: NetworkMode,
+    /// Where connections and datagrams may go. Default: nowhere. A name is resolved when the run starts, and gives public
+    /// addresses only. An address that is not of the public network (loopback, private, link-local, …) counts only where
+    /// an entry lies within that range, so `0.0.0.0/0:443` does not open the host's own ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub connect: Vec<NetworkRule>,
+    /// Where sockets may be bound to listen. Default: nowhere. Port 0 lets the host choose one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub listen: Vec<NetworkRule>,
+}
+
+/// A host and ports: `192.0.2.7:443`, `10.0.0.0/8:5432`, `[fd00::/8]:8000-8100`, `example.com:443`, `127.0.0.1:*`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkRule(#[schemars(regex(pattern = NETWORK_RULE_PATTERN))] pub String);
 
 /// A whole number with a unit: `500us`, `250ms`, `30s`, `2m`, `1h`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

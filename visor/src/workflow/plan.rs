@@ -28,6 +28,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Who is kept apart from whom inside the domain.
     pub separation: Separation,
+    /// What it may reach of the network.
+    pub network: crate::network::Plan,
 }
 
 /// A function: a name for an image.

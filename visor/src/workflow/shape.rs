@@ -17,6 +17,7 @@ use super::document::{self as doc, NAME_MAX};
 use super::plan::{self, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation};
 use super::reader::{At, Reader};
 use super::source::{quoted, suggestion};
+use crate::network::{self, Rule, rule::Host};
 
 /// A workflow whose fields are right, each for itself; names are not resolved yet.
 pub(super) struct Shape<'a> {
@@ -28,6 +29,7 @@ pub(super) struct Shape<'a> {
     pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
     pub(super) separation: Separation,
+    pub(super) network: network::Plan,
 }
 
 /// A function as the file has it.
@@ -50,12 +52,24 @@ pub(super) struct Step<'a> {
     pub(super) stack: u64,
 }
 
-const DOCUMENT: &[&str] =
-    &["name", "functions", "steps", "inputs", "outputs", "files", "limits", "isolation", "description", "$schema"];
+const DOCUMENT: &[&str] = &[
+    "name",
+    "functions",
+    "steps",
+    "inputs",
+    "outputs",
+    "files",
+    "limits",
+    "isolation",
+    "network",
+    "description",
+    "$schema",
+];
 const FUNCTION: &[&str] = &["image"];
 const STEP: &[&str] = &["name", "function", "after", "instances", "args", "env", "timeout", "retry", "memory", "stack"];
 const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
+const NETWORK: &[&str] = &["mode", "connect", "listen"];
 const INPUT: &[&str] = &["slot", "path"];
 const OUTPUT: &[&str] = &["slot", "content_type"];
 const MOUNT: &[&str] = &["at", "memory"];
@@ -86,6 +100,7 @@ impl Reader<'_> {
         let separation = fields
             .get("isolation")
             .and_then(|value| self.word(value, "`isolation`", "`workflow` or `function`", &["workflow", "function"]));
+        let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
         Some(Shape {
             name: name.unwrap_or_default(),
             functions,
@@ -98,6 +113,7 @@ impl Reader<'_> {
             files,
             limits,
             separation: separation.unwrap_or_default(),
+            network,
         })
     }
 
@@ -293,6 +309,61 @@ impl Reader<'_> {
             self.error(point.at, format!("`at` is {}", quoted(point.value)), expected.to_owned());
         }
         Some(point)
+    }
+
+    fn network(&mut self, value: &Value<'_>) -> network::Plan {
+        const MODES: &[&str] = &["host"];
+        let object = match value {
+            Value::StringLit(_) => None,
+            Value::Object(_) => match self.fields(value, "`network`", NETWORK, 1) {
+                Some(fields) => Some(fields),
+                None => return network::Plan::None,
+            },
+            _ => {
+                self.wrong_type(value, "`network`", "a mode, or an object with a `mode`");
+                return network::Plan::None;
+            }
+        };
+        let mode = object.as_ref().map_or(Some(value), |fields| fields.get("mode"));
+        let mode = mode.and_then(|mode| self.word::<doc::NetworkMode>(mode, "the mode of `network`", "`host`", MODES));
+        let mut rules =
+            |field| object.as_ref().and_then(|fields| fields.get(field)).map(|list| self.rules(list, field));
+        let lists = network::Rules {
+            connect: rules("connect").unwrap_or_default(),
+            listen: rules("listen").unwrap_or_default(),
+        };
+        match mode {
+            Some(doc::NetworkMode::Host) => {
+                if lists == network::Rules::default() && !self.has_errors() {
+                    self.warning(value.range(), "`network` lists no address, so nothing can be reached".to_owned());
+                }
+                network::Plan::Host(lists)
+            }
+            None => network::Plan::None,
+        }
+    }
+
+    fn rules(&mut self, value: &Value<'_>, field: &str) -> Vec<Rule> {
+        const EXPECTED: &str = "an entry such as \"192.0.2.7:443\", \"10.0.0.0/8:5432\", \"[fd00::/8]:8000-8100\"";
+        let what = format!("`{field}`");
+        let Some(array) = self.array(value, &what, "an array of addresses with ports") else { return Vec::new() };
+        let entry = format!("an entry of {what}");
+        let texts = array.elements.iter().filter_map(|element| self.text(element, &entry, EXPECTED));
+        let texts: Vec<_> = texts.collect();
+        let mut rules = Vec::new();
+        for text in self.each_once(texts, &what) {
+            match Rule::parse(text.value) {
+                Ok(Rule { host: Host::Name(_), .. }) if field == "listen" => {
+                    let message = format!("{entry} is {}: a name", quoted(text.value));
+                    self.error(text.at, message, "an address of this host".to_owned());
+                }
+                Ok(rule) => rules.push(rule),
+                Err(why) => {
+                    self.error(text.at, format!("{entry} is {}: {why}", quoted(text.value)), EXPECTED.to_owned());
+                }
+            }
+        }
+        rules
     }
 
     /// Reads `inputs` or `outputs`: slot names, bare or in objects.
@@ -492,6 +563,7 @@ mod tests {
             (Some("Step"), STEP, 2),
             (Some("Retry"), RETRY, 1),
             (Some("Limits"), LIMITS, 0),
+            (Some("NetworkObject"), NETWORK, 1),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
             (Some("Mount"), MOUNT, 2),

@@ -1,6 +1,6 @@
 //! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
 
-use super::{Shared, modules};
+use super::{Shared, modules, network};
 use crate::domain::bounds_of_cell;
 use crate::domain::carrier::{clock_ns, monotonic_ns};
 use crate::domain::files::{store_alloc, store_free};
@@ -50,12 +50,13 @@ pub fn services(domain: *mut c_void) -> Host {
         line,
         explain,
         panicked: modules::panicked,
+        network: network::SERVICES,
     }
 }
 
 /// # Safety (all services below)
 /// `domain` is the pointer this domain put into its `Host`; modules use it only between `start` and `stop`.
-unsafe fn shared<'d>(domain: *mut c_void) -> &'d Shared {
+pub(super) unsafe fn shared<'d>(domain: *mut c_void) -> &'d Shared {
     // SAFETY: the callers' promise.
     unsafe { &*domain.cast() }
 }

@@ -10,6 +10,7 @@
 pub mod core;
 mod host;
 mod modules;
+pub(in crate::domain) mod network;
 
 pub use host::services;
 pub use modules::{Loaded, ModuleError, Modules, NAMES, preload};

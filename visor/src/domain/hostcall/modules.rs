@@ -101,7 +101,7 @@ unsafe impl Send for Modules {}
 unsafe impl Sync for Modules {}
 
 /// All modules there are.
-pub const NAMES: [&str; 5] = ["mm", "stdio", "time", "fdtab", "ramfs"];
+pub const NAMES: [&str; 6] = ["mm", "stdio", "time", "fdtab", "ramfs", "socket"];
 
 impl Modules {
     /// None loaded; `folder` holds `NAME.so`.

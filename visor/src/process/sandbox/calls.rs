@@ -4,8 +4,9 @@
 //! function has brought trusted code under its control: it can then do what is on the list and nothing else. So each entry
 //! has its reason, and where one of the arguments tells the use that is needed from all others, the entry says so.
 //!
-//! What is not here, on purpose: anything that opens a file for writing, a socket, a process, a program, a trace, a key, an
-//! asynchronous ring, a page-fault descriptor; and any way to leave the sandbox or to change who one is.
+//! What is not here, on purpose: anything that opens a file for writing; that makes, binds or connects a socket; a process, a
+//! program, a trace, a key, an asynchronous ring, a page-fault descriptor; and any way to leave the sandbox or to change
+//! who one is.
 
 use super::super::worker::LINK;
 use monohull_abi::layout::{USER_BASE, USER_END};
@@ -82,6 +83,11 @@ fn is(position: u8, value: i32) -> Argument {
 fn masked(position: u8, bits: i32, value: i32) -> Argument {
     let op = SeccompCmpOp::MaskedEq(u64::from(bits as u32));
     Argument(position, SeccompCmpArgLen::Dword, op, u64::from(value as u32))
+}
+
+/// A null pointer.
+fn nothing(position: u8) -> Argument {
+    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
 
 /// None of these bits is set.
@@ -181,10 +187,37 @@ fn family() -> Result<List, BackendError> {
     allow(libc::SYS_fcntl, one_of(1, &commands)?);
 
     // -- The job and the answer ------------------------------------------------------------------------------------------
-    // `process::link`. A worker has one.
+    // `process::link`, and the broker's answers, with a socket attached (`network::client`).
     allow(libc::SYS_recvmsg, vec![]);
-    allow(libc::SYS_recvfrom, vec![]);
+    // `process::link`. A worker has one, and can send with nothing else what may have a destination.
     allow(libc::SYS_sendmsg, vec![]);
+
+    // -- The network -----------------------------------------------------------------------------------------------------
+    // Sockets come from the broker, which has compared their addresses with the workflow's list (`network::broker`). To them
+    // (`hostcall::network`) and to the broker nothing can be sent with a destination: that would be in memory, where a
+    // filter cannot look.
+    allow(libc::SYS_sendto, vec![when([nothing(4)])?]);
+    allow(libc::SYS_recvfrom, vec![]);
+    allow(libc::SYS_accept4, vec![]);
+    allow(libc::SYS_shutdown, vec![]);
+    allow(libc::SYS_getsockname, vec![]);
+    allow(libc::SYS_getpeername, vec![]);
+    allow(libc::SYS_getsockopt, vec![]);
+    let options = [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+        (libc::SOL_SOCKET, libc::SO_BROADCAST),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
+        (libc::IPPROTO_IP, libc::IP_TTL),
+    ];
+    let option = |(level, name): &(i32, i32)| when([is(1, *level), is(2, *name)]);
+    allow(libc::SYS_setsockopt, options.iter().map(option).collect::<Result<_, _>>()?);
+    // Idle carriers listen to sockets and to each other (`domain::outside`).
+    allow(libc::SYS_epoll_create1, vec![]);
+    allow(libc::SYS_eventfd2, vec![]);
+    allow(libc::SYS_epoll_ctl, vec![]);
+    allow(libc::SYS_epoll_pwait2, vec![]);
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     // Carrier threads; workers.
@@ -266,9 +299,7 @@ fn spawner_only() -> Result<List, BackendError> {
     let mut list: List = SPAWNER_ONLY.iter().map(|call| (*call, vec![])).collect();
     list.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS])?);
     list.insert(libc::SYS_clone, vec![when([is_not(0, THREAD)])?]);
-    for call in [libc::SYS_recvmsg, libc::SYS_recvfrom, libc::SYS_sendmsg] {
-        list.insert(call, vec![when([is_not(0, LINK)])?]);
-    }
+    list.insert(libc::SYS_sendmsg, vec![when([is_not(0, LINK)])?]);
     list.insert(libc::SYS_tgkill, vec![when([is_not(0, OWN_PID)])?]);
     Ok(list)
 }

@@ -19,12 +19,12 @@ use crate::domain::{gadgets, hostcall};
 use crate::report::Sandbox;
 use calls::Filters;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::path::PathBuf;
 
-/// Most descriptors a worker has open. It gets two for each image and input, and opens a few of its own.
-const FILES: u64 = 1024;
+/// Most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
+const FILES: u64 = 8192;
 
 /// All that workers of the same settings have in common, made once before they are forked.
 pub(super) struct Preparation {
@@ -55,7 +55,8 @@ impl Preparation {
         }
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
-        limit(Resource::RLIMIT_NOFILE, FILES).map_err(failed("limiting descriptors"))?;
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
+        limit(Resource::RLIMIT_NOFILE, FILES.min(most)).map_err(failed("limiting descriptors"))?;
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;

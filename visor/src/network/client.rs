@@ -1,0 +1,101 @@
+//! A worker's end of its broker.
+
+use super::NetworkError;
+use super::wire::{Reply, Request, Room, decode, say};
+use monohull_abi::Errno;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+/// Where sockets come from. Asking takes two messages between processes; nothing the broker does waits for the network.
+pub struct Client(Mutex<Line>);
+
+struct Line {
+    socket: OwnedFd,
+    room: Room,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Client {
+    /// Waits until the broker has resolved the names on the list.
+    pub(super) fn connect(socket: OwnedFd) -> Result<Client, NetworkError> {
+        let client = Client(Mutex::new(Line { socket, room: Room::new() }));
+        match client.ask(&Request::Hello) {
+            Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
+            Ok(_) => Ok(client),
+            Err(_) => Err(NetworkError::NoBroker),
+        }
+    }
+
+    /// A TCP socket that listens.
+    pub fn listen(&self, at: SocketAddr, backlog: u32) -> Result<OwnedFd, Errno> {
+        self.ask(&Request::Listen(at, backlog))?.1.ok_or(Errno::TooMany)
+    }
+
+    /// A TCP socket that begins to connect.
+    pub fn begin_to_connect(&self, to: SocketAddr) -> Result<OwnedFd, Errno> {
+        self.ask(&Request::Connect(to))?.1.ok_or(Errno::TooMany)
+    }
+
+    /// A UDP socket, the broker's number for it, and whether its own address is on the list.
+    pub fn bind(&self, at: SocketAddr) -> Result<(OwnedFd, u32, bool), Errno> {
+        match self.ask(&Request::Bind(at))? {
+            (Reply::Bound(number, listed), Some(socket)) => Ok((socket, number, listed)),
+            (Reply::Bound(number, _), None) => {
+                self.close(number);
+                Err(Errno::TooMany)
+            }
+            _ => Err(Errno::NetworkDown),
+        }
+    }
+
+    /// A UDP socket gets a peer.
+    pub fn associate(&self, number: u32, to: SocketAddr) -> Result<(), Errno> {
+        self.ask(&Request::Associate(number, to)).map(drop)
+    }
+
+    /// A UDP socket sends a datagram.
+    pub fn send(&self, number: u32, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
+        self.ask(&Request::Send(number, to, bytes)).map(drop)
+    }
+
+    /// A UDP socket is closed.
+    pub fn close(&self, number: u32) {
+        // If nobody is there, nobody keeps it.
+        let _ = say(&self.lock().socket, &Request::Close(number));
+    }
+
+    /// Whether an address may be reached.
+    pub fn may_reach(&self, to: SocketAddr) -> bool {
+        self.ask(&Request::May(to)).is_ok()
+    }
+
+    /// The addresses of a name on the list.
+    pub fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, Errno> {
+        match self.ask(&Request::Lookup(name))? {
+            (Reply::Addresses(found), _) => Ok(found),
+            _ => Err(Errno::NetworkDown),
+        }
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
+        let mut line = self.lock();
+        let Line { socket, room } = &mut *line;
+        say(socket, request).map_err(|_| Errno::NetworkDown)?;
+        let Ok(Some((bytes, attached))) = room.hear(socket) else { return Err(Errno::NetworkDown) };
+        match decode(bytes) {
+            Ok(Reply::Refused(number)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
+            Ok(reply) => Ok((reply, attached)),
+            Err(_) => Err(Errno::NetworkDown),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Line> {
+        self.0.lock().expect("the broker's line")
+    }
+}

@@ -1,0 +1,108 @@
+//! What a workflow may do on the network, and how it gets there.
+//!
+//! ```text
+//!   rule      one entry of a list: range or name, ports
+//!   list      all of them, names resolved once: may this address be reached, may that one be bound?
+//!   broker    makes sockets that the list allows, above the worker        client   asks it, in the worker
+//! ```
+#![deny(unsafe_code)]
+
+mod broker;
+mod client;
+pub mod list;
+pub mod rule;
+mod wire;
+
+pub use client::Client;
+pub use list::{ResolveError, Rules};
+pub use rule::{Rule, RuleError};
+
+use monohull_abi::Errno;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The network of a workflow, as its file has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Plan {
+    /// None.
+    #[default]
+    None,
+    /// The host's sockets under lists of addresses.
+    Host(Rules),
+}
+
+/// What a worker needs to get to its network. The files travel with its job; what they stand for ends when nobody has them
+/// open any more.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// In an order that the plan's kind of network knows.
+    pub files: Vec<OwnedFd>,
+}
+
+/// The network of a run, as the run's own process sees it.
+#[derive(Clone, Debug, Default)]
+pub enum Network {
+    /// None: every call is refused.
+    #[default]
+    None,
+    /// The host's sockets, by way of a broker.
+    Host(Arc<Client>),
+}
+
+/// The network that a workflow asks for cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// {what}: {source}
+    #[error("{what}: {source}")]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// {0}
+    #[error("{0}")]
+    Refused(String),
+    /// nobody is there to make sockets; this is a bug in Monohull
+    #[error("nobody is there to make sockets; this is a bug in Monohull")]
+    NoBroker,
+}
+
+impl Plan {
+    /// Opens the way to the network, in a process that may go there. It does not wait: names are resolved meanwhile.
+    pub fn open(&self) -> Result<Way, NetworkError> {
+        match self {
+            Plan::None => Ok(Way::default()),
+            Plan::Host(rules) => {
+                let what = "starting a broker for the network";
+                let link = broker::start(rules.clone()).map_err(|source| NetworkError::Host { what, source })?;
+                Ok(Way { files: vec![link] })
+            }
+        }
+    }
+
+    /// Goes there, in the run's own process.
+    pub fn enter(&self, way: Way) -> Result<Network, NetworkError> {
+        let mut files = way.files.into_iter();
+        match self {
+            Plan::None => Ok(Network::None),
+            Plan::Host(_) => {
+                let link = files.next().ok_or(NetworkError::NoBroker)?;
+                Ok(Network::Host(Arc::new(Client::connect(link)?)))
+            }
+        }
+    }
+}
+
+/// An error number of the kernel's as hostcalls give it.
+pub(crate) fn errno_of(number: i32) -> Errno {
+    match number {
+        libc::EACCES => Errno::NotPermitted,
+        libc::EMFILE | libc::ENFILE | libc::ENOBUFS => Errno::TooMany,
+        libc::EINTR => Errno::Again,
+        libc::EAFNOSUPPORT | libc::ENOPROTOOPT => Errno::NotSupported,
+        other => Errno::from_value(-i64::from(other)).err().unwrap_or(Errno::Io),
+    }
+}
