@@ -51,6 +51,7 @@ pub mod fs;
 pub mod hash;
 mod instance;
 pub mod io;
+pub mod net;
 pub mod panic;
 pub mod path;
 pub mod prelude;
@@ -66,7 +67,7 @@ pub use core::{any, arch, array, ascii, cell, char, clone, cmp, convert, default
 pub use core::{assert, assert_eq, assert_ne, debug_assert, debug_assert_eq, debug_assert_ne, matches};
 pub use core::{cfg, column, compile_error, concat, env, file, format_args, include, include_bytes, include_str, line};
 pub use core::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
-pub use core::{iter, marker, mem, net, num, ops, option, pin, primitive, ptr, result};
+pub use core::{iter, marker, mem, num, ops, option, pin, primitive, ptr, result};
 pub use core::{module_path, option_env, stringify, todo, unimplemented, unreachable, write, writeln};
 pub use core_panic::*;
 

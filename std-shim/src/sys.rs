@@ -13,6 +13,7 @@ use monohull_abi::number;
 use monohull_abi::types::{Clock, Fact, FailKind, Text};
 
 pub(crate) mod files;
+pub(crate) mod socket;
 
 #[cfg(test)]
 #[path = "sys/host.rs"]

@@ -1,5 +1,7 @@
 //! The calls, and what is the right answer to each.
 
+mod sockets;
+
 use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
 use monohull_abi::number::*;
@@ -110,6 +112,7 @@ pub(crate) fn all(addresses: &Addresses) -> Vec<Case> {
     memory(&mut cases, &own);
     slots(&mut cases, &own);
     output(&mut cases, &own);
+    sockets::all(&mut cases, &own);
     numbers(&mut cases);
     cases.list
 }

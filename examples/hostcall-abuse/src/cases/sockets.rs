@@ -1,0 +1,170 @@
+//! The calls on sockets. The workflow may listen at 127.0.0.1, port 0, and nothing else.
+
+use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
+use crate::addresses::Want;
+use monohull_abi::Errno::{self, BadDescriptor, BrokenPipe, Fault, Invalid, NotConnected, NotPermitted, NotSupported};
+use monohull_abi::network::{HOST_NAME_MAX, SocketAddress, SocketOption};
+use monohull_abi::number::*;
+use monohull_std::prelude::*;
+use monohull_trampoline::user::hostcall;
+
+const ADDRESS: u64 = size_of::<SocketAddress>() as u64;
+
+fn at(address: [u8; 4], port: u32) -> SocketAddress {
+    let [a, b, c, d] = address;
+    SocketAddress { family: 4, port, address: [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], flow: 0, scope: 0 }
+}
+
+/// Good arguments lead here.
+struct Good {
+    /// 127.0.0.1, port 0.
+    here: u64,
+    /// Room for an address.
+    out: u64,
+    listener: u64,
+    datagrams: u64,
+}
+
+pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
+    let here = keep(at([127, 0, 0, 1], 0));
+    let made = |number| hostcall(number, [here, 16, 0, 0, 0, 0]) as u64;
+    let good =
+        Good { here, out: keep(SocketAddress::default()), listener: made(TCP_LISTEN), datagrams: made(UDP_BIND) };
+    addresses(cases, &good);
+    numbers(cases, own, &good);
+    listener(cases, own, &good);
+    datagrams(cases, own, &good);
+    names(cases, own, &good);
+    for socket in [good.listener, good.datagrams] {
+        cases.add("its own", SOCKET_CLOSE, &[socket], 0);
+        cases.refused("one that it has closed", SOCKET_CLOSE, &[socket], BadDescriptor);
+    }
+}
+
+/// Where an address is wanted.
+fn addresses(cases: &mut Cases<'_>, good: &Good) {
+    let makers = [(TCP_LISTEN, [HERE, 16]), (TCP_CONNECT, [HERE, 0]), (UDP_BIND, [HERE, 0])];
+    for (call, args) in makers {
+        cases.bad("an address", call, &args, want(ADDRESS, 4));
+        let with = |address: SocketAddress| args.map(|arg| if arg == HERE { keep(address) } else { arg });
+        for family in [0, 5, 16, u32::MAX] {
+            let address = SocketAddress { family, ..at([127, 0, 0, 1], 1) };
+            cases.refused("an address of no family", call, &with(address), Invalid);
+        }
+        for port in [65_536, u32::MAX] {
+            cases.refused("an address without a port", call, &with(at([127, 0, 0, 1], port)), Invalid);
+        }
+        for address in [[127, 0, 0, 1], [0, 0, 0, 0], [169, 254, 169, 254], [255, 255, 255, 255]] {
+            cases.refused("an address off the list", call, &with(at(address, 1)), NotPermitted);
+        }
+        let mut mapped = SocketAddress { family: 6, ..at([0; 4], 1) };
+        mapped.address[10..].copy_from_slice(&[255, 255, 127, 0, 0, 1]);
+        cases.refused("an address off the list, as one of IPv6", call, &with(mapped), NotPermitted);
+    }
+    cases.bad("an address", UDP_CONNECT, &[good.datagrams, HERE], want(ADDRESS, 4));
+    let off = keep(at([127, 0, 0, 1], 1));
+    cases.refused("an address off the list", UDP_CONNECT, &[good.datagrams, off], NotPermitted);
+    cases.refused("a socket of TCP", UDP_CONNECT, &[good.listener, good.here], NotSupported);
+}
+
+/// Where a socket is wanted.
+fn numbers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    for (what, socket) in [
+        ("a socket of somebody else's", good.datagrams + 1),
+        ("a socket far out", 1 << 20),
+        ("a socket beyond 32 bits", 1 << 32 | good.datagrams),
+        ("a socket without end", MAX),
+        ("a negative socket", MIN),
+    ] {
+        for call in [TCP_ACCEPT, SOCKET_READ, SOCKET_WRITE, SOCKET_READ_FROM, SOCKET_WRITE_TO, SOCKET_CLOSE, SOCKET_DUP]
+        {
+            cases.refused(what, call, &[socket, own.bytes, 16, 0, good.here], BadDescriptor);
+        }
+        for call in [UDP_CONNECT, SOCKET_SHUTDOWN, SOCKET_GET, SOCKET_SET, SOCKET_NAME] {
+            cases.refused(what, call, &[socket, 0, 0], BadDescriptor);
+        }
+    }
+    for number in [8, MIN, MAX, 1 << 32] {
+        cases.refused("no such option", SOCKET_GET, &[good.listener, number], Invalid);
+        cases.refused("no such option", SOCKET_SET, &[good.listener, number, 0], Invalid);
+        cases.refused("no such end", SOCKET_NAME, &[good.listener, number, good.out], Invalid);
+        cases.refused("no such direction", SOCKET_SHUTDOWN, &[good.listener, number], Invalid);
+    }
+    for (option, value) in [
+        (SocketOption::NonBlocking, 2),
+        (SocketOption::NoDelay, MAX),
+        (SocketOption::Broadcast, MIN),
+        (SocketOption::Ttl, 0),
+        (SocketOption::Ttl, 256),
+        (SocketOption::Ttl, MAX),
+        (SocketOption::Error, 0),
+    ] {
+        cases.refused("no such value", SOCKET_SET, &[good.listener, option as u64, value], Invalid);
+    }
+    for option in [SocketOption::KeepAlive, SocketOption::ReadTimeout, SocketOption::WriteTimeout] {
+        cases.add("any time at all", SOCKET_SET, &[good.listener, option as u64, MAX], 0);
+    }
+    cases.add("its own address", SOCKET_NAME, &[good.listener, 0, good.out], 0);
+    cases.bad("room", SOCKET_NAME, &[good.listener, 0, HERE], room(ADDRESS, 4));
+    cases.refused("a peer it does not have", SOCKET_NAME, &[good.listener, 1, good.out], NotConnected);
+}
+
+fn listener(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    let unless_null = |cases: &mut Cases<'_>, call, args: &[u64]| {
+        for (label, address) in cases.addresses.bad(room(ADDRESS, 4)).into_iter().filter(|(_, address)| *address != 0) {
+            let args: Vec<u64> = args.iter().map(|arg| if *arg == HERE { address } else { *arg }).collect();
+            cases.refused(&format!("room {label}"), call, &args, Fault);
+        }
+    };
+    unless_null(cases, TCP_ACCEPT, &[good.listener, HERE]);
+    unless_null(cases, SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, 0, HERE]);
+    cases.refused("a socket of UDP", TCP_ACCEPT, &[good.datagrams, good.out], NotSupported);
+    cases.refused("a listener", SOCKET_READ, &[good.listener, own.bytes, 16, 0], NotConnected);
+    cases.refused("a listener", SOCKET_WRITE, &[good.listener, own.bytes, 16], BrokenPipe);
+    for call in [SOCKET_READ_FROM, SOCKET_WRITE_TO] {
+        let args = match call {
+            SOCKET_READ_FROM => [good.listener, own.bytes, 16, 0, good.out],
+            _ => [good.listener, own.bytes, 16, good.here, 0],
+        };
+        cases.refused("a listener", call, &args, NotSupported);
+    }
+}
+
+fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    let nonblocking = SocketOption::NonBlocking as u64;
+    cases.add("not to wait", SOCKET_SET, &[good.datagrams, nonblocking, 1], 0);
+    cases.refused("nothing there", SOCKET_READ, &[good.datagrams, own.bytes, 16, 0], Errno::Again);
+    let ranges: [(u32, &[u64], Want); 4] = [
+        (SOCKET_READ, &[good.datagrams, HERE, 16, 0], Want { touches: false, writes: false, ..room(16, 1) }),
+        (SOCKET_READ_FROM, &[good.datagrams, HERE, 16, 0, 0], Want { touches: false, writes: false, ..room(16, 1) }),
+        (SOCKET_WRITE, &[good.datagrams, HERE, 16], Want { touches: false, ..want(16, 1) }),
+        (SOCKET_WRITE_TO, &[good.datagrams, HERE, 16, good.here], Want { touches: false, ..want(16, 1) }),
+    ];
+    for (call, args, wanted) in ranges {
+        cases.bad("bytes", call, args, wanted);
+        let endless: Vec<u64> = args.iter().map(|arg| if *arg == 16 { MAX } else { *arg }).collect();
+        let endless: Vec<u64> = endless.iter().map(|arg| if *arg == HERE { own.bytes } else { *arg }).collect();
+        cases.refused("bytes without end", call, &endless, Fault);
+    }
+    for flags in [2, 3, MIN, MAX] {
+        cases.refused("no such flag", SOCKET_READ, &[good.datagrams, own.bytes, 16, flags], Invalid);
+        cases.refused("no such flag", SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
+    }
+    cases.bad("an address", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
+    let off = keep(at([127, 0, 0, 1], 1));
+    cases.refused("an address off the list", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, off], NotPermitted);
+}
+
+fn names(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    cases.bad("a name", HOST_LOOKUP, &[HERE, 16, good.out, 1], want(16, 1));
+    for len in [0, HOST_NAME_MAX as u64 + 1, MIN, MAX] {
+        cases.refused("a name of no length", HOST_LOOKUP, &[own.name, len, good.out, 1], Invalid);
+    }
+    let broken = keep([0xffu8; 16]);
+    cases.refused("a name that is no text", HOST_LOOKUP, &[broken, 16, good.out, 1], Invalid);
+    cases.refused("a name off the list", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotPermitted);
+    let local = keep(*b"localhost");
+    cases.add("one address of this host", HOST_LOOKUP, &[local, 9, good.out, 1], 1);
+    cases.bad("room", HOST_LOOKUP, &[local, 9, HERE, 1], room(ADDRESS, 4));
+    cases.bad("very much room", HOST_LOOKUP, &[local, 9, HERE, MAX], room(ADDRESS, 4));
+}

@@ -1,0 +1,122 @@
+//! Asks for the network, and prints what came of each question as a line: what a test, or somebody who wonders what a
+//! workflow may reach, wants to know.
+#![no_std]
+#![deny(unsafe_code)]
+
+use monohull_std::io::{self, Read, Write};
+use monohull_std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use monohull_std::prelude::*;
+use monohull_std::time::Duration;
+use monohull_std::{println, thread};
+use serde::Deserialize;
+
+/// One question.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Question {
+    /// Connect, and read everything.
+    Read(String),
+    /// Listen, and be gone.
+    Listen(String),
+    /// Bind a UDP socket, and be gone.
+    Bind(String),
+    /// Send a datagram from an address to another.
+    Send(String, String),
+    /// Send a datagram, and wait this many milliseconds for one.
+    Ask(String, u64),
+    /// Answer one datagram that arrives at this address.
+    Answer(String),
+    /// The addresses of a name.
+    Resolve(String),
+    /// Listen at an address until the listener may have no more connections.
+    Flood(String),
+    /// Listen, say where, and hold as many connections at once; then answer each with its number.
+    Serve(String, usize),
+    /// Connect and wait for an answer that never comes.
+    Wait(String),
+}
+
+#[monohull::main]
+fn main(questions: Vec<Question>) {
+    for question in questions {
+        let answer = match &question {
+            Question::Read(at) => read(at),
+            Question::Listen(at) => TcpListener::bind(&**at).map(|_| "listened".into()),
+            Question::Bind(at) => UdpSocket::bind(&**at).map(|_| "bound".into()),
+            Question::Send(from, to) => send(from, to),
+            Question::Ask(to, patience) => ask(to, *patience),
+            Question::Answer(at) => answer(at),
+            Question::Resolve(name) => resolve(name),
+            Question::Flood(at) => flood(at),
+            Question::Serve(at, count) => serve(at, *count),
+            Question::Wait(at) => TcpStream::connect(&**at).and_then(|mut stream| {
+                println!("connected");
+                stream.read(&mut [0]).map(|bytes| format!("{bytes} bytes"))
+            }),
+        };
+        match answer {
+            Ok(answer) => println!("{answer}"),
+            Err(error) => println!("{:?}: {error}", error.kind()),
+        }
+    }
+}
+
+fn read(at: &str) -> io::Result<String> {
+    let mut text = String::new();
+    TcpStream::connect(at)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn send(from: &str, to: &str) -> io::Result<String> {
+    let bytes = UdpSocket::bind(from)?.send_to(b"question", to)?;
+    Ok(format!("sent {bytes}"))
+}
+
+fn ask(to: &str, patience: u64) -> io::Result<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.set_read_timeout(Some(Duration::from_millis(patience)))?;
+    socket.send_to(b"question", to)?;
+    let mut room = [0; 64];
+    let (bytes, from) = socket.recv_from(&mut room)?;
+    Ok(format!("{} from {from}", String::from_utf8_lossy(&room[..bytes])))
+}
+
+fn answer(at: &str) -> io::Result<String> {
+    let socket = UdpSocket::bind(at)?;
+    println!("{}", socket.local_addr()?);
+    let mut room = [0; 64];
+    let (bytes, from) = socket.recv_from(&mut room)?;
+    socket.send_to(b"answer", from)?;
+    Ok(String::from_utf8_lossy(&room[..bytes]).into_owned())
+}
+
+fn resolve(name: &str) -> io::Result<String> {
+    let addresses: Vec<_> = (name, 0).to_socket_addrs()?.map(|address| address.ip().to_string()).collect();
+    Ok(addresses.join(" "))
+}
+
+fn flood(at: &str) -> io::Result<String> {
+    let listener = TcpListener::bind(at)?;
+    let address = listener.local_addr()?;
+    let mut open = Vec::new();
+    loop {
+        match TcpStream::connect(address).and_then(|client| Ok((client, listener.accept()?))) {
+            Ok(pair) => open.push(pair),
+            Err(error) => return Ok(format!("{} pairs, then {:?}: {error}", open.len(), error.kind())),
+        }
+    }
+}
+
+fn serve(at: &str, count: usize) -> io::Result<String> {
+    let listener = TcpListener::bind(at)?;
+    println!("{}", listener.local_addr()?);
+    let open = listener.incoming().take(count).collect::<io::Result<Vec<_>>>()?;
+    let threads: Vec<_> = (0..)
+        .zip(open)
+        .map(|(number, mut stream): (u32, TcpStream)| thread::spawn(move || write!(stream, "{number}")))
+        .collect();
+    for thread in threads {
+        thread.join().expect("it does not panic")?;
+    }
+    Ok(format!("served {count}"))
+}
