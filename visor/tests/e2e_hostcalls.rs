@@ -18,6 +18,7 @@ fn abuse(carriers: u32) -> Value {
             { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
         ],
         "limits": { "carriers": carriers },
+        "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
         "outputs": ["verdicts", "victim-says"],
     })
 }
@@ -65,6 +66,9 @@ fn every_kind_of_bad_address_is_told_apart() {
         ("MEMORY_STATS: room of another instance's slot buffer", "not inside a slot buffer that the caller owns"),
         ("MEMORY_STATS: room in a hole", "nothing the caller may use is mapped there"),
         ("MEMORY_STATS: room of its constants", "nothing the caller may use is mapped there"),
+        ("TCP_LISTEN: an address null", "the address: the address is null"),
+        ("SOCKET_READ: a socket of somebody else's", "the caller has no socket"),
+        ("TCP_CONNECT: an address off the list", "does not let it connect to 127.0.0.1:1"),
         ("SLOT_OWNS: 192 is not for functions", "SLOT_OWNS: no such hostcall"),
         ("a number: 1000000 is not for functions", "no hostcall has number 1000000"),
     ] {

@@ -52,6 +52,30 @@ fn one_mistake(text: &str, column: usize, message: &str, expected: &str) {
 }
 
 #[test]
+fn a_network_that_is_wrong() {
+    top_mistake(r#""network":1"#, 10, "`network` is a number", "a mode, or an object with a `mode`");
+    top_mistake(r#""network":"hots""#, 10, "is `hots`, did you mean `host`?", "`host`");
+    top_mistake(r#""network":{}"#, 10, "`network` lacks the field `mode`", "`mode`");
+    top_mistake(r#""network":{"mode":"host","conect":[]}"#, 25, "`network` has no field `conect`", "`connect`");
+    for (entry, why) in [
+        ("example.com", "it names no port"),
+        ("10.0.0.1/8:80", "bits beyond its prefix are set"),
+        ("::1:80", "an IPv6 address stands in brackets"),
+        ("127.1:80", "its host is no address, range of addresses, or name"),
+        ("127.0.0.1:65536", "its port is no number"),
+    ] {
+        let fields = format!(r#""network":{{"mode":"host","connect":["{entry}"]}}"#);
+        top_mistake(&fields, 36, &format!("an entry of `connect` is `{entry}`: {why}"), "\"[fd00::/8]:8000-8100\"");
+    }
+    let twice = r#""network":{"mode":"host","connect":["a:1","a:1"]}"#;
+    top_mistake(twice, 42, "`connect` names `a:1` twice", "each name once");
+    let named = r#""network":{"mode":"host","listen":["localhost:80"]}"#;
+    top_mistake(named, 35, "an entry of `listen` is `localhost:80`: a name", "an address of this host");
+    let empty = mistakes(&with_top(r#""network":"host""#));
+    assert_eq!(empty, ["1:12: warning: `network` lists no address, so nothing can be reached"]);
+}
+
+#[test]
 fn unknown_fields_get_a_suggestion() {
     step_mistake(r#""aftr":[]"#, 0, "a step has no field `aftr`, did you mean `after`?", "`after`");
     step_mistake(r#""retry":{"max_attempts":1,"tries":2}"#, 26, "`retry` has no field `tries`", "`max_attempts`");

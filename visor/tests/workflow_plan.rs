@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use monohull::network::Plan as Network;
 use monohull::workflow::plan::{FailureKind, Separation};
 use monohull::workflow::{self, Plan, SetError, document::Document};
 use proptest::prelude::*;
@@ -28,7 +29,8 @@ const FULL: &str = r#"{
   "inputs": ["text", { "slot": "words", "path": "words.txt" }],
   "outputs": ["a", { "slot": "b" }],
   "limits": { "timeout": "1h", "slots": "1GiB", "output": 0, "carriers": 2, "threads": 7 },
-  "isolation": "function"
+  "isolation": "function",
+  "network": { "mode": "host", "connect": ["db.example:5432", "10.0.0.0/8:1-9"], "listen": ["[::]:80"] }
 }"#;
 
 fn full() -> Plan {
@@ -47,6 +49,12 @@ fn every_field_arrives() {
     assert_eq!(left.args["deep"], json!({ "list": [1, 2.5, "x", null, true] }));
     assert_eq!(left.args["big"], json!(u64::MAX));
     assert_eq!(left.env["LANG"], "C");
+    let Network::Host(rules) = &plan.network else { panic!("{:?}", plan.network) };
+    assert_eq!(
+        rules.connect.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["db.example:5432", "10.0.0.0/8:1-9"]
+    );
+    assert_eq!(rules.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::]:80"]);
     assert_eq!(left.timeout, Some(Duration::from_millis(1500)));
     assert_eq!((left.retry.max_attempts, left.retry.interval), (3, Duration::ZERO));
     assert_eq!(left.retry.backoff_rate, 1.5);

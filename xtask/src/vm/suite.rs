@@ -88,10 +88,22 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "it builds a program with cargo",
     },
     LeftOut {
+        program: "e2e_network",
+        test: Some("tour::as_a_function_and_as_a_program"),
+        kernel: None,
+        why: "it builds a program with cargo",
+    },
+    LeftOut {
         program: "e2e_examples",
         test: Some("conformance::programs_end_as_with_std"),
         kernel: None,
         why: "it builds a program with cargo",
+    },
+    LeftOut {
+        program: "e2e_network",
+        test: Some("allowed::a_name_leads_where_it_led_at_the_start"),
+        kernel: None,
+        why: "the guest knows no names",
     },
     LeftOut {
         program: "e2e_failures",

@@ -1,0 +1,110 @@
+//! What a workflow's list allows works, against peers that are ordinary programs with std.
+
+use crate::{ask, beside, lines, probe};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+#[test]
+fn it_reads_from_a_server() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address");
+    let serving = std::thread::spawn(move || server.accept().expect("a client").0.write_all(b"from outside"));
+    let answers = ask(
+        json!({ "mode": "host", "connect": [address.to_string()] }),
+        json!([{ "read": address.to_string() }, { "read": format!("[::ffff:127.0.0.1]:{}", address.port()) }]),
+    );
+    serving.join().expect("no panic").expect("written");
+    assert_eq!(answers[0], "from outside");
+    // The same address in other clothes: the list lets it through, and nobody listens any more.
+    assert!(answers[1].starts_with("ConnectionRefused: "), "{answers:?}");
+}
+
+#[test]
+fn a_thousand_connections_at_once() {
+    const CLIENTS: usize = 1000;
+    let mut document =
+        probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "serve": ["127.0.0.1:0", CLIENTS] }]));
+    document["steps"][0]["memory"] = "4GiB".into();
+    let (report, sum) = beside(&document, |printed| {
+        let address = printed.recv().expect("an address");
+        let clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(&address).expect("a connection")).collect();
+        clients
+            .into_iter()
+            .map(|mut client| {
+                let mut text = String::new();
+                client.read_to_string(&mut text).expect("an answer");
+                text.parse::<usize>().expect("a number")
+            })
+            .sum::<usize>()
+    });
+    assert_eq!(sum, CLIENTS * (CLIENTS - 1) / 2);
+    assert_eq!(lines(&report)[1], format!("served {CLIENTS}"));
+}
+
+#[test]
+fn a_name_leads_where_it_led_at_the_start() {
+    let answers = ask(
+        json!({ "mode": "host", "connect": ["localhost:1", "127.0.0.0/8:1"] }),
+        json!([{ "resolve": "localhost" }, { "resolve": "127.0.0.9" }]),
+    );
+    assert!(answers[0].contains("127.0.0.1"), "{answers:?}");
+    assert_eq!(answers[1], "127.0.0.9");
+}
+
+#[test]
+fn a_datagram_is_answered() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address").to_string();
+    let serving = std::thread::spawn(move || {
+        let mut room = [0; 64];
+        let (bytes, from) = server.recv_from(&mut room).expect("a datagram");
+        // Somebody who is not on the list speaks first, and is not heard.
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a stranger");
+        stranger.send_to(b"lie", ("127.0.0.1", from.port())).expect("sent");
+        server.send_to(b"answer", from).expect("sent");
+        room[..bytes].to_vec()
+    });
+    let answers = ask(json!({ "mode": "host", "connect": [address] }), json!([{ "ask": [address, 10_000] }]));
+    assert_eq!(serving.join().expect("no panic"), b"question");
+    assert_eq!(answers, [format!("answer from {address}")]);
+}
+
+#[test]
+fn a_datagram_server_answers_whom_it_has_heard() {
+    let document = probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "answer": "127.0.0.1:0" }]));
+    let (report, heard) = beside(&document, |printed| {
+        let address = printed.recv().expect("an address");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a client");
+        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        client.send_to(b"anybody?", address).expect("sent");
+        let mut room = [0; 64];
+        let bytes = client.recv(&mut room).expect("an answer");
+        String::from_utf8_lossy(&room[..bytes]).into_owned()
+    });
+    assert_eq!((heard.as_str(), lines(&report)[1].as_str()), ("answer", "anybody?"));
+}
+
+#[test]
+fn a_peer_that_resets_costs_only_the_call() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address").to_string();
+    let serving = std::thread::spawn(move || {
+        for text in ["", "after all"] {
+            let (mut client, _) = server.accept().expect("a client");
+            // To close with no time to linger is to reset.
+            let reset = nix::sys::socket::sockopt::Linger;
+            let at_once = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+            match text {
+                "" => nix::sys::socket::setsockopt(&client, reset, &at_once).expect("set"),
+                text => client.write_all(text.as_bytes()).expect("written"),
+            }
+        }
+    });
+    let answers =
+        ask(json!({ "mode": "host", "connect": [address] }), json!([{ "read": address }, { "read": address }]));
+    serving.join().expect("no panic");
+    assert!(answers[0].starts_with("ConnectionReset: "), "{answers:?}");
+    assert_eq!(answers[1], "after all");
+}
