@@ -74,7 +74,7 @@ fn a_blank_has_no_environment(spawners: &Spawners) {
 fn a_blank_has_limits_and_no_terminal(spawners: &Spawners) {
     let blank = blank(spawners);
     let limits = read_to_string(format!("/proc/{}/limits", blank.pid())).expect("the blank is there");
-    for (name, value) in [("Max core file size", "0"), ("Max open files", "1024"), ("Max locked memory", "0")] {
+    for (name, value) in [("Max core file size", "0"), ("Max open files", "8192"), ("Max locked memory", "0")] {
         let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{limits}"));
         assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), [value, value], "{name}");
     }
