@@ -21,6 +21,7 @@ use super::state::{Damage, FunctionEntry, Kind, State, StateError, now};
 use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
+use crate::network;
 use crate::orchestrator::{Ready, cores};
 use crate::workflow::plan::{MountSource, registered_name};
 use crate::workflow::{self, Plan, WorkflowError};
@@ -334,6 +335,11 @@ fn check_document(
         match mount.source {
             MountSource::Memory { .. } => {}
         }
+    }
+    if plan.network != network::Plan::None {
+        // Its list is the client's, and what this host can reach is not the client's to give away.
+        let message = "`network`: a workflow that came over HTTP gets none of this host's network";
+        return Err(Refusal::invalid(Blame::Workflow, message.to_owned()));
     }
     // So the workflow itself can say that it took too long, and where it was.
     plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
