@@ -39,7 +39,20 @@ fn files() -> TempDir {
 #[test]
 fn every_verb_has_help_with_an_example_and_the_exit_codes() {
     let folder = files();
-    for verb in [&[][..], &["run"], &["validate"], &["new"], &["build"], &["doctor"], &["schema"]] {
+    for verb in [
+        &[][..],
+        &["run"],
+        &["validate"],
+        &["new"],
+        &["build"],
+        &["doctor"],
+        &["schema"],
+        &["serve"],
+        &["deploy"],
+        &["invoke"],
+        &["list"],
+        &["logs"],
+    ] {
         let output = monohull(folder.path(), &[verb, &["--help"]].concat());
         let help = text(&output.stdout);
         assert_eq!(code(&output), 0, "{verb:?}");

@@ -13,9 +13,14 @@ use serde::Serialize;
 
 pub mod build;
 mod check;
+mod client;
+mod deploy;
 mod doctor;
 pub mod exit;
+mod invoke;
 mod isolation;
+mod list;
+mod logs;
 mod new;
 #[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
 mod probe;
@@ -48,6 +53,10 @@ struct Cli {
 enum Verb {
     Run(run::Run),
     Serve(Box<serve::Serve>),
+    Deploy(deploy::Deploy),
+    Invoke(invoke::Invoke),
+    List(list::List),
+    Logs(logs::Logs),
     Validate(validate::Validate),
     New(new::New),
     Build(build::Build),
@@ -63,6 +72,10 @@ pub fn main() -> ExitCode {
     let exit = match verb {
         Verb::Run(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
+        Verb::Deploy(verb) => verb.run(),
+        Verb::Invoke(verb) => verb.run(),
+        Verb::List(verb) => verb.run(),
+        Verb::Logs(verb) => verb.run(),
         Verb::Validate(verb) => verb.run(),
         Verb::New(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),

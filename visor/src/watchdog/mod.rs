@@ -59,6 +59,7 @@ use tally::Tally;
 pub use auth::Token;
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
+pub use slots::SLOTS_TYPE;
 pub use state::StateError;
 
 use crate::orchestrator::HostError;

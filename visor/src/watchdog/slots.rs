@@ -22,7 +22,7 @@ use crate::process::Data;
 use crate::workflow::{Plan, quoted, suggestion};
 
 /// The media type of a JSON object with the content of slots; it makes one of a body for a single input, too.
-pub(super) const SLOTS_TYPE: &str = "application/vnd.monohull.slots+json";
+pub const SLOTS_TYPE: &str = "application/vnd.monohull.slots+json";
 
 /// A slot's content inside of JSON.
 #[derive(Debug, Deserialize)]

@@ -1,0 +1,234 @@
+//! A client of `monohull serve`, for the verbs that talk to one.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::Args;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+
+use super::exit::Exit;
+
+/// Where `monohull serve` listens unless somebody says otherwise.
+const USUAL: &str = "http://127.0.0.1:7070";
+
+/// Which server to ask, and with what.
+#[derive(Debug, Args)]
+pub(super) struct Server {
+    /// The server: http://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<String>,
+    /// A file with the bearer token that the server wants; $MONOHULL_TOKEN does the same
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// A request got no answer, or one that is an error.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// the server's address is http://HOST:PORT or unix:PATH, not {0}
+    #[error("the server's address is http://HOST:PORT or unix:PATH, not {0}")]
+    Address(String),
+    /// {path} cannot be read: {source}
+    #[error("{path} cannot be read: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// no connection to {server}: {source}; `monohull serve` starts a server
+    #[error("no connection to {server}: {source}; `monohull serve` starts a server")]
+    Connect {
+        /// Its address.
+        server: String,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// the server did not answer: {0}
+    #[error("the server did not answer: {0}")]
+    Http(#[from] hyper::Error),
+    /// the host failed: {0}
+    #[error("the host failed: {0}")]
+    Host(#[from] io::Error),
+    /// the request cannot be made: {0}
+    #[error("the request cannot be made: {0}")]
+    Request(#[from] hyper::http::Error),
+    /// the server's answer is not understood: {0}
+    #[error("the server's answer is not understood: {0}")]
+    Answer(String),
+    /// an error of the server's, as it tells it
+    #[error("{}", told(document))]
+    Refused {
+        /// The status code.
+        status: StatusCode,
+        /// The body.
+        document: Value,
+    },
+}
+
+/// What the server says of an error, in a line.
+fn told(document: &Value) -> String {
+    let error = &document["error"];
+    let message = error["message"].as_str().unwrap_or("an error without a message");
+    let at = error["step"].as_str().map(|step| format!("{step}[{}]: ", error["instance"].as_u64().unwrap_or(0)));
+    let kind = error["kind"].as_str().unwrap_or("error");
+    let blame = error["blame"].as_str().unwrap_or("nobody");
+    format!("{}{kind}: {message}\n  at fault  {blame}", at.unwrap_or_default())
+}
+
+impl ClientError {
+    /// Tells it, and gives the exit code.
+    pub(super) fn tell(&self, json: bool) -> Exit {
+        let exit = match self {
+            ClientError::Address(_) | ClientError::File { .. } | ClientError::Request(_) => Exit::Usage,
+            ClientError::Refused { status, .. } => match status.as_u16() {
+                502 | 504 => Exit::WorkflowFailed,
+                429 | 500..600 => Exit::Host,
+                _ => Exit::Usage,
+            },
+            _ => Exit::Host,
+        };
+        if let (true, ClientError::Refused { document, .. }) = (json, self) {
+            super::print_json(document);
+        }
+        super::fail(exit, self as &dyn Display)
+    }
+}
+
+/// An answer that is no error.
+pub(super) struct Reply {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Reply {
+    pub(super) fn json(&self) -> Result<Value, ClientError> {
+        serde_json::from_slice(&self.body).map_err(|error| ClientError::Answer(error.to_string()))
+    }
+
+    /// A header's text.
+    pub(super) fn header(&self, name: &str) -> Result<String, ClientError> {
+        let value = self.headers.get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_owned).ok_or_else(|| ClientError::Answer(format!("it lacks the header {name}")))
+    }
+}
+
+/// A connection to a server, made anew for each request.
+pub(super) struct Client {
+    runtime: Runtime,
+    server: String,
+    token: Option<String>,
+}
+
+impl Client {
+    pub(super) fn new(options: &Server) -> Result<Client, ClientError> {
+        let server = options.server.clone().or_else(|| std::env::var("MONOHULL_SERVER").ok());
+        let token = match &options.token_file {
+            Some(path) => Some(read(path)?.trim_ascii_end().to_vec()),
+            None => std::env::var_os("MONOHULL_TOKEN").map(std::ffi::OsString::into_encoded_bytes),
+        };
+        Ok(Client {
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+            server: server.unwrap_or_else(|| USUAL.to_owned()),
+            token: token.map(|token| String::from_utf8_lossy(&token).into_owned()),
+        })
+    }
+
+    pub(super) fn get(&self, path: &str) -> Result<Reply, ClientError> {
+        self.send(Method::GET, path, None, Vec::new())
+    }
+
+    /// Sends a request with a body of a media type, and waits for the answer.
+    pub(super) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        media: Option<&str>,
+        body: Vec<u8>,
+    ) -> Result<Reply, ClientError> {
+        self.runtime.block_on(async {
+            let answer = self.exchange(method, path, media, body).await?;
+            let (parts, body) = answer.into_parts();
+            let body = body.collect().await?.to_bytes();
+            if parts.status.is_success() {
+                return Ok(Reply { headers: parts.headers, body });
+            }
+            let status = parts.status;
+            match serde_json::from_slice(&body) {
+                Ok(document) => Err(ClientError::Refused { status, document }),
+                Err(_) => Err(ClientError::Answer(format!("it is {status}"))),
+            }
+        })
+    }
+
+    /// Asks for something that comes bit by bit.
+    pub(super) fn stream(&self, path: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), ClientError> {
+        self.runtime.block_on(async {
+            let mut body = self.exchange(Method::GET, path, None, Vec::new()).await?.into_body();
+            while let Some(frame) = body.frame().await {
+                if let Ok(data) = frame?.into_data() {
+                    take(&data);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        media: Option<&str>,
+        body: Vec<u8>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let refused = |source| ClientError::Connect { server: self.server.clone(), source };
+        let host = self.server.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
+        let mut request = Request::builder().method(method).uri(path).header(HOST, host.unwrap_or("localhost"));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(media) = media {
+            request = request.header(CONTENT_TYPE, media);
+        }
+        let request = request.body(Full::new(Bytes::from(body)))?;
+        match (host, self.server.strip_prefix("unix:")) {
+            (Some(host), _) => {
+                let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+                talk(TcpStream::connect(address).await.map_err(refused)?, request).await
+            }
+            (None, Some(path)) => talk(UnixStream::connect(path).await.map_err(refused)?, request).await,
+            (None, None) => Err(ClientError::Address(self.server.clone())),
+        }
+    }
+}
+
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, ClientError> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with the answer; what goes wrong is told where it is waited for.
+    tokio::spawn(connection);
+    Ok(sender.send_request(request).await?)
+}
+
+/// The content of a file, or of standard input if it is called `-`.
+pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
+    let bytes = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    bytes.map_err(|source| ClientError::File { path: path.display().to_string(), source })
+}

@@ -1,0 +1,103 @@
+//! `monohull deploy`: gives a workflow file and its images to a server.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hyper::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::client::{Client, ClientError, Server, read};
+use super::exit::Exit;
+use crate::workflow::plan::registered_name;
+use crate::workflow::{self, WorkflowError};
+
+/// Give a workflow file and its images to a server
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull deploy workflows/word-count.json"))]
+pub(super) struct Deploy {
+    /// The workflow file; its images become functions called WORKFLOW-FUNCTION
+    file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// The file cannot be given to a server.
+#[derive(Debug, thiserror::Error)]
+enum DeployError {
+    /// the file is wrong
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
+    /// the server
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+impl Deploy {
+    pub(super) fn run(&self) -> Exit {
+        match self.deploy() {
+            Ok(done) => {
+                if self.json {
+                    super::print_json(&done);
+                } else {
+                    let names = done["functions"].as_array().map_or(0, Vec::len);
+                    let name = done["workflow"].as_str().unwrap_or_default();
+                    super::print(&format!("{name}: deployed (functions: {names})\n"));
+                }
+                Exit::Done
+            }
+            Err(DeployError::Workflow(error)) => super::fail(Exit::Usage, &error),
+            Err(DeployError::Client(error)) => error.tell(self.json),
+        }
+    }
+
+    fn deploy(&self) -> Result<Value, DeployError> {
+        let plan = workflow::load(&self.file)?;
+        let bytes = read(&self.file)?;
+        let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", self.file.display()));
+        let mut document: Value = serde_json::from_slice(text).map_err(unreadable)?;
+        let client = Client::new(&self.server)?;
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        let mut functions = Vec::new();
+        for (function, entry) in document["functions"].as_object_mut().into_iter().flatten() {
+            let image = PathBuf::from(entry["image"].as_str().unwrap_or_default());
+            if registered_name(&image).is_some() {
+                continue;
+            }
+            let bytes = read(&folder.join(&image))?;
+            let hash = format!("{:x}", Sha256::digest(&bytes));
+            let name = name_for(&plan.name, function, &hash);
+            let sent = put(&client, &name, &hash, bytes)?;
+            functions.push(json!({ "name": name, "image": format!("sha256:{hash}"), "sent": sent }));
+            entry["image"] = format!("function:{name}").into();
+        }
+        for input in document["inputs"].as_array_mut().into_iter().flatten() {
+            if input.as_object_mut().is_some_and(|input| input.remove("path").is_some()) {
+                eprintln!("input slot {}: its file stays here; each invocation brings the content", input["slot"]);
+            }
+        }
+        let path = format!("/workflows/{}", plan.name);
+        client.send(Method::PUT, &path, Some("application/json"), format!("{document:#}").into_bytes())?;
+        Ok(json!({ "workflow": plan.name, "functions": functions }))
+    }
+}
+
+/// Registers an image unless the server has it; whether it was sent.
+fn put(client: &Client, name: &str, hash: &str, bytes: Vec<u8>) -> Result<bool, ClientError> {
+    let path = format!("/functions/{name}");
+    let known = client.get(&path).and_then(|reply| reply.json());
+    if known.is_ok_and(|known| known["image"] == format!("sha256:{hash}")) {
+        return Ok(false);
+    }
+    client.send(Method::PUT, &path, Some("application/octet-stream"), bytes).map(|_| true)
+}
+
+/// What a function of a workflow is called on a server, so that workflows do not replace each other's.
+fn name_for(workflow: &str, function: &str, hash: &str) -> String {
+    let name = format!("{workflow}-{function}");
+    if workflow::is_name(&name) { name } else { format!("f-{}", &hash[..40]) }
+}

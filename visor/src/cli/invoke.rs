@@ -1,0 +1,148 @@
+//! `monohull invoke`: runs a workflow that a server knows.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use clap::Args;
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, ClientError, Server, read};
+use super::exit::Exit;
+use crate::watchdog::SLOTS_TYPE;
+
+/// Run a workflow that a server knows
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull invoke word-count --input book.txt --output counts.txt",
+    "echo hello | monohull invoke echo --input -",
+    "monohull invoke word-count --input book.txt --async --follow"
+))]
+pub(super) struct Invoke {
+    /// The workflow's name
+    name: String,
+    /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input
+    #[arg(long = "input", value_name = "FILE")]
+    inputs: Vec<String>,
+    /// Write the result to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Which output slot, if the workflow has several
+    #[arg(long, value_name = "SLOT")]
+    slot: Option<String>,
+    /// Do not wait: print the invocation's id
+    #[arg(long = "async")]
+    is_async: bool,
+    /// Show what functions print while it runs, then the result
+    #[arg(long)]
+    follow: bool,
+    /// Print one JSON document: the invocation, with its result, timeline and report
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Invoke {
+    pub(super) fn run(&self) -> Exit {
+        match self.invoke() {
+            Ok(exit) => exit,
+            Err(error) => error.tell(self.json),
+        }
+    }
+
+    fn invoke(&self) -> Result<Exit, ClientError> {
+        let client = Client::new(&self.server)?;
+        let (media, body) = self.body()?;
+        if self.is_async || self.follow {
+            let path = format!("/async-invoke/{}", encoded(&self.name));
+            let accepted = client.send(Method::POST, &path, media, body)?.json()?;
+            let id = accepted["id"].as_str().unwrap_or_default();
+            if self.follow {
+                return self.follow(&client, id);
+            }
+            if self.json {
+                super::print_json(&accepted);
+            } else {
+                super::print(&format!("{id}\n"));
+            }
+            return Ok(Exit::Done);
+        }
+        let choice = self.slot.as_ref().map(|slot| format!("?output={}", encoded(slot))).unwrap_or_default();
+        let path = format!("/invoke/{}{choice}", encoded(&self.name));
+        let reply = client.send(Method::POST, &path, media, body)?;
+        if self.json {
+            let id = reply.header("x-invocation-id")?;
+            super::print_json(&client.get(&format!("/invocations/{id}"))?.json()?);
+        } else {
+            self.put(&reply.body)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Shows lines until the invocation ends, then its result.
+    fn follow(&self, client: &Client, id: &str) -> Result<Exit, ClientError> {
+        client.stream(&format!("/invocations/{id}/logs?follow=true"), &mut |lines| {
+            // A reader that has gone away is not the workflow's failure.
+            let _ = std::io::stderr().lock().write_all(lines);
+        })?;
+        let shown = client.get(&format!("/invocations/{id}"))?.json()?;
+        let done = shown["status"] == "done";
+        if self.json {
+            super::print_json(&shown);
+        } else if done {
+            self.put_result(client, &shown["result"])?;
+        } else {
+            let error = ClientError::Refused { status: hyper::StatusCode::BAD_GATEWAY, document: shown };
+            return Ok(error.tell(false));
+        }
+        Ok(if done { Exit::Done } else { Exit::WorkflowFailed })
+    }
+
+    fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
+        let slots = result.as_object().cloned().unwrap_or_default();
+        let chosen = match &self.slot {
+            Some(slot) => slots.get(slot),
+            None if slots.len() == 1 => slots.values().next(),
+            None => None,
+        };
+        match chosen {
+            Some(output) => {
+                let href = output["href"].as_str().unwrap_or_default();
+                self.put(&client.get(href)?.body)
+            }
+            None if slots.is_empty() => Ok(()),
+            None => self.put(format!("{result:#}\n").as_bytes()),
+        }
+    }
+
+    fn put(&self, bytes: &[u8]) -> Result<(), ClientError> {
+        match &self.output {
+            Some(path) => Ok(std::fs::write(path, bytes)?),
+            None => Ok(std::io::stdout().lock().write_all(bytes)?),
+        }
+    }
+
+    /// The inputs as a request's body: one file as it is, named slots as JSON.
+    fn body(&self) -> Result<(Option<&'static str>, Vec<u8>), ClientError> {
+        match self.inputs.as_slice() {
+            [] => Ok((None, Vec::new())),
+            [path] if !path.contains('=') => Ok((None, read(path.as_ref())?)),
+            several => {
+                let mut slots = Map::new();
+                for input in several {
+                    let (slot, path) = input.split_once('=').unwrap_or((input, "-"));
+                    slots.insert(slot.to_owned(), json!({ "base64": BASE64.encode(read(path.as_ref())?) }));
+                }
+                Ok((Some(SLOTS_TYPE), Value::Object(slots).to_string().into_bytes()))
+            }
+        }
+    }
+}
+
+fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+}

@@ -1,0 +1,76 @@
+//! `monohull list`: what a server knows, and what it has done lately.
+
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets};
+use serde_json::Value;
+
+use super::client::{Client, ClientError, Server};
+use super::exit::Exit;
+
+/// List what a server knows
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull list", "monohull list invocations --json"))]
+pub(super) struct List {
+    /// What to list
+    #[arg(value_enum, default_value_t)]
+    what: What,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum What {
+    #[default]
+    Workflows,
+    Functions,
+    Invocations,
+}
+
+impl What {
+    /// Its path, and the fields of the JSON that become columns.
+    const fn columns(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            What::Workflows => ("workflows", &["name", "steps", "functions", "inputs", "outputs", "missing"]),
+            What::Functions => ("functions", &["name", "bytes", "image", "workflows"]),
+            What::Invocations => ("invocations", &["id", "workflow", "call_id", "mode", "status", "duration_us"]),
+        }
+    }
+}
+
+impl List {
+    pub(super) fn run(&self) -> Exit {
+        match self.list() {
+            Ok(()) => Exit::Done,
+            Err(error) => error.tell(self.json),
+        }
+    }
+
+    fn list(&self) -> Result<(), ClientError> {
+        let (what, columns) = self.what.columns();
+        let listed = Client::new(&self.server)?.get(&format!("/{what}"))?.json()?;
+        if self.json {
+            super::print_json(&listed);
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(columns);
+        for entry in listed[what].as_array().into_iter().flatten() {
+            table.add_row(columns.iter().map(|column| cell(&entry[*column])));
+        }
+        super::print(&format!("{table}\n"));
+        Ok(())
+    }
+}
+
+/// A value for people.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,124 @@
+//! The verbs that talk to a server: invoke, deploy, list, logs.
+
+mod serve_support;
+
+use serde_json::{Value, json};
+use serve_support::{Server, StateFolder, root, single};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Done {
+    #[track_caller]
+    fn expect(self, code: i32) -> Done {
+        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+}
+
+/// Runs `monohull` against a server, with something on standard input.
+fn monohull_with(server: &Server, arguments: &[&str], input: &str, env: &[(&str, &str)]) -> Done {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .current_dir(root())
+        .args(arguments)
+        .env("MONOHULL_SERVER", format!("http://{}", server.address))
+        .env_remove("MONOHULL_TOKEN")
+        .envs(env.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    // It need not read it.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("a child");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Done { code: output.status.code().expect("a code"), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn monohull(server: &Server, arguments: &[&str]) -> Done {
+    monohull_with(server, arguments, "", &[])
+}
+
+#[test]
+fn a_workflow_file_is_deployed_and_invoked() {
+    let server = Server::start();
+    assert_eq!(monohull(&server, &["deploy", "workflows/word-count.json"]).expect(0).out, "word-count: deployed (functions: 4)\n");
+    let again = monohull(&server, &["deploy", "workflows/word-count.json", "--json"]).expect(0).json();
+    let sent: Vec<_> = again["functions"].as_array().expect("functions").iter().map(|f| f["sent"].clone()).collect();
+    assert_eq!(sent, vec![json!(false); 4], "{again:#}");
+    let listed = monohull(&server, &["list"]).expect(0).out;
+    assert!(listed.contains("word-count-split") && listed.contains("split, map, reduce, merge"), "{listed}");
+
+    let counted = monohull_with(&server, &["invoke", "word-count", "--input", "-"], "a b a", &[]).expect(0);
+    assert_eq!(counted.out, "2 a\n1 b\n");
+    let folder = StateFolder::new();
+    let (text, counts) = (folder.path().join("text"), folder.path().join("counts"));
+    std::fs::write(&text, "x y x").expect("written");
+    let (input, output) = (text.to_str().expect("UTF-8"), counts.to_str().expect("UTF-8"));
+    monohull(&server, &["invoke", "word-count", "--input", input, "--output", output]).expect(0);
+    assert_eq!(std::fs::read_to_string(&counts).expect("written"), "2 x\n1 y\n");
+    let named = format!("text={input}");
+    assert_eq!(monohull(&server, &["invoke", "word-count", "--input", &named]).expect(0).out, "2 x\n1 y\n");
+    let shown = monohull(&server, &["invoke", "word-count", "--input", input, "--json"]).expect(0).json();
+    assert_eq!((shown["status"].as_str(), shown["result"]["counts"]["text"].as_str()), (Some("done"), Some("2 x\n1 y\n")));
+}
+
+#[test]
+fn what_runs_can_be_followed() {
+    let server = Server::start();
+    server.put_example("echo");
+    let more = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "say": "hello from inside", "wait_ms": 100 } });
+    server.put_workflow(&single("talk", "echo", &more));
+    let followed = monohull_with(&server, &["invoke", "talk", "--input", "-", "--async", "--follow"], "data", &[]).expect(0);
+    assert_eq!((followed.out.as_str(), followed.err.as_str()), ("data", "main[0] | hello from inside\n"));
+    let id = monohull_with(&server, &["invoke", "talk", "--input", "-", "--async"], "data", &[]).expect(0).out;
+    let logs = monohull(&server, &["logs", id.trim(), "--follow"]).expect(0);
+    assert_eq!(logs.out, "main[0] | hello from inside\n");
+    let line = monohull(&server, &["logs", id.trim(), "--json"]).expect(0).json();
+    assert_eq!(line["text"], "hello from inside");
+    let listed = monohull(&server, &["list", "invocations", "--json"]).expect(0).json();
+    assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn exit_codes_say_who_has_to_act() {
+    let server = Server::start();
+    server.put_example("misbehave");
+    let mut panic = single("panic", "misbehave", &json!({}));
+    panic["steps"][0]["args"] = json!({ "how": "panic" });
+    server.put_workflow(&panic);
+    let failed = monohull(&server, &["invoke", "panic"]).expect(1);
+    assert!(failed.err.contains("main[0]: panic: ") && failed.err.contains("at fault  function"), "{}", failed.err);
+    assert_eq!(monohull(&server, &["invoke", "panic", "--json"]).expect(1).json()["error"]["kind"], "panic");
+    assert!(monohull(&server, &["invoke", "panic", "--follow"]).expect(1).err.contains("panic: "));
+    monohull(&server, &["invoke", "nobody"]).expect(2);
+    monohull(&server, &["invoke", "panic", "--input", "/nowhere"]).expect(2);
+    monohull(&server, &["logs", "nobody"]).expect(2);
+    monohull(&server, &["deploy", "README.md"]).expect(2);
+    monohull(&server, &["list", "--server", "ftp://x"]).expect(2);
+    let nobody = monohull(&server, &["list", "--server", "http://127.0.0.1:1"]).expect(3);
+    assert!(nobody.err.contains("no connection to http://127.0.0.1:1"), "{}", nobody.err);
+}
+
+#[test]
+fn a_token_is_brought_along() {
+    let token = [("MONOHULL_TOKEN", "s3cret")];
+    let server = Server::start_on(&StateFolder::new(), &[], &token);
+    monohull(&server, &["list"]).expect(2);
+    monohull_with(&server, &["list"], "", &token).expect(0);
+    let folder = StateFolder::new();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "s3cret\n").expect("written");
+    monohull(&server, &["list", "--token-file", file.to_str().expect("UTF-8")]).expect(0);
+}
