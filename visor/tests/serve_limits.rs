@@ -142,14 +142,14 @@ fn more_than_may_run_waits_and_more_than_may_wait_is_turned_away() {
 }
 
 #[test]
-fn what_waits_too_long_for_its_turn_is_told_so() {
+fn time_in_the_queue_counts() {
     let server = furnished(&["--concurrency", "1", "--timeout", "500ms"]);
     let stuck = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
     eventually("it runs", || running(&server).len() == 1);
     let later = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
     assert_eq!(server.ended(&stuck)["error"]["kind"], "timeout");
-    let error = &server.ended(&later)["error"];
-    assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("host")), "{error:#}");
+    // Its turn came late or never; either way its own time is up, too.
+    assert_eq!(server.ended(&later)["error"]["kind"], "timeout");
 }
 
 #[test]
