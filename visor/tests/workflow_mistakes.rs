@@ -136,6 +136,7 @@ fn numbers_have_bounds() {
     step_mistake(r#""instances":-1"#, 12, "`instances` is -1", "from 1");
     step_mistake(r#""instances":1.5"#, 12, "`instances` is 1.5", "a whole number");
     step_mistake(r#""instances":99999999999999999999999"#, 12, "`instances` is 9999", "from 1 to 100000");
+    step_mistake(r#""stdin":"a=b""#, 8, "`a=b` is no name for a slot", "without `=`");
     step_mistake(r#""retry":{"max_attempts":0}"#, 24, "`max_attempts` is 0", "from 1 to 1000");
     step_mistake(r#""retry":{"max_attempts":2,"backoff_rate":0.5}"#, 41, "`backoff_rate` is 0.5", "from 1 to 100");
     step_mistake(r#""retry":{"max_attempts":2,"interval":"x"}"#, 37, "`interval` is `x`", "units us, ms");

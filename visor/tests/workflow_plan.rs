@@ -21,7 +21,7 @@ const FULL: &str = r#"{
       "args": { "deep": { "list": [1, 2.5, "x", null, true] }, "big": 18446744073709551615 },
       "env": { "LANG": "C" }, "timeout": "1500ms",
       "retry": { "max_attempts": 3, "interval": "0s", "backoff_rate": 1.5, "on": ["panic", "memory-fault"] },
-      "memory": "64MiB", "stack": 65536
+      "memory": "64MiB", "stack": 65536, "stdin": "text"
     },
     { "name": "right", "function": "split", "after": ["first"] },
     { "name": "first", "function": "split" }
@@ -60,6 +60,7 @@ fn every_field_arrives() {
     assert_eq!(left.retry.backoff_rate, 1.5);
     assert_eq!(left.retry.on, [FailureKind::Panic, FailureKind::MemoryFault]);
     assert_eq!((left.memory, left.stack), (64 << 20, 65536));
+    assert_eq!([0, 1, 2].map(|index| left.stdin_of(index)), ["text.0", "text.1", "text.2"]);
     assert_eq!(plan.inputs[0].path, None);
     assert_eq!(plan.inputs[1].path.as_deref(), Some(Path::new("dir/words.txt")));
     assert_eq!(plan.outputs.iter().map(|output| output.slot.as_str()).collect::<Vec<_>>(), ["a", "b"]);

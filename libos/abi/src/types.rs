@@ -38,6 +38,8 @@ pub enum Text {
     Step = 3,
     /// Name of the workflow.
     Workflow = 4,
+    /// Name of the slot that is the instance's standard input; empty if it has none.
+    Stdin = 5,
 }
 
 impl Text {
@@ -49,6 +51,7 @@ impl Text {
             2 => Some(Text::Function),
             3 => Some(Text::Step),
             4 => Some(Text::Workflow),
+            5 => Some(Text::Stdin),
             _ => None,
         }
     }

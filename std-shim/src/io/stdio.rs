@@ -1,10 +1,10 @@
-//! The standard streams.
+//! The standard output and error output.
 //!
 //! The host makes whole lines of what it gets and tags them; so what matters here is that a line leaves with one hostcall.
 //! The standard output is collected up to a newline, as in std; each `print!` formats on the stack first and leaves, if
 //! nothing else is waiting, without being copied. The standard error output is not collected beyond one call.
 
-use super::{BufRead, Empty, LineWriter, Read, Result, Write};
+use super::{LineWriter, Read, Result, Write};
 use crate::fmt;
 use crate::rt::header::with_header;
 use crate::string::String;
@@ -62,7 +62,7 @@ impl Shared {
 }
 
 /// The standard output.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Stdout(());
 
 /// The standard output, locked.
@@ -109,11 +109,17 @@ impl Drop for StdoutLock<'_> {
     }
 }
 
-impl fmt::Debug for StdoutLock<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StdoutLock").finish_non_exhaustive()
-    }
+macro_rules! opaque {
+    ($($name:literal $type:ty),*) => { $(
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct($name).finish_non_exhaustive()
+            }
+        }
+    )* };
 }
+
+opaque!("Stdout" Stdout, "StdoutLock" StdoutLock<'_>, "Stderr" Stderr, "StderrLock" StderrLock<'_>);
 
 impl Write for StdoutLock<'_> {
     fn write(&mut self, buf: &[u8]) -> Result<usize> {
@@ -126,11 +132,10 @@ impl Write for StdoutLock<'_> {
 }
 
 /// The standard error output.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Stderr(());
 
 /// The standard error output. Every write leaves at once, so there is nothing to lock.
-#[derive(Debug)]
 pub struct StderrLock<'a>(core::marker::PhantomData<&'a ()>);
 
 /// The standard error output.
@@ -259,58 +264,6 @@ impl Write for StderrLock<'_> {
 
     fn flush(&mut self) -> Result<()> {
         Raw(ERR).flush()
-    }
-}
-
-/// The standard input: a function has none, so it is at its end.
-#[derive(Clone, Copy, Debug)]
-pub struct Stdin(());
-
-/// The standard input, locked.
-#[derive(Debug)]
-pub struct StdinLock<'a>(Empty, core::marker::PhantomData<&'a ()>);
-
-/// The standard input, which is at its end. A function's input comes in slots.
-pub fn stdin() -> Stdin {
-    Stdin(())
-}
-
-impl Stdin {
-    /// The same stream.
-    pub fn lock(&self) -> StdinLock<'static> {
-        StdinLock(super::empty(), core::marker::PhantomData)
-    }
-
-    /// Reads a line: there is none.
-    pub fn read_line(&self, buf: &mut String) -> Result<usize> {
-        self.lock().read_line(buf)
-    }
-
-    /// The lines: none.
-    pub fn lines(self) -> super::Lines<StdinLock<'static>> {
-        self.lock().lines()
-    }
-}
-
-impl Read for Stdin {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        self.lock().read(buf)
-    }
-}
-
-impl Read for StdinLock<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        self.0.read(buf)
-    }
-}
-
-impl BufRead for StdinLock<'_> {
-    fn fill_buf(&mut self) -> Result<&[u8]> {
-        self.0.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.0.consume(amount);
     }
 }
 

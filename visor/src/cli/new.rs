@@ -129,6 +129,7 @@ fn workflow(name: &str) -> String {
         instances: 1,
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
+        stdin: None,
         timeout: None,
         retry: None,
         memory: None,

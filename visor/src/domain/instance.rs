@@ -31,6 +31,8 @@ pub struct Spec {
     pub args: Arc<str>,
     /// See `args`.
     pub env: Arc<str>,
+    /// The slot that is its standard input; empty if it has none.
+    pub stdin: Arc<str>,
     /// Bytes of each stack, a power of two.
     pub stack_size: u64,
     /// Most bytes of heap and owned slot buffers.

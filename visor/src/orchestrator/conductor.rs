@@ -198,6 +198,7 @@ impl State {
             attempt: instance.attempts,
             args: state.args.clone(),
             env: state.env.clone(),
+            stdin: plan.stdin_of(index).into(),
             stack_size: plan.stack,
             memory_limit: plan.memory,
             max_threads: self.plan.limits.threads,

@@ -225,6 +225,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             timeout: step.timeout,
             retry: step.retry,
             memory: step.memory,
+            stdin: step.stdin,
             stack: step.stack,
         }
     });

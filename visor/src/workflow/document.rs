@@ -153,6 +153,12 @@ pub struct Step {
     /// workflow should mean the same everywhere and must not leak what the host keeps there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills. It is
+    /// taken over at the first read. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on.
+    /// Default: none, the standard input is at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SlotName")]
+    pub stdin: Option<SlotName>,
     /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, since only
     /// the author knows how long the work takes; `limits.timeout` still holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -62,6 +62,8 @@ pub struct Step {
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
+    /// The slot that is the standard input, or the stem of its name if there are several instances.
+    pub stdin: Option<String>,
     /// The longest one instance may take, from its start.
     pub timeout: Option<Duration>,
     /// What to do when an instance fails.
@@ -70,6 +72,17 @@ pub struct Step {
     pub memory: u64,
     /// Bytes of each stack, a power of two.
     pub stack: u64,
+}
+
+impl Step {
+    /// The slot that is the standard input of instance `index`; empty if it has none.
+    pub fn stdin_of(&self, index: u32) -> String {
+        match &self.stdin {
+            None => String::new(),
+            Some(slot) if self.instances == 1 => slot.clone(),
+            Some(slot) => format!("{slot}.{index}"),
+        }
+    }
 }
 
 /// When and how often a failed instance is tried again.

@@ -46,6 +46,7 @@ pub(super) struct Step<'a> {
     pub(super) instances: u32,
     pub(super) args: serde_json::Map<String, serde_json::Value>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) stdin: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) memory: u64,
@@ -66,7 +67,8 @@ const DOCUMENT: &[&str] = &[
     "$schema",
 ];
 const FUNCTION: &[&str] = &["image"];
-const STEP: &[&str] = &["name", "function", "after", "instances", "args", "env", "timeout", "retry", "memory", "stack"];
+const STEP: &[&str] =
+    &["name", "function", "after", "instances", "args", "env", "stdin", "timeout", "retry", "memory", "stack"];
 const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 const NETWORK: &[&str] = &["mode", "connect", "listen"];
@@ -149,6 +151,7 @@ impl Reader<'_> {
             fields.get("instances").and_then(|value| self.integer(value, "`instances`", 1, doc::INSTANCES_MAX));
         let args = fields.get("args").and_then(|value| self.args(value));
         let env = fields.get("env").map(|value| self.env(value));
+        let stdin = fields.get("stdin").and_then(|value| self.slot_name(value, "`stdin`"));
         let timeout = fields.get("timeout").and_then(|value| self.duration(value, "`timeout`", least));
         let retry = self.retry(fields.get("retry"));
         let memory =
@@ -161,6 +164,7 @@ impl Reader<'_> {
             instances: instances.map_or(1, narrow),
             args: args.unwrap_or_default(),
             env: env.unwrap_or_default(),
+            stdin: stdin.map(|slot| slot.value.to_owned()),
             timeout,
             retry,
             memory: memory.unwrap_or(doc::MEMORY_DEFAULT),

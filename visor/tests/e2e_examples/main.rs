@@ -5,6 +5,7 @@
 
 mod chain;
 mod conformance;
+mod crates;
 mod files;
 mod harness;
 mod report;

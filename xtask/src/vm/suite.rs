@@ -123,5 +123,6 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
 pub(super) const INPUTS: &[(&str, &str, &str)] = &[
     ("echo", "in", "hello\n"),
     ("word-count", "text", "one fish two fish\nred fish blue fish\n"),
+    ("conformance", "input", "one line\n"),
     ("parallel-sort", "lines", "17\n4\n300\n4\n99\n"),
 ];

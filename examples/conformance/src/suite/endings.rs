@@ -95,6 +95,11 @@ pub(super) fn end(how: &str) -> Result<(), Ending> {
             let _held = lock.lock();
             process::exit(5)
         }
+        "input" => {
+            let lines: Vec<_> = std::io::stdin().lines().map_while(Result::ok).collect();
+            println!("{} lines, the last {:?}", lines.len(), lines.last());
+            Ok(())
+        }
         "detached" => {
             drop(thread::spawn(|| thread::park()));
             Ok(())

@@ -37,8 +37,4 @@ pub(super) fn all() {
         "places",
         (file!().ends_with("environment.rs"), line!() > 0, module_path!().ends_with("suite::environment"))
     );
-    check!("input_is_at_its_end", {
-        let mut text = String::new();
-        (std::io::stdin().read_line(&mut text).ok(), text, std::io::stdin().lines().count())
-    });
 }

@@ -35,6 +35,7 @@ mod memory;
 mod numbers;
 mod once;
 mod panics;
+mod standard_input;
 mod strings;
 mod thread_locals;
 mod threads;
@@ -81,6 +82,7 @@ pub(crate) fn main() -> Result<(), Ending> {
     io_buffered::all();
     time::all();
     environment::all();
+    standard_input::all();
     atomics::all();
     locks::all();
     once::all();

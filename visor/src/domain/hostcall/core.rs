@@ -267,6 +267,7 @@ fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
         Text::Function => &spec.labels.function,
         Text::Step => &spec.labels.step,
         Text::Workflow => &spec.labels.workflow,
+        Text::Stdin => &spec.stdin,
     })
 }
 
