@@ -50,7 +50,7 @@ indexmap {"a": 10, "b": 2}
 regex ["1892-10-26", "1929-05-03"]
 regex.replaced launched 26.10.1892, sold 03.05.1929; not 92-1-1
 regex.unicode Ok(true)
-regex.refused true
+regex.refused [true, true]
 regex.linear Ok(false)
 nom Ok(("", 12))
 nom.refused true
