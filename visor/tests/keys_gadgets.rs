@@ -7,12 +7,18 @@
 
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Runs the program where nothing is randomised.
 fn monohull(arguments: &[&str]) -> Output {
+    with_library(None, arguments)
+}
+
+/// The same with one more library in its processes.
+fn with_library(library: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     let fixed = || {
         // SAFETY: takes a number; addresses of the program that is about to be executed are not randomised.
         match unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } {
@@ -114,4 +120,44 @@ fn doctor_says_what_was_removed() {
     for gadget in &gadgets {
         assert!(["overwritten", "displaced"].iter().any(|fate| gadget["fate"] == *fate), "{gadget:#}");
     }
+}
+
+/// A library with a WRPKRU inside a constant: a function image whose forbidden instruction is replaced.
+fn library_with_a_constant() -> PathBuf {
+    const WRGSBASE_RAX: [u8; 5] = [0xf3, 0x48, 0x0f, 0xae, 0xd8];
+    const MOV_EAX: [u8; 5] = [0xb8, 0x0f, 0x01, 0xef, 0x00];
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/forbidden-instruction.so");
+    let mut bytes = std::fs::read(image).expect("images are built first");
+    let at = bytes.windows(5).position(|window| window == WRGSBASE_RAX).expect("its forbidden instruction");
+    bytes[at..at + 5].copy_from_slice(&MOV_EAX);
+    let path = std::env::temp_dir().join(format!("constant-{}.so", std::process::id()));
+    std::fs::write(&path, bytes).expect("the library");
+    path
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn what_cannot_be_removed_keeps_keys_out_of_force_and_is_told() {
+    let library = library_with_a_constant();
+    let workflow = concat!(env!("CARGO_MANIFEST_DIR"), "/../workflows/no-op.json");
+    let by_default = document(&monohull(&["doctor", "--json"]))["isolation"] == "mpk";
+
+    let diagnosis = document(&with_library(Some(&library), &["doctor", "--json"]));
+    assert_eq!(diagnosis["isolation"], "process");
+    let gadgets = diagnosis["gadgets"].as_array().expect("gadgets");
+    assert!(gadgets.iter().any(|gadget| gadget["fate"].as_str().is_some_and(|fate| fate.starts_with("stays"))));
+
+    let output = with_library(Some(&library), &["run", "--isolation", "mpk", workflow]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    for part in ["protection keys cannot be put in force", "WRPKRU in ", "constant-", "cannot be removed", "0f 01 ef"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+
+    let output = with_library(Some(&library), &["run", "--json", workflow]);
+    let report = document(&output);
+    assert_eq!((output.status.code(), &report["isolation"]), (Some(0), &"process".into()), "{report:#}");
+    let note = report["isolation_note"].as_str().unwrap_or_default();
+    assert_eq!(note.contains("cannot be removed"), by_default, "{report:#}");
+    let _ = std::fs::remove_file(library);
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CString, c_void};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// Set in the process of its own.
 const ALONE: &str = "MONOHULL_TEST_ALONE";
@@ -21,13 +21,18 @@ fn alone(name: &str, test: fn()) {
     if std::env::var_os(ALONE).is_some() {
         return test();
     }
+    let (status, words) = process_of(name);
+    assert!(status.success() && words.contains("1 passed"), "{status}: {words}");
+}
+
+/// How a process that runs this test alone ends, and what it says.
+fn process_of(name: &str) -> (ExitStatus, String) {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
         .output()
         .expect("this program starts again");
-    let words = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && words.contains("1 passed"), "{}: {words}", output.status);
+    (output.status, [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat())
 }
 
 /// The signal that ends a copy of this process which calls `code`.
@@ -44,7 +49,7 @@ fn ends_by(code: u64) -> Option<i32> {
     let mut status = 0;
     // SAFETY: waits for the child made above.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    std::process::ExitStatus::from_raw(status).signal()
+    ExitStatus::from_raw(status).signal()
 }
 
 /// The object, assembled with this definition.
@@ -291,6 +296,24 @@ fn code_that_is_jumped_into_cannot_be_moved() {
 #[test]
 fn what_may_be_data_is_left_alone() {
     alone("what_may_be_data_is_left_alone", || stuck("data", Obstacle::NoFunction));
+}
+
+#[test]
+fn trusted_code_that_needs_what_was_removed_says_so() {
+    const NAME: &str = "trusted_code_that_needs_what_was_removed_says_so";
+    if std::env::var_os(ALONE).is_none() {
+        let (status, words) = process_of(NAME);
+        assert_eq!(status.signal(), Some(libc::SIGILL), "{words}");
+        assert!(words.contains("monohull: trusted code needs the WRPKRU in"), "{words}");
+        assert!(words.contains("which was removed for protection keys"), "{words}");
+        return;
+    }
+    // The handlers that a domain has.
+    let _ground = monohull::domain::Ground::lay(false).expect("the host can hold a domain");
+    gadgets::remove().expect("everything can be removed");
+    let wrpkru = gadgets::removed().iter().find(|gadget| gadget.kind == Kind::Wrpkru).expect("libc has one");
+    // SAFETY: it ends the process.
+    unsafe { core::mem::transmute::<u64, extern "C" fn()>(wrpkru.address)() };
 }
 
 #[test]

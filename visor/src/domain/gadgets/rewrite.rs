@@ -172,7 +172,7 @@ fn place(text: Text<'_>, instruction: &Instruction) -> Range<usize> {
     start..start + instruction.len()
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+fn overlap<T: PartialOrd>(a: &Range<T>, b: &Range<T>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
@@ -199,11 +199,9 @@ fn windows<'w>(
     let entered = OnceCell::new();
     all.into_iter().filter(move |window| {
         let all = &instructions[window.clone()];
-        let bytes = place(text, &all[0]).start..place(text, &all[all.len() - 1]).end;
-        let free = !taken.iter().any(|edit| {
-            let start = (edit.address - text.address) as usize;
-            overlap(&bytes, &(start..start + edit.bytes.len()))
-        });
+        let bytes = all[0].ip()..all[all.len() - 1].next_ip();
+        // Edits may be of other runs, too.
+        let free = !taken.iter().any(|edit| overlap(&bytes, &edit.range()));
         let straight = !all[..all.len() - 1].iter().any(leads_elsewhere) && !uses_its_own_push(&all[all.len() - 1]);
         // Looking for branches takes a while, and is seldom needed.
         let entered = |inner: &Instruction| {
@@ -213,7 +211,7 @@ fn windows<'w>(
             let targets = entered.get_or_init(|| (!tables()).then(|| targets(text, near)));
             targets.as_ref().is_none_or(|targets| targets.contains(&inner.ip()))
         };
-        bytes.len() >= JUMP && free && straight && !all[1..].iter().any(entered)
+        bytes.end - bytes.start >= JUMP as u64 && free && straight && !all[1..].iter().any(entered)
     })
 }
 
@@ -415,6 +413,12 @@ mod tests {
         let found = Found { start: 3, length: 3, kind: Kind::Wrpkru };
         assert_eq!(remove(text, found, None, Some(&mut near), &[]), Err(Obstacle::NoFunction));
         assert_eq!(remove(text, found, Some(0..8), None, &[]), Err(Obstacle::NoRoom));
+        // Already changed, here and elsewhere in the process.
+        let here = Edit { address: BASE, bytes: vec![0xcc; 7] };
+        let below = Edit { address: BASE - 0x100000, bytes: vec![0xcc; 7] };
+        let taken =
+            |taken: &[Edit]| remove(text, found, Some(0..8), Some(&mut island(BASE - 0x10000)), taken).map(|_| ());
+        assert_eq!((taken(&[below.clone(), here]), taken(&[below])), (Err(Obstacle::TooShort), Ok(())));
         // Out of a jump's reach.
         assert_eq!(remove(text, found, Some(0..8), Some(&mut island(BASE / 2)), &[]), Err(Obstacle::Constant));
     }
