@@ -53,7 +53,10 @@ fn monohull(server: &Server, arguments: &[&str]) -> Done {
 #[test]
 fn a_workflow_file_is_deployed_and_invoked() {
     let server = Server::start();
-    assert_eq!(monohull(&server, &["deploy", "workflows/word-count.json"]).expect(0).out, "word-count: deployed (functions: 4)\n");
+    assert_eq!(
+        monohull(&server, &["deploy", "workflows/word-count.json"]).expect(0).out,
+        "word-count: deployed (functions: 4)\n"
+    );
     let again = monohull(&server, &["deploy", "workflows/word-count.json", "--json"]).expect(0).json();
     let sent: Vec<_> = again["functions"].as_array().expect("functions").iter().map(|f| f["sent"].clone()).collect();
     assert_eq!(sent, vec![json!(false); 4], "{again:#}");
@@ -71,7 +74,10 @@ fn a_workflow_file_is_deployed_and_invoked() {
     let named = format!("text={input}");
     assert_eq!(monohull(&server, &["invoke", "word-count", "--input", &named]).expect(0).out, "2 x\n1 y\n");
     let shown = monohull(&server, &["invoke", "word-count", "--input", input, "--json"]).expect(0).json();
-    assert_eq!((shown["status"].as_str(), shown["result"]["counts"]["text"].as_str()), (Some("done"), Some("2 x\n1 y\n")));
+    assert_eq!(
+        (shown["status"].as_str(), shown["result"]["counts"]["text"].as_str()),
+        (Some("done"), Some("2 x\n1 y\n"))
+    );
 }
 
 #[test]
@@ -80,7 +86,8 @@ fn what_runs_can_be_followed() {
     server.put_example("echo");
     let more = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "say": "hello from inside", "wait_ms": 100 } });
     server.put_workflow(&single("talk", "echo", &more));
-    let followed = monohull_with(&server, &["invoke", "talk", "--input", "-", "--async", "--follow"], "data", &[]).expect(0);
+    let followed =
+        monohull_with(&server, &["invoke", "talk", "--input", "-", "--async", "--follow"], "data", &[]).expect(0);
     assert_eq!((followed.out.as_str(), followed.err.as_str()), ("data", "main[0] | hello from inside\n"));
     let id = monohull_with(&server, &["invoke", "talk", "--input", "-", "--async"], "data", &[]).expect(0).out;
     let logs = monohull(&server, &["logs", id.trim(), "--follow"]).expect(0);

@@ -92,13 +92,6 @@ impl Ran {
         self.output.expect("a run that is done has written its output")
     }
 
-    /// What the only instance wrote to its standard output, line by line.
-    pub(crate) fn lines(&self) -> Vec<&str> {
-        let lines = self.report["steps"][0]["instances"][0]["lines"].as_array().expect("it prints");
-        let lines = lines.iter().filter(|line| line["stream"] == "stdout");
-        lines.map(|line| line["text"].as_str().expect("lines are text")).collect()
-    }
-
     /// The message of a run that must have failed.
     #[track_caller]
     pub(crate) fn failure(&self) -> &str {

@@ -67,8 +67,8 @@ pub(crate) fn run() -> Result<Count> {
     for program in &programs {
         files.program(&program.executable)?;
     }
-    for (workflow, slot, text) in INPUTS {
-        files.script(input(workflow, slot), text.as_bytes())?;
+    for (workflow, slot, bytes) in INPUTS {
+        files.script(input(workflow, slot), bytes)?;
     }
     for tool in TOOLS {
         files.program(Path::new(tool))?;

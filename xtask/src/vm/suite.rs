@@ -120,9 +120,18 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
 ];
 
 /// What fills the input slots of workflows: a workflow's name, a slot, the bytes.
-pub(super) const INPUTS: &[(&str, &str, &str)] = &[
-    ("echo", "in", "hello\n"),
-    ("word-count", "text", "one fish two fish\nred fish blue fish\n"),
-    ("conformance", "input", "one line\n"),
-    ("parallel-sort", "lines", "17\n4\n300\n4\n99\n"),
+pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
+    ("conformance", "input", b"one line\n"),
+    ("echo", "in", b"hello\n"),
+    ("parallel-sort", "lines", b"17\n4\n300\n4\n99\n"),
+    ("photos", "photo.0", PIXEL),
+    ("photos", "photo.1", PIXEL),
+    ("photos", "photo.2", PIXEL),
+    ("photos", "photo.3", PIXEL),
+    ("photos", "photo.4", PIXEL),
+    ("photos", "photo.5", PIXEL),
+    ("word-count", "text", b"one fish two fish\nred fish blue fish\n"),
 ];
+
+/// A photo in PNG: one red pixel.
+const PIXEL: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xb8\xa3\xa1\x01\x00\x03\x10\x01-.\x8e%\xda\x00\x00\x00\x00IEND\xaeB`\x82";

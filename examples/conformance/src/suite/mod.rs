@@ -15,12 +15,14 @@
 )]
 #![allow(clippy::incompatible_msrv, reason = "the suite is about the std of the compiler at hand")]
 
+mod addresses;
 mod atomics;
 mod channels;
 mod collections;
 mod endings;
 mod environment;
 mod errors;
+mod files;
 mod formatting;
 mod hashed;
 mod hashing;
@@ -35,6 +37,7 @@ mod memory;
 mod numbers;
 mod once;
 mod panics;
+mod paths;
 mod standard_input;
 mod strings;
 mod thread_locals;
@@ -83,6 +86,9 @@ pub(crate) fn main() -> Result<(), Ending> {
     time::all();
     environment::all();
     standard_input::all();
+    paths::all();
+    files::all();
+    addresses::all();
     atomics::all();
     locks::all();
     once::all();
