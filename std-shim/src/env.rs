@@ -4,6 +4,7 @@
 //! for each member in the order of the file (text as it is, other values as JSON). A function asks by name instead:
 //! [`arg`], or the parameters of `#[monohull::main]`.
 
+use crate::ffi::{OsStr, OsString};
 use crate::io;
 use crate::path::{Path, PathBuf};
 use crate::string::{String, ToString};
@@ -107,6 +108,19 @@ pub fn args() -> Args {
     Args(as_words(sys::text(Text::Function), arguments()).into_iter())
 }
 
+/// The same as [`args`], for programs that do not expect text.
+pub fn args_os() -> ArgsOs {
+    ArgsOs(args())
+}
+
+/// What [`args_os`] returns.
+#[derive(Debug)]
+pub struct ArgsOs(Args);
+
+/// What [`vars_os`] returns.
+#[derive(Debug)]
+pub struct VarsOs(Vars);
+
 /// What [`args`] returns.
 #[derive(Debug)]
 pub struct Args(vec::IntoIter<String>);
@@ -116,12 +130,12 @@ pub struct Args(vec::IntoIter<String>);
 pub struct Vars(vec::IntoIter<(String, String)>);
 
 macro_rules! forward_iterator {
-    ($type:ty => $item:ty) => {
+    ($type:ty => $item:ty, $convert:expr) => {
         impl Iterator for $type {
             type Item = $item;
 
             fn next(&mut self) -> Option<$item> {
-                self.0.next()
+                self.0.next().map($convert)
             }
 
             fn size_hint(&self) -> (usize, Option<usize>) {
@@ -131,7 +145,7 @@ macro_rules! forward_iterator {
 
         impl DoubleEndedIterator for $type {
             fn next_back(&mut self) -> Option<$item> {
-                self.0.next_back()
+                self.0.next_back().map($convert)
             }
         }
 
@@ -139,8 +153,10 @@ macro_rules! forward_iterator {
     };
 }
 
-forward_iterator!(Args => String);
-forward_iterator!(Vars => (String, String));
+forward_iterator!(Args => String, |word| word);
+forward_iterator!(Vars => (String, String), |pair| pair);
+forward_iterator!(ArgsOs => OsString, OsString::from);
+forward_iterator!(VarsOs => (OsString, OsString), |(name, value)| (name.into(), value.into()));
 
 /// What a program can know of where it runs. It is Linux to the processor, and nothing to the eye.
 pub mod consts {
@@ -172,13 +188,18 @@ pub fn vars() -> Vars {
     Vars(variables().to_vec().into_iter())
 }
 
+/// The same as [`vars`], for programs that do not expect text.
+pub fn vars_os() -> VarsOs {
+    VarsOs(vars())
+}
+
 /// Why [`var`] has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VarError {
     /// The step's environment has no such variable.
     NotPresent,
     /// Its value is not UTF-8. Cannot happen: the workflow file is.
-    NotUnicode(String),
+    NotUnicode(OsString),
 }
 
 impl fmt::Display for VarError {
@@ -193,10 +214,15 @@ impl fmt::Display for VarError {
 impl error::Error for VarError {}
 
 /// A variable of the step's environment.
-pub fn var<K: AsRef<str>>(key: K) -> Result<String, VarError> {
+pub fn var<K: AsRef<OsStr>>(key: K) -> Result<String, VarError> {
     let key = key.as_ref();
-    let found = variables().iter().find(|(name, _)| name == key);
+    let found = variables().iter().find(|(name, _)| OsStr::new(name) == key);
     found.map(|(_, value)| value.to_string()).ok_or(VarError::NotPresent)
+}
+
+/// The same as [`var`], for programs that do not expect text.
+pub fn var_os<K: AsRef<OsStr>>(key: K) -> Option<OsString> {
+    var(key).ok().map(OsString::from)
 }
 
 /// The directory that relative paths count from; the root at first. The threads of an instance share it.

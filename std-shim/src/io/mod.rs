@@ -20,7 +20,7 @@ pub use stdin::{Stdin, StdinLock, stdin};
 pub(crate) use stdio::flush_before_the_end;
 #[doc(hidden)]
 pub use stdio::{_eprint, _eprint_line, _print, _print_line};
-pub use stdio::{Stderr, StderrLock, Stdout, StdoutLock, read_to_string, stderr, stdout};
+pub use stdio::{IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, read_to_string, stderr, stdout};
 pub use util::{Empty, Repeat, Sink, copy, empty, repeat, sink};
 pub use vectored::{IoSlice, IoSliceMut};
 pub use write::{Seek, SeekFrom, Write};

@@ -267,6 +267,22 @@ impl Write for StderrLock<'_> {
     }
 }
 
+/// Whether somebody sits at the other end.
+pub trait IsTerminal {
+    /// Never for a function: its output goes to the report, its input comes from a slot.
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl IsTerminal for Stdout {}
+impl IsTerminal for StdoutLock<'_> {}
+impl IsTerminal for Stderr {}
+impl IsTerminal for StderrLock<'_> {}
+impl IsTerminal for super::Stdin {}
+impl IsTerminal for super::StdinLock<'_> {}
+impl IsTerminal for crate::fs::File {}
+
 /// Everything `reader` has, as text.
 pub fn read_to_string<R: Read>(mut reader: R) -> Result<String> {
     let mut text = String::new();

@@ -17,6 +17,20 @@ pub(super) fn all() {
         all.sort();
         all
     });
+    check!("arguments_that_need_not_be_text", std::env::args_os().skip(1).collect::<Vec<_>>());
+    check!(
+        "variables_that_need_not_be_text",
+        (
+            env::var_os("HULL"),
+            env::var_os("NOT_THERE"),
+            env::vars_os().any(|(name, value)| name == "HULL" && value == "steel")
+        )
+    );
+    check!("variable_by_other_types", (env::var(std::ffi::OsStr::new("HULL")), env::var(std::path::Path::new("HULL"))));
+    check!("terminals", {
+        use std::io::IsTerminal;
+        (std::io::stdin().is_terminal(), std::io::stdout().is_terminal())
+    });
     check!("variable_errors", (VarError::NotPresent.to_string(), env::var("").is_err(), env::var("A=B").is_err()));
     check!("variable_by_string", env::var(String::from("HULL")));
     check!(
