@@ -75,7 +75,7 @@ fn opening() -> Result<()> {
     println!("open: missing: {}", kind(File::open("f")));
     println!("open: write missing: {}", kind(OpenOptions::new().write(true).open("f")));
     println!("open: nothing asked: {}", kind(OpenOptions::new().open("f")));
-    println!("open: create without write: {}", kind(OpenOptions::new().read(true).create(true).open("f")));
+    println!("open: create without write: {}", kind(OpenOptions::new().read(true).create(true).truncate(false).open("f")));
     File::create_new("f")?.write_all(b"first")?;
     println!("open: create new again: {}", kind(File::create_new("f")));
     println!("open: create keeps: {}", kind(OpenOptions::new().write(true).create(true).truncate(false).open("f")));
