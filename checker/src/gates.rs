@@ -8,6 +8,7 @@
 //!                  then: is it this carrier?                                             jne monohull_kill
 //!   exit gate      xor eax, eax; xor ecx, ecx; xor edx, edx;    wrpkru; test eax, eax;   jnz monohull_kill
 //!   signal entry   the same, then: is it a carrier's signal stack, and this thread's?   jae, jne monohull_kill
+//!                  then: are the arguments where the kernel puts them?                  jne monohull_kill
 //! ```
 //!
 //! Who jumps to an entry stub's WRPKRU with other rights in `eax` ends the process; who jumps to one of the others gets
@@ -38,12 +39,19 @@ const IS_CARRIERS: &[u16] = &[
     0x4c, 0x89, 0xc2, 0x48, 0x89, 0xe0, 0x48, 0xb9, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, 0x48, 0x29, 0xc8, 0x48,
     0x3d, ANY, ANY, ANY, ANY,
 ];
-/// `mov r8d, eax; and r8d, imm32; cmp r8d, imm32`: below the carrier's context
-const IS_SIGNAL_STACK: &[u16] =
-    &[0x41, 0x89, 0xc0, 0x41, 0x81, 0xe0, ANY, ANY, ANY, ANY, 0x41, 0x81, 0xf8, ANY, ANY, ANY, ANY];
+/// `mov r8d, eax; and r8d, imm32; sub r8d, imm32; cmp r8d, imm32`: below the carrier's context, with room below
+const IS_SIGNAL_STACK: &[u16] = &[
+    0x41, 0x89, 0xc0, 0x41, 0x81, 0xe0, ANY, ANY, ANY, ANY, 0x41, 0x81, 0xe8, ANY, ANY, ANY, ANY, 0x41, 0x81, 0xf8,
+    ANY, ANY, ANY, ANY,
+];
 /// `and rax, imm32; rdfsbase r8; cmp r8, [rcx + rax + disp32]`
 const IS_THREADS: &[u16] =
     &[0x48, 0x25, ANY, ANY, ANY, ANY, 0xf3, 0x49, 0x0f, 0xae, 0xc0, 0x4c, 0x3b, 0x84, 0x01, ANY, ANY, ANY, ANY];
+
+/// `lea r8, [rsp + disp8]; cmp rdx, r8`
+const IS_CONTEXT: &[u16] = &[0x4c, 0x8d, 0x44, 0x24, ANY, 0x4c, 0x39, 0xc2];
+/// `lea r8, [rsp + disp32]; cmp rsi, r8`
+const IS_INFO: &[u16] = &[0x4c, 0x8d, 0x84, 0x24, ANY, ANY, ANY, ANY, 0x4c, 0x39, 0xc6];
 
 /// Whether the WRPKRU at index `at` of `memory`, which begins at `address`, is one of Monohull's gates.
 pub(crate) fn is_own(memory: &[u8], address: u64, at: usize, symbols: &SymbolTable) -> bool {
@@ -66,7 +74,9 @@ pub(crate) fn is_own(memory: &[u8], address: u64, at: usize, symbols: &SymbolTab
         let whose_stack = or_kill(exit(memory, at), JNE).and_then(|at| pattern(memory, at, IS_CARRIERS));
         let which_part = or_kill(whose_stack, JAE).and_then(|at| pattern(memory, at, IS_SIGNAL_STACK));
         let this_thread = or_kill(which_part, JAE).and_then(|at| pattern(memory, at, IS_THREADS));
-        or_kill(this_thread, JNE)
+        let context = or_kill(this_thread, JNE).and_then(|at| pattern(memory, at, IS_CONTEXT));
+        let info = or_kill(context, JNE).and_then(|at| pattern(memory, at, IS_INFO));
+        or_kill(info, JNE)
     } else {
         None
     };

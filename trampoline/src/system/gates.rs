@@ -5,8 +5,8 @@
 //! layouts it depends on are [`super::CarrierContext`] and [`monohull_abi::module::Call`], by `offset_of!` alone.
 
 use super::{
-    BAD_FLAGS, CONTEXT_OFFSET, CarrierContext, INFO_KEY, MXCSR_CONTROL, MXCSR_DEFAULT, PANICKED, SIGNAL_TARGET,
-    X87_DEFAULT,
+    BAD_FLAGS, CONTEXT_OFFSET, CarrierContext, FRAME_CONTEXT, FRAME_INFO, INFO_KEY, MXCSR_CONTROL, MXCSR_DEFAULT,
+    PANICKED, SIGNAL_STACK_LOW, SIGNAL_TARGET, X87_DEFAULT,
 };
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -118,11 +118,14 @@ global_asm!(
     "movabs r11, {info} + \\i * {line}",
     "cmp r10, r11",
     "jne monohull_kill",
-    // The frame is used once: a stale one holds a null stack.
+    // The frame is used once: a stale one holds a null stack. WRPKRU insists on a zero ecx, not on a zero rcx: the upper
+    // half may be the choice of somebody who jumped there, and would be the stack of the next one to come.
     "movabs r11, {frames} + (\\i * {keys} + \\k) * {page}",
+    "xor ecx, ecx",
     "mov rsp, [r11]",
     "mov rax, [r11 + 8]",
     "mov [r11], rcx",
+    "mov [r11 + 8], rcx",
     "xor r10d, r10d",
     "xor r11d, r11d",
     "ret",
@@ -271,9 +274,10 @@ global_asm!(
 
     // ── the same with keys ────────────────────────────────────────────────────────────────────────────────────────
     // The kernel enters with key 0 alone allowed. User code may jump here too, and would have all keys after WRPKRU: so
-    // what follows is done only on a carrier's own signal stack, not on the context above it, by the very thread whose
-    // stack it is. rdfsbase cannot fault, and user code cannot set the base. The handler then finds user code running and
-    // ends the instance: it returns only where trusted code was interrupted.
+    // what follows is done only on a carrier's own signal stack, neither on the context above it nor so low that a handler
+    // has no room, by the very thread whose stack it is, and with arguments that lie where the kernel puts them: a handler
+    // reads through them with all rights. rdfsbase cannot fault, and user code cannot set the base. The handler then finds
+    // user code running and ends the instance: it returns only where trusted code was interrupted.
     ".p2align 4",
     ".globl monohull_signal_entry_keys",
     ".hidden monohull_signal_entry_keys",
@@ -294,11 +298,18 @@ global_asm!(
     "jae monohull_kill",
     "mov r8d, eax",
     "and r8d, {carrier_size} - 1",
-    "cmp r8d, {context}",
+    "sub r8d, {signal_stack_low}",
+    "cmp r8d, {context} - {signal_stack_low}",
     "jae monohull_kill",
     "and rax, -{carrier_size}",
     "rdfsbase r8",
     "cmp r8, [rcx + rax + {context} + {thread_pointer}]",
+    "jne monohull_kill",
+    "lea r8, [rsp + {frame_context}]",
+    "cmp rdx, r8",
+    "jne monohull_kill",
+    "lea r8, [rsp + {frame_info}]",
+    "cmp rsi, r8",
     "jne monohull_kill",
     "jmp monohull_signal_entry",
     ".size monohull_signal_entry_keys, . - monohull_signal_entry_keys",
@@ -399,7 +410,8 @@ global_asm!(
     "ret",
     ".size monohull_copy, . - monohull_copy",
 
-    // ── kill: something jumped where only the gates may; no way to go on safely ──────────────────────────────────
+    // ── kill: something jumped where only the gates may ──────────────────────────────────────────────────────────
+    // The fault is user code's own, and ends its instance; if not even its signal stack can be told, the process.
     ".globl monohull_kill",
     ".hidden monohull_kill",
     ".type monohull_kill, @function",
@@ -424,6 +436,9 @@ global_asm!(
     carrier_size = const CARRIER_SIZE,
     all_carriers = const CARRIER_SIZE * CARRIER_MAX as u64,
     context = const CONTEXT_OFFSET,
+    signal_stack_low = const SIGNAL_STACK_LOW,
+    frame_context = const FRAME_CONTEXT,
+    frame_info = const FRAME_INFO,
     frames = const FRAMES_BASE,
     keys = const KEY_COUNT,
     page = const PAGE,

@@ -123,6 +123,13 @@ const EXIT_WRPKRU: u64 = 15;
 const SIGNAL_WRPKRU: u64 = 9;
 /// Offset of the context in a carrier block: its last page.
 const CONTEXT_OFFSET: u64 = CARRIER_SIZE - PAGE;
+/// A signal handler begins above this offset in its carrier block: below are the guard and 16 KiB for the handler itself.
+const SIGNAL_STACK_LOW: u64 = PAGE + 16 * 1024;
+/// Where the kernel's frame (`struct rt_sigframe`) holds the handler's third argument, from the stack pointer that the
+/// handler is entered with: behind the return address.
+const FRAME_CONTEXT: u64 = 8;
+/// The same for the second argument: behind the kernel's `struct ucontext`, which is shorter than glibc's.
+const FRAME_INFO: u64 = FRAME_CONTEXT + 304;
 /// The key that functions may read and never write.
 pub const INFO_KEY: u32 = 1;
 /// The first key of functions.
@@ -261,8 +268,13 @@ impl CarrierContext {
     }
 
     /// Takes the carrier back; for signal handlers that found user code running. Allows system calls again, and puts fs
-    /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector.
+    /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector. The
+    /// frame may have been filled and not used, if the signal came on the way in; nobody else may use it.
     pub fn take_back(&mut self) {
+        if !self.frame.is_null() {
+            // SAFETY: the frame's page is mapped as long as the context names it, and this carrier's alone.
+            unsafe { core::ptr::write_volatile(self.frame, [0; 2]) }
+        }
         // SAFETY: as above.
         unsafe { core::ptr::write_volatile(self.selector, SELECTOR_ALLOW) }
         let line = self.selector as u64 - offset_of!(CarrierLine, selector) as u64;
