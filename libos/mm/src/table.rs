@@ -195,14 +195,17 @@ impl Table {
         self.charge(by, more)?;
         let Some(mut buffer) = self.buffers.remove(&address) else { return Err(Denied::NotHeld) };
         self.bytes -= buffer.run.bytes();
-        let moved = if self.arena.extend(&mut buffer.run, more) { None } else { Some(self.arena.take(bytes, 1)) };
+        let extended = self.arena.extend(&mut buffer.run, more);
+        let in_place = extended && self.arena.assign(&buffer.run, by);
+        let moved = if in_place { None } else { Some(self.arena.take(bytes, 1)) };
         match moved {
             Some(Some(new)) => {
                 self.forget(by, address);
                 return Ok(Resized::Move { old: buffer.run, new });
             }
-            Some(None) => self.refund(by, more),
-            None => {}
+            // What it was made longer by stays charged: it goes when the buffer goes.
+            Some(None) if !extended => self.refund(by, more),
+            Some(None) | None => {}
         }
         self.insert(buffer.run, buffer.place);
         if moved.is_none() { Ok(Resized::InPlace) } else { Err(Denied::ArenaFull) }
@@ -347,7 +350,8 @@ impl Table {
         // Only now: the instance may have published something under the name of an input.
         let mut refilled = Vec::new();
         for (run, slot) in inputs {
-            if self.names.contains_key(&slot.name) {
+            // In a slot they are nobody's, as they were before; who has failed may be tried again with the same key.
+            if self.names.contains_key(&slot.name) || !self.arena.assign(&run, SYSTEM_INSTANCE) {
                 whole = false;
                 self.arena.give(run);
                 continue;
