@@ -1,0 +1,40 @@
+//! Hostcalls as confused deputies: addresses that the libos may use and the function may not, or that change while it looks.
+//!
+//! `what` is `print` (have the memory at the place that `how` names printed) or `fill` (have it filled). The place may be `own`.
+
+use crate::{Attack, Booty};
+use monohull_abi::number;
+use monohull_std::prelude::*;
+use monohull_trampoline::user::hostcall;
+
+pub(crate) fn strike(attack: &Attack) -> Booty {
+    let own = Box::new(*b"a line.\n");
+    let address = match attack.how.as_str() {
+        "own" => own.as_ptr() as u64,
+        place => attack.places.find(place)?,
+    };
+    match attack.what.as_str() {
+        "print" => print(address),
+        "fill" => fill(address),
+        _ => Err("what is print or fill".into()),
+    }
+}
+
+/// Has memory printed.
+fn print(address: u64) -> Booty {
+    let taken = hostcall(number::WRITE, [1, address, 8, 0, 0, 0]);
+    if taken < 0 { Err(explain().into()) } else { Ok(format!("{taken} bytes printed")) }
+}
+
+/// Has memory filled with random bytes.
+fn fill(address: u64) -> Booty {
+    let filled = hostcall(number::RANDOM, [address, 8, 0, 0, 0, 0]);
+    if filled < 0 { Err(explain().into()) } else { Ok(format!("{filled} bytes filled")) }
+}
+
+/// Why this thread's last hostcall was refused.
+fn explain() -> String {
+    let mut text = [0u8; 256];
+    let len = hostcall(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
+    String::from_utf8_lossy(&text[..len.max(0) as usize]).into_owned()
+}

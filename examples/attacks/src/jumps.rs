@@ -1,0 +1,204 @@
+//! Jumps into trusted code: instruction fetch knows no keys, so every instruction of the process can be reached.
+//!
+//! `what` is a gate (`stub`, `exit`, `signal-entry`), `middle` (of an instruction of one's own), or a place, which is called
+//! as a function. `how` is a list of choices, separated by commas:
+//!
+//! | gate | choices |
+//! | --- | --- |
+//! | any | where: `wrpkru` (at that very instruction), `compare` (behind it), otherwise its first instruction |
+//! | any | rights, for who jumps to WRPKRU: `open` (all keys), `closed` (none but key 0), otherwise the gate's own |
+//! | `stub` | `other-carrier`, `victims-key`, `poison` (leave a stack for the next attempt, which then enters at the start) |
+//! | `exit` | `other-carrier`, `tail` (where the gates meet) |
+//! | `signal-entry` | the stack: `signal-stack`, `low` on it, `others-stack`, otherwise the thread's own |
+
+use crate::leap::{Registers, leap};
+use crate::memory::{dear, touch};
+use crate::victim::Dear;
+use crate::{Attack, Booty, number};
+use core::arch::asm;
+use monohull_abi::layout::{
+    ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
+};
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+
+/// The first key of functions; there are stubs for it and those behind it.
+const FIRST_KEY: u64 = 2;
+/// Bytes from one entry stub to the next, and from one exit gate to the next.
+const STUB: u64 = 128;
+const GATE: u64 = 256;
+/// Bytes of WRPKRU.
+const WRPKRU: u64 = 3;
+/// Rights with which nothing can be used but key 0; the kernel begins handlers so.
+const CLOSED: u64 = 0x5555_5554;
+const SIGSEGV: u64 = 11;
+
+pub(crate) fn strike(attack: &Attack) -> Booty {
+    match attack.what.as_str() {
+        "stub" => stub(attack),
+        "exit" => exit(attack),
+        "signal-entry" => signal_entry(attack),
+        "middle" => middle(),
+        place => call(attack, attack.places.find(place)?),
+    }
+}
+
+impl Attack {
+    fn chose(&self, choice: &str) -> bool {
+        self.how.split(',').any(|chosen| chosen == choice)
+    }
+
+    /// Where in a gate to jump, and what for rights to ask for there.
+    fn entrance(&self, gate: &str, start: u64, rights: u64) -> Result<(u64, u64), Box<dyn Error>> {
+        let wrpkru = self.places.find(&format!("wrpkru-in-{gate}"))?;
+        let at = match () {
+            () if self.chose("wrpkru") => start + wrpkru,
+            () if self.chose("compare") => start + wrpkru + WRPKRU,
+            () => start,
+        };
+        let rights = match () {
+            () if self.chose("open") => 0,
+            () if self.chose("closed") => CLOSED,
+            () => rights,
+        };
+        Ok((at, rights))
+    }
+}
+
+/// What the key rights of functions are.
+fn rights() -> u32 {
+    let rights: u32;
+    // SAFETY: reads a register, where there are keys; the attacks that ask need them.
+    unsafe { asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack)) };
+    rights
+}
+
+/// The key of one's own memory: the one that is neither denied to read nor to write. 0 where the processor has no keys.
+pub(crate) fn own_key() -> u32 {
+    // CPUID leaf 7, ecx bit 4: the system uses keys.
+    if core::arch::x86_64::__cpuid_count(7, 0).ecx >> 4 & 1 == 0 {
+        return 0;
+    }
+    let rights = rights();
+    (FIRST_KEY as u32..KEY_COUNT as u32).find(|key| rights >> (2 * key) & 0b11 == 0).unwrap_or(0)
+}
+
+/// Which carrier this thread is on.
+fn carrier() -> u64 {
+    let line: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("rdgsbase {}", out(reg) line, options(nomem, nostack, preserves_flags)) };
+    (line - INFO_BASE) / size_of::<CarrierLine>() as u64
+}
+
+/// Another carrier than this thread's.
+fn other_carrier() -> u64 {
+    carrier() ^ 1
+}
+
+/// An entry stub: it sets the rights of its key, and takes the stack from the frame of carrier and key.
+fn stub(attack: &Attack) -> Booty {
+    let carrier = if attack.chose("other-carrier") { other_carrier() } else { carrier() };
+    let key = if attack.chose("victims-key") { dear(Dear::Key)? } else { own_key().into() };
+    let start = attack.places.find("entry")? + (carrier * (KEY_COUNT as u64 - FIRST_KEY) + key - FIRST_KEY) * STUB;
+    let own_rights = !(0b11 << (2 * key)) & !0b100 & 0xffff_ffff;
+    let (mut at, rights) = attack.entrance("entry", start, own_rights)?;
+    let mut registers = Registers { rax: rights, ..Registers::default() };
+    if attack.chose("poison") {
+        // WRPKRU looks at the lower half of rcx only.
+        registers.rcx = ARENA_BASE;
+        if attack.attempt > 1 {
+            at = start;
+        }
+    }
+    // The frame of one's own key is one's own to fill.
+    let own_frame = !attack.chose("victims-key") && !attack.chose("other-carrier");
+    let frame = if own_frame { FRAMES_BASE + (carrier * KEY_COUNT as u64 + key) * PAGE } else { 0 };
+    // SAFETY: none; it is an attack.
+    unsafe { leap(at, &registers, frame as *mut u64) };
+    touch(attack.places.find("visor-data")?, "read")
+}
+
+/// An exit gate: it opens all keys and takes its carrier's trusted stack.
+fn exit(attack: &Attack) -> Booty {
+    let carrier = if attack.chose("other-carrier") { other_carrier() } else { carrier() };
+    let start = attack.places.find("exit")? + carrier * GATE;
+    let (mut at, rights) = attack.entrance("exit", start, 0)?;
+    let mut registers = Registers { rax: rights, ..Registers::default() };
+    if attack.chose("tail") {
+        at = attack.places.find("exit-tail")?;
+        registers.r11 = CARRIER_BASE + carrier * CARRIER_SIZE + CARRIER_SIZE - PAGE;
+    }
+    // SAFETY: none; it is an attack.
+    number(unsafe { leap(at, &registers, core::ptr::null_mut()) })
+}
+
+/// Where the kernel enters signal handlers: it opens all keys and goes on with what the registers say.
+fn signal_entry(attack: &Attack) -> Booty {
+    let start = attack.places.find("signal-entry")?;
+    let (at, rights) = attack.entrance("signal-entry", start, 0)?;
+    let block = |carrier: u64| CARRIER_BASE + carrier * CARRIER_SIZE;
+    let rsp = match () {
+        () if attack.chose("signal-stack") => block(carrier()) + 0xe000,
+        () if attack.chose("low") => block(carrier()) + PAGE + 0x100,
+        () if attack.chose("others-stack") => block(other_carrier()) + 0xe000,
+        () => 0,
+    };
+    // A signal's address stands 16 bytes into what the second argument points to: that word would be in the report.
+    let information = attack.places.find("visor-data")? - 16;
+    let mut registers =
+        Registers { rax: rights, rdi: SIGSEGV, rsi: information, rdx: information, rsp, ..Default::default() };
+    if attack.chose("wrpkru") {
+        // WRPKRU wants zeros there; the third argument is kept elsewhere meanwhile.
+        (registers.rdx, registers.r8) = (0, information);
+    }
+    // SAFETY: none; it is an attack.
+    number(unsafe { leap(at, &registers, core::ptr::null_mut()) })
+}
+
+/// The bytes of a system call in the middle of another instruction.
+fn middle() -> Booty {
+    let process: u64;
+    // SAFETY: none; it is an attack.
+    unsafe {
+        asm!(
+            "lea rcx, [rip + 2f + 1]",
+            "jmp rcx",
+            "2:",
+            "mov ebx, 0x90050f",
+            inlateout("rax") crate::doors::GETPID => process,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    number(process)
+}
+
+/// A function of the trusted side: copies, switches or serves for whoever calls it, one should think.
+fn call(attack: &Attack, address: u64) -> Booty {
+    let secret = attack.places.find("visor-data")?;
+    let room = Box::leak(Box::new([0u64; 512]));
+    let registers = match attack.how.as_str() {
+        // As a copy: to, from, length.
+        "copy" => Registers { rdi: room.as_mut_ptr() as u64, rsi: secret, rdx: 8, ..Registers::default() },
+        // As a handler: its state, and the call it serves.
+        "serve" => Registers { rdi: secret, rsi: room.as_ptr() as u64, ..Registers::default() },
+        // As what asks for the time: which clock, and where to write it.
+        "clock" => Registers { rdi: 1, rsi: room.as_mut_ptr() as u64, ..Registers::default() },
+        // With addresses of trusted memory everywhere.
+        _ => Registers {
+            rdi: secret,
+            rsi: secret,
+            rdx: secret,
+            rcx: secret,
+            r8: secret,
+            r9: secret,
+            saved: secret,
+            ..Registers::default()
+        },
+    };
+    // SAFETY: none; it is an attack.
+    let value = unsafe { leap(address, &registers, core::ptr::null_mut()) };
+    Ok(format!("{value:#x}, {:#x}", room[0]))
+}

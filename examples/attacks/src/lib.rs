@@ -1,0 +1,124 @@
+//! Attacks by a function on everything that is not its own, each of a few lines, and a victim that watches over its data.
+//!
+//! ```text
+//!   test      where everything lies in this process ──▶ input slot `places`
+//!   victim    leaves the addresses of what is dear to it ──▶ slot `addresses`, and waits
+//!   attacker  attempt 1, 2, …: attacks, each time with as many threads as it is told
+//!             before the last attempt ──▶ slot `done` ──▶ victim: is everything as it was? ──▶ slot `verdict`
+//!             if it has survived ──▶ slot `end`
+//! ```
+//!
+//! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
+//! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind.
+#![no_std]
+#![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
+
+mod deputies;
+mod doors;
+mod exhaustion;
+mod instructions;
+mod jumps;
+mod leap;
+mod memory;
+mod places;
+mod signals;
+mod victim;
+
+use core::hint::black_box;
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotVec};
+use monohull_std::sync::Barrier;
+use monohull_std::thread;
+use monohull_std::time::Duration;
+use places::Places;
+
+/// What the victim keeps, everywhere.
+pub(crate) const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
+/// What an attacker writes.
+pub(crate) const MARK: u64 = 0xbad_bad_bad;
+
+/// What to do.
+pub(crate) struct Attack {
+    /// The target, or the means.
+    pub(crate) what: String,
+    /// What is done to it.
+    pub(crate) how: String,
+    /// The first attempt is 1.
+    pub(crate) attempt: u32,
+    /// Where everything lies.
+    pub(crate) places: Places,
+}
+
+#[monohull::main]
+fn main(
+    role: String,
+    kind: Option<String>,
+    what: Option<String>,
+    how: Option<String>,
+    threads: Option<String>,
+) -> Result<(), Box<dyn Error>> {
+    match (role.as_str(), kind) {
+        ("victim", _) => victim::watch(what.as_deref().unwrap_or_default()),
+        ("rest", _) => {
+            println!("resting");
+            thread::sleep(Duration::from_secs(1_000_000));
+            Ok(())
+        }
+        ("attacker", Some(kind)) => {
+            let attempt = monohull::instance().attempt;
+            let (what, how) = (what.unwrap_or_default(), how.unwrap_or_default());
+            let attack = Attack { what, how, attempt, places: Places::read()? };
+            attacker(&kind, &attack, &threads.unwrap_or_default())
+        }
+        _ => Err("role is victim, rest, or attacker with a kind".into()),
+    }
+}
+
+/// `threads` says with how many threads each attempt attacks: `1,8,1`.
+fn attacker(kind: &str, attack: &Attack, threads: &str) -> Result<(), Box<dyn Error>> {
+    let strike = match kind {
+        "memory" => memory::strike,
+        "jump" => jumps::strike,
+        "instruction" => instructions::strike,
+        "signal" => signals::strike,
+        "deputy" => deputies::strike,
+        "door" => doors::strike,
+        "exhaustion" => exhaustion::strike,
+        _ => return Err("there is no such kind of attack".into()),
+    };
+    let crowds: Vec<usize> = threads.split(',').filter_map(|number| number.parse().ok()).collect();
+    let crowd = crowds.get(attack.attempt as usize - 1).copied().unwrap_or(1);
+    if attack.attempt as usize == crowds.len() && attack.attempt > 1 {
+        // The earlier attempts have failed. Have they?
+        SlotVec::<u64>::with_slot("done").publish()?;
+        SlotBuffer::<[u8]>::from_slot("verdict")?.discard();
+    }
+    if crowd == 1 {
+        println!("got {}", strike(attack)?);
+    } else {
+        let together = Barrier::new(crowd);
+        let each = || {
+            together.wait();
+            strike(attack).map(|got| println!("got {got}")).map_err(|error| error.to_string())
+        };
+        let ends: Vec<Result<(), String>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..crowd).map(|_| scope.spawn(each)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("it panicked".into()))).collect()
+        });
+        ends.into_iter().collect::<Result<(), String>>()?;
+    }
+    if attack.attempt == 1 {
+        SlotVec::<u64>::with_slot("done").publish()?;
+    }
+    SlotVec::<u64>::with_slot("end").publish()?;
+    Ok(())
+}
+
+/// An attack's end: what it got, in words.
+pub(crate) type Booty = Result<String, Box<dyn Error>>;
+
+/// A value as booty.
+pub(crate) fn number(value: u64) -> Booty {
+    Ok(format!("{:#x}", black_box(value)))
+}

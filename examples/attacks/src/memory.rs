@@ -1,0 +1,101 @@
+//! Reads, writes and runs memory.
+//!
+//! `what` names the place: something of the victim's, something of one's own that one has no more, or a place of the
+//! system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if it were code that tells).
+
+use crate::victim::Dear;
+use crate::{Attack, Booty, MARK, SECRET, number};
+use core::arch::asm;
+use core::mem::transmute;
+use monohull_abi::layout::{CELL_SIZE, USER_BASE};
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::{SlotBuffer, SlotVec};
+use monohull_trampoline::user::stack_pointer;
+
+pub(crate) fn strike(attack: &Attack) -> Booty {
+    touch(target(attack)?, &attack.how)
+}
+
+/// Reads, writes or runs an address.
+#[inline(never)]
+pub(crate) fn touch(address: u64, how: &str) -> Booty {
+    match how {
+        // SAFETY: none; it is an attack.
+        "read" => number(unsafe { (address as *const u64).read_volatile() }),
+        "write" => {
+            // SAFETY: none; it is an attack.
+            unsafe { (address as *mut u64).write_volatile(MARK) };
+            Ok("written".into())
+        }
+        "run" => {
+            // SAFETY: none; it is an attack.
+            let code: extern "C" fn() -> u64 = unsafe { transmute(address) };
+            number(code())
+        }
+        _ => Err("how is read, write or run".into()),
+    }
+}
+
+fn target(attack: &Attack) -> Result<u64, Box<dyn Error>> {
+    Ok(match attack.what.as_str() {
+        "stack" => dear(Dear::Stack)?,
+        "heap" => dear(Dear::Heap)?,
+        "grown-heap" => dear(Dear::Large)?,
+        "data" => dear(Dear::Data)?,
+        "code" => dear(Dear::Code)?,
+        "buffer" => dear(Dear::Buffer)?,
+        "handed-on" => hand_on()?,
+        "freed" => free(),
+        "guard" => bottom_of_stack(),
+        "tls" => thread_pointer(),
+        name => attack.places.find(name)?,
+    })
+}
+
+/// Something of the victim's. What was taken goes back if the attempt fails, so that the next one finds it too.
+pub(crate) fn dear(which: Dear) -> Result<u64, Box<dyn Error>> {
+    static KNOWN: monohull_std::sync::Mutex<Option<Vec<u64>>> = monohull_std::sync::Mutex::new(None);
+    let mut known = KNOWN.lock().map_err(|_| "a thread has failed")?;
+    if known.is_none() {
+        let addresses = SlotBuffer::<[u64]>::from_slot("addresses")?;
+        *known = Some(addresses.to_vec());
+    }
+    known.as_ref().and_then(|known| known.get(which as usize).copied()).ok_or_else(|| "the victim is silent".into())
+}
+
+/// A buffer of one's own, given away; its address is still known.
+fn hand_on() -> Result<u64, Box<dyn Error>> {
+    let mut gift = gift();
+    gift.push(SECRET);
+    let address = gift.as_ptr() as u64;
+    gift.publish()?;
+    Ok(address)
+}
+
+/// A buffer of one's own, freed.
+fn free() -> u64 {
+    let mut gift = gift();
+    gift.push(SECRET);
+    let address = gift.as_ptr() as u64;
+    gift.discard();
+    address
+}
+
+/// A buffer under a name that no other thread uses.
+fn gift() -> SlotVec<u64> {
+    SlotVec::with_slot(&format!("gift-{:#x}", stack_pointer()))
+}
+
+/// The lowest page of the main stack, which lies at the bottom of the cell.
+fn bottom_of_stack() -> u64 {
+    USER_BASE + (stack_pointer() - USER_BASE) / CELL_SIZE * CELL_SIZE
+}
+
+/// Where the carrier's thread has its thread-local data.
+fn thread_pointer() -> u64 {
+    let base: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+    base
+}

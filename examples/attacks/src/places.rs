@@ -1,0 +1,34 @@
+//! Where everything lies in this process. A real attacker would have to find out; the test tells.
+
+use monohull_abi::layout::{CARRIER_BASE, INFO_BASE, PAGE};
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use monohull_std::slot::SlotBuffer;
+
+/// Names with addresses, from the input slot `places`: lines of `NAME HEX`.
+pub(crate) struct Places(String);
+
+impl Places {
+    pub(crate) fn read() -> Result<Places, Box<dyn Error>> {
+        let bytes = SlotBuffer::<[u8]>::from_slot("places")?;
+        Ok(Places(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// A place by name: one of the gates' own, which are constants, or one that the test has found.
+    pub(crate) fn find(&self, name: &str) -> Result<u64, Box<dyn Error>> {
+        let told = self.0.lines().filter_map(|line| line.split_once(' '));
+        let told = told.filter(|(known, _)| *known == name).find_map(|(_, hex)| u64::from_str_radix(hex, 16).ok());
+        let known = || match name {
+            // The first carrier's line: its gate, then the selector of its system calls.
+            "info-page" => Some(INFO_BASE),
+            "selector" => Some(INFO_BASE + 8),
+            // Stack of the signal handlers and context of the first carrier.
+            "signal-stack" => Some(CARRIER_BASE + 0x8000),
+            "carrier" => Some(CARRIER_BASE + 0xf000),
+            "carrier-guard" => Some(CARRIER_BASE + PAGE - 8),
+            "vsyscall" => Some(0xffff_ffff_ff60_0000),
+            _ => None,
+        };
+        told.or_else(known).ok_or_else(|| format!("nobody knows where `{name}` is").into())
+    }
+}

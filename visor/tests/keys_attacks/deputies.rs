@@ -1,0 +1,31 @@
+//! Hostcalls that are to read or write for a function what it may not: an answer and an explanation, and nothing touched.
+//! `e2e_hostcalls` has some 400 more, with keys in force too.
+
+use crate::harness::attack;
+
+/// Places, and why they are refused.
+const PLACES: [(&str, &str); 9] = [
+    ("visor-data", "touches the system partition"),
+    ("visor-code", "touches the system partition"),
+    ("visor-heap", "touches the system partition"),
+    ("trusted-stack", "touches the system partition"),
+    ("module-data", "touches the system partition"),
+    ("dispatch-table", "touches the system partition"),
+    ("signal-stack", "touches the system partition"),
+    ("carrier", "touches the system partition"),
+    ("selector", "outside the caller's cell"),
+];
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn no_hostcall_reads_or_writes_trusted_memory() {
+    for (place, why) in PLACES {
+        for what in ["print", "fill"] {
+            attack("deputy", what, place).ends("error", &[why]);
+        }
+    }
+    // With memory of its own it works.
+    for what in ["print", "fill"] {
+        attack("deputy", what, "own").works("mpk");
+    }
+}

@@ -1,0 +1,47 @@
+//! The kernel's doors past all keys: every one is behind a system call, and no system call of a function is made.
+
+use crate::harness::attack;
+
+/// What opens a door, and its number.
+const DOORS: [(&str, u32); 15] = [
+    ("getpid", 39),
+    ("proc-self-mem", 257),
+    ("process-vm-writev", 311),
+    ("ptrace", 101),
+    ("io-uring", 425),
+    ("userfaultfd", 323),
+    ("memfd", 319),
+    ("mremap", 25),
+    ("personality", 135),
+    ("prctl", 157),
+    ("mprotect", 10),
+    ("pkey-mprotect", 329),
+    ("arch-prctl", 158),
+    ("rt-sigreturn", 15),
+    ("modify-ldt", 154),
+];
+
+fn all(how: &str) {
+    for (door, number) in DOORS {
+        attack("door", door, how).fails("system-call", &[&format!("made system call {number} directly")]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn by_an_instruction_of_ones_own() {
+    all("syscall");
+    attack("door", "getpid", "int80").fails("system-call", &["made system call 20 directly"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn by_the_function_in_libc() {
+    all("libc");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn by_the_instruction_in_libc() {
+    all("instruction");
+}

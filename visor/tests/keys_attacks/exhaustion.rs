@@ -1,0 +1,28 @@
+//! All there is of something: an error to the offender, service to the others.
+
+use crate::harness::{Attack, attack};
+use serde_json::json;
+
+fn exhaustion(what: &str) -> Attack {
+    attack("exhaustion", what, "").attempts("1,1")
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn memory_and_slots_and_threads() {
+    for what in ["memory", "slots", "names"] {
+        let hoard = exhaustion(what).attacker(json!({ "memory": "2MiB" }));
+        hoard.apart().ends("memory-limit", &["its memory limit is 2097152 bytes"]);
+    }
+    exhaustion("parked").attacker(json!({ "stack": "16KiB" })).ends("panic", &["threads at a time"]);
+    exhaustion("recursion").attempts("1,8,1").fails("stack-overflow", &["overran its stack"]);
+    exhaustion("output").is_harmless();
+}
+
+/// More instances than cells, and far more than keys: they wait for their turn, and everybody gets one.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn keys_and_cells() {
+    attack("memory", "info-page", "read").apart().after("no-op", 300).is_harmless();
+    attack("memory", "info-page", "read").after("no-op", 300).is_harmless();
+}

@@ -1,0 +1,304 @@
+//! Runs an attack beside its victim, in a process of its own, and says what must come of it.
+//!
+//! ```text
+//!   works    the positive control: where nothing is meant to stop it, the attacker gets what he is after
+//!   fails    three attempts, the second with eight threads at once: each ends the attacker, for the stated reason;
+//!            the victim is intact and the process goes on
+//! ```
+//!
+//! Where the kernel cannot report a fault (see [`reports_faults`]) it ends the process of the workflow: there eight threads attack
+//! at once, whoever started the process says how it ended, and nothing may have leaked.
+
+use crate::places;
+use monohull::domain::keys;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+/// Whether the kernel can tell a process of a fault while key 0 is denied. Older ones end the process by a signal.
+pub(crate) fn reports_faults() -> bool {
+    keys::by_default()
+}
+
+/// How many threads attack in each attempt: the second with a crowd, the last for the report, after the victim has looked.
+const ATTEMPTS: &str = "1,8,1";
+
+/// One attack; `examples/attacks` says what the words mean.
+#[derive(Clone)]
+pub(crate) struct Attack {
+    kind: &'static str,
+    what: String,
+    how: String,
+    image: PathBuf,
+    /// Who runs it.
+    visor: PathBuf,
+    /// Who is kept apart from whom: `workflow` or `function`.
+    separation: &'static str,
+    attempts: String,
+    carriers: u32,
+    /// Limits and retries of the attacker's step beyond the usual.
+    attacker: Value,
+    /// Steps that run before all others.
+    before: Vec<Value>,
+}
+
+/// What came of a run.
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    /// Absent if the process died.
+    pub(crate) report: Value,
+    /// What it wrote, report included.
+    pub(crate) output: String,
+}
+
+/// An attack on what is not the attacker's in a workflow whose functions share a key.
+pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into<String>) -> Attack {
+    Attack {
+        kind,
+        what: what.into(),
+        how: how.into(),
+        image: image("attacks"),
+        visor: visor(),
+        separation: "workflow",
+        attempts: ATTEMPTS.into(),
+        carriers: 8,
+        attacker: json!({}),
+        before: Vec::new(),
+    }
+}
+
+/// The visor that is attacked: the one that ships, from `cargo xtask build`.
+pub(crate) fn visor() -> PathBuf {
+    let profiles = Path::new(env!("CARGO_BIN_EXE_monohull")).ancestors().nth(2);
+    profiles.expect("cargo builds in folders").join("release/monohull")
+}
+
+/// The image of an example.
+pub(crate) fn image(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so")
+}
+
+impl Attack {
+    /// Every instance has a key of its own.
+    pub(crate) fn apart(mut self) -> Attack {
+        self.separation = "function";
+        self
+    }
+
+    /// With this image instead.
+    pub(crate) fn image(mut self, image: &Path) -> Attack {
+        image.clone_into(&mut self.image);
+        self
+    }
+
+    /// So many threads in each attempt.
+    pub(crate) fn attempts(mut self, threads: &str) -> Attack {
+        self.attempts = threads.into();
+        self
+    }
+
+    /// So many host threads.
+    pub(crate) fn carriers(mut self, carriers: u32) -> Attack {
+        self.carriers = carriers;
+        self
+    }
+
+    /// The attacker's step has these fields too.
+    pub(crate) fn attacker(mut self, fields: Value) -> Attack {
+        self.attacker = fields;
+        self
+    }
+
+    /// A step with so many instances of another image runs before.
+    pub(crate) fn after(mut self, image: &str, instances: u32) -> Attack {
+        let name = format!("before-{}", self.before.len());
+        self.before.push(json!({ "name": name, "function": image, "instances": instances }));
+        self
+    }
+
+    /// The workflow.
+    fn document(&self, attempts: &str) -> Value {
+        let mut attacker = json!({
+            "name": "attacker", "function": "attacks",
+            "args": { "role": "attacker", "kind": self.kind, "what": self.what, "how": self.how, "threads": attempts },
+            "retry": { "max_attempts": attempts.split(',').count(), "interval": "0s" }
+        });
+        let fields = attacker.as_object_mut().expect("an object");
+        fields.extend(self.attacker.as_object().expect("an object").clone());
+        let victim = json!({ "name": "victim", "function": "attacks", "args": { "role": "victim" } });
+        let mut functions = json!({ "attacks": { "image": self.image } });
+        let before: Vec<&Value> = self.before.iter().map(|step| &step["name"]).collect();
+        let mut steps = vec![victim, attacker];
+        for step in &mut steps {
+            step["after"] = json!(before);
+        }
+        for step in &self.before {
+            let name = step["function"].as_str().expect("a name");
+            functions[name] = json!({ "image": image(name) });
+        }
+        steps.extend(self.before.iter().cloned());
+        json!({
+            "name": "attack",
+            "isolation": self.separation,
+            "functions": functions,
+            "steps": steps,
+            "inputs": ["places"],
+            "limits": { "carriers": self.carriers, "slots": "256MiB" }
+        })
+    }
+
+    /// Runs it, for the report.
+    pub(crate) fn run(&self, isolation: &str, attempts: &str) -> Ran {
+        self.run_for(true, isolation, attempts)
+    }
+
+    fn run_for(&self, json: bool, isolation: &str, attempts: &str) -> Ran {
+        let folder = tempfile::tempdir().expect("a folder for the workflow");
+        let file = folder.path().join("workflow.json");
+        std::fs::write(&file, self.document(attempts).to_string()).expect("the workflow");
+        let places = folder.path().join("places");
+        std::fs::write(&places, places::places(&self.visor)).expect("the places");
+        let mut command = places::at_fixed_addresses(&self.visor);
+        // Without a report on standard output, lines are shown as they come: what was got before the process died is seen.
+        command.arg("run").args(json.then_some("--json"));
+        command.args(["--load", "all", "--isolation", isolation]).arg(&file);
+        command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
+        let output = command.output().expect("the visor starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        Ran { status: output.status, report, output: text(&output.stdout) + &text(&output.stderr) }
+    }
+
+    /// The attack works: nothing is meant to stop it here, so the attacker is able to do what he tries elsewhere.
+    #[track_caller]
+    pub(crate) fn works(&self, isolation: &str) {
+        let ran = self.run(isolation, "1");
+        ran.is_done(&self.name());
+        let got = ran.printed("attacker").into_iter().any(|line| line.starts_with("got "));
+        assert!(got, "{}: the attack says what it got: {}", self.name(), ran.output);
+    }
+
+    /// The attack ends the attacker, by this kind of failure and for these reasons, whether one thread attacks or eight; the
+    /// victim is intact, and the process goes on.
+    #[track_caller]
+    pub(crate) fn fails(&self, kind: &str, reasons: &[&str]) {
+        self.fails_by(&[kind], reasons);
+    }
+
+    /// The same where processors differ in what kind of failure it is.
+    #[track_caller]
+    pub(crate) fn fails_by(&self, kinds: &[&str], reasons: &[&str]) {
+        if !reports_faults() {
+            let ran = self.run_for(false, "mpk", "8");
+            // A deadline may find all of them in trusted code, where every kernel can tell.
+            match kinds {
+                ["timeout"] if ran.output.contains("timeout: ran longer than") => ran.got_nothing(&self.name()),
+                _ => ran.is_gone(&self.name()),
+            }
+            return;
+        }
+        self.ends_by(kinds, reasons);
+    }
+
+    /// The same where the fault happens with key 0 open, or the refusal is an answer: every kernel can tell. An older one
+    /// cannot stop others that run at the same time, though, so there one thread runs at a time.
+    #[track_caller]
+    pub(crate) fn ends(&self, kind: &str, reasons: &[&str]) {
+        self.ends_by(&[kind], reasons);
+    }
+
+    /// The same where what is found first differs.
+    #[track_caller]
+    pub(crate) fn ends_by(&self, kinds: &[&str], reasons: &[&str]) {
+        let (carriers, threads) = if reports_faults() { (self.carriers, &*self.attempts) } else { (1, "1,1,1") };
+        let ran = self.clone().carriers(carriers).run("mpk", threads);
+        ran.is_refused(&self.name(), kinds, reasons);
+        assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
+        let attempts = threads.split(',').count();
+        assert_eq!(ran.step("attacker")["attempts"], attempts, "{}: {}", self.name(), ran.output);
+    }
+
+    /// The attack gets nowhere and hurts nobody: everybody ends well.
+    #[track_caller]
+    pub(crate) fn is_harmless(&self) {
+        for threads in ["1", "8"] {
+            let ran = self.run("mpk", threads);
+            ran.is_done(&self.name());
+            assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
+        }
+    }
+
+    /// The image is refused before anything runs.
+    #[track_caller]
+    pub(crate) fn is_not_loaded(&self, reasons: &[&str]) {
+        let ran = self.run("mpk", "1");
+        let error = &ran.report["error"];
+        assert_eq!((ran.status.code(), &error["kind"]), (Some(1), &"load".into()), "{}: {}", self.name(), ran.output);
+        let message = error["message"].as_str().unwrap_or_default();
+        for reason in reasons {
+            assert!(message.contains(reason), "{}: {message}", self.name());
+        }
+        ran.got_nothing(&self.name());
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("{} {} {} ({})", self.kind, self.what, self.how, self.separation)
+    }
+}
+
+impl Ran {
+    /// A step of the report.
+    pub(crate) fn step(&self, name: &str) -> &Value {
+        let steps = self.report["steps"].as_array().into_iter().flatten();
+        steps.into_iter().find(|step| step["name"] == name).unwrap_or(&Value::Null)
+    }
+
+    /// What a step printed.
+    pub(crate) fn printed(&self, step: &str) -> Vec<&str> {
+        let lines = self.step(step)["instances"][0]["lines"].as_array();
+        lines.into_iter().flatten().filter_map(|line| line["text"].as_str()).collect()
+    }
+
+    /// The run ended well.
+    #[track_caller]
+    pub(crate) fn is_done(&self, name: &str) {
+        let ended = (self.status.code(), &self.report["status"]);
+        assert_eq!(ended, (Some(0), &"done".into()), "{name}: {}: {}", self.status, self.output);
+    }
+
+    /// The attacker failed so, and got nothing before.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, name: &str, kinds: &[&str], reasons: &[&str]) {
+        let error = &self.report["error"];
+        let ended = (self.status.code(), &error["step"]);
+        assert_eq!(ended, (Some(1), &"attacker".into()), "{name}: {}: {}", self.status, self.output);
+        assert!(kinds.iter().any(|kind| error["kind"] == *kind), "{name}: not one of {kinds:?}: {error:#}");
+        let message = error["message"].as_str().unwrap_or_default();
+        for reason in reasons {
+            assert!(message.contains(reason), "{name}: {message}");
+        }
+        assert_eq!(self.report["isolation"], "mpk");
+        self.got_nothing(name);
+    }
+
+    /// The process of the workflow is gone, by a signal, and whoever started it says so.
+    #[track_caller]
+    pub(crate) fn is_gone(&self, name: &str) {
+        let said = "process: the process of the workflow was ended by SIG";
+        assert!(
+            self.status.code() == Some(1) && self.output.contains(said),
+            "{name}: {}: {}",
+            self.status,
+            self.output
+        );
+        self.got_nothing(name);
+    }
+
+    /// No attempt came as far as to say what it got.
+    #[track_caller]
+    fn got_nothing(&self, name: &str) {
+        let got =
+            self.output.lines().any(|line| line.trim_start().trim_start_matches("\"text\": \"").starts_with("got "));
+        assert!(!got, "{name}: {}", self.output);
+    }
+}

@@ -1,0 +1,111 @@
+//! Single instructions: refused before they can run, stopped when they run, or harmless.
+
+use crate::harness::{Attack, attack, image};
+use goblin::elf::Elf;
+use std::io::Write;
+
+fn instruction(what: &str) -> Attack {
+    attack("instruction", what, "")
+}
+
+/// A copy of the attacks with this code where there is room for some.
+pub(crate) fn planted(code: &[u8]) -> tempfile::NamedTempFile {
+    let mut bytes = std::fs::read(image("attacks")).expect("the image");
+    let elf = Elf::parse(&bytes).expect("an ELF file");
+    let named = |symbol: &goblin::elf::Sym| elf.strtab.get_at(symbol.st_name) == Some("monohull_planted");
+    let at = elf.syms.iter().find(named).expect("room for code").st_value;
+    let holds = |segment: &&goblin::elf::ProgramHeader| {
+        segment.p_type == goblin::elf::program_header::PT_LOAD && segment.vm_range().contains(&(at as usize))
+    };
+    let segment = elf.program_headers.iter().find(holds).expect("it is loaded");
+    let offset = (at - segment.p_vaddr + segment.p_offset) as usize;
+    bytes[offset..offset + code.len()].copy_from_slice(code);
+    let mut file = tempfile::NamedTempFile::new().expect("a file for the image");
+    file.write_all(&bytes).expect("the image");
+    file
+}
+
+/// `xor eax, eax; xor ecx, ecx; xor edx, edx; wrpkru`: opens all keys.
+pub(crate) const WRPKRU: &[u8] = &[0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x0f, 0x01, 0xef];
+
+/// What nothing behind the checker would stop.
+const REFUSED: [(&str, &[u8]); 6] = [
+    ("WRPKRU", WRPKRU),
+    // `mov eax, 0xef010f; nop`: the same bytes in another instruction.
+    ("WRPKRU", &[0xb8, 0x0f, 0x01, 0xef, 0x00]),
+    // `xrstor [rsp]`, with the 64-bit prefix and without
+    ("XRSTOR", &[0x48, 0x0f, 0xae, 0x2c, 0x24]),
+    ("XRSTOR", &[0x0f, 0xae, 0x6c, 0x24, 0x40]),
+    ("WRFSBASE", &[0xf3, 0x48, 0x0f, 0xae, 0xd0]),
+    ("WRGSBASE", &[0xf3, 0x48, 0x0f, 0xae, 0xd8]),
+];
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn an_image_with_an_instruction_that_changes_rights_is_refused() {
+    for (name, code) in REFUSED {
+        let image = planted(code);
+        let attack = attack("instruction", "planted", "read").image(image.path());
+        attack.is_not_loaded(&[name, "monohull_planted"]);
+    }
+    // The same image without them is loaded.
+    attack("instruction", "planted", "").works("mpk");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn instructions_that_need_privilege_end_the_instance() {
+    for what in ["hlt", "cli", "in", "rdmsr", "write-cr4", "rdpmc", "int", "null-ss"] {
+        instruction(what).fails("memory-fault", &["an instruction that needs privilege"]);
+    }
+    // Their opcodes do not exist for functions, or need privilege, depending on the processor.
+    for what in ["swapgs", "vmcall", "xrstors", "sysenter"] {
+        instruction(what).fails_by(&["illegal-instruction", "memory-fault", "system-call"], &[]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn traps_end_the_instance() {
+    for what in ["int3", "trap-flag"] {
+        instruction(what).fails("trap", &["breakpoint or trap"]);
+    }
+    // Not every processor knows this one.
+    instruction("icebp").fails_by(&["trap", "illegal-instruction"], &[]);
+    instruction("ud2").fails("illegal-instruction", &["the processor refuses"]);
+}
+
+/// The other code segment has the same rights, and its addresses lie where nothing is.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn other_code_segments_lead_nowhere() {
+    instruction("far-jump").fails("memory-fault", &["jumped to"]);
+    // Whoever has lost the way to the gate stays inside.
+    instruction("load-gs").fails("memory-fault", &["the null page"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn returns_to_other_code_segments_lead_nowhere() {
+    for what in ["far-return", "iret"] {
+        instruction(what).fails("memory-fault", &["jumped to"]);
+    }
+}
+
+/// What a function leaves in flags, control words and registers disturbs nobody.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn what_is_left_dirty_disturbs_nobody() {
+    for what in ["dirty", "fxrstor", "x87-pending"] {
+        instruction(what).is_harmless();
+    }
+}
+
+/// The default of `limits.timestamp_counter`: counting in a loop tells the time as well.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn functions_may_read_the_time_stamp_counter() {
+    for what in ["rdtsc", "rdtscp"] {
+        instruction(what).is_harmless();
+    }
+}

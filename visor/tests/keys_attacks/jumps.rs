@@ -1,0 +1,102 @@
+//! Jumps into trusted code.
+
+use crate::harness::{Attack, attack};
+
+const SYSTEM: &str = "in the system partition";
+
+fn jump(what: &str, how: &str) -> Attack {
+    attack("jump", what, how)
+}
+
+/// Whoever arrives with rights that are not the stub's is stopped by the comparison behind WRPKRU.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_stub_gives_no_rights_but_its_own() {
+    // With these rights key 0 is open for one instruction, so every kernel can tell of the fault.
+    for how in ["wrpkru,open", "wrpkru,closed"] {
+        jump("stub", how).ends("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("stub", &format!("{how},other-carrier")).ends("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("stub", &format!("{how},victims-key")).apart().ends("illegal-instruction", &["jumped to", SYSTEM]);
+    }
+    // One's own stub with one's own frame leads back with one's own rights.
+    for how in ["", "wrpkru", "compare"] {
+        jump("stub", how).fails("memory-fault", &["protection key denies", SYSTEM]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_stub_serves_its_own_carrier_alone() {
+    for how in
+        ["other-carrier", "other-carrier,wrpkru", "other-carrier,victims-key", "other-carrier,victims-key,wrpkru"]
+    {
+        jump("stub", how).apart().fails("illegal-instruction", &["jumped to", SYSTEM]);
+    }
+}
+
+/// The frame of another's key holds a stack only while its carrier is on the way in.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_stub_of_another_key_finds_no_stack() {
+    for how in ["victims-key", "victims-key,wrpkru"] {
+        jump("stub", how)
+            .apart()
+            .carriers(1)
+            .attempts("1,1,1")
+            .fails("memory-fault", &["jumped to", SYSTEM, "the null page"]);
+    }
+    let compare = jump("stub", "victims-key,compare").apart();
+    compare.fails("memory-fault", &["jumped to", "protection key denies", "memory of the gates"]);
+}
+
+/// WRPKRU wants a zero in ecx, not in all of rcx, and rcx is what the stub clears the frame with.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_stub_leaves_no_stack_behind_that_its_caller_chose() {
+    let poison = jump("stub", "victims-key,wrpkru,poison").apart().carriers(1).attempts("1,1,1");
+    poison.fails("memory-fault", &["jumped to", "the null page"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn an_exit_gate_serves_its_own_carrier_alone() {
+    // One's own gate is a hostcall like any other, wherever one enters it.
+    for how in ["", "wrpkru"] {
+        jump("exit", how).is_harmless();
+    }
+    jump("exit", "wrpkru,closed").ends("illegal-instruction", &["jumped to", SYSTEM]);
+    for how in ["tail", "other-carrier,tail"] {
+        jump("exit", how).fails("memory-fault", &["jumped to", "protection key denies"]);
+    }
+    // The other carrier's context says whose it is, if there is another carrier at all.
+    let other = jump("exit", "other-carrier").attempts("1,1,1").carriers(2);
+    let ran = other.run("mpk", "1,1,1");
+    assert_eq!(ran.printed("victim"), ["intact"], "{}", ran.output);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_signal_entry_serves_the_kernel_alone() {
+    for how in ["", "wrpkru", "wrpkru,closed", "low", "signal-stack", "signal-stack,wrpkru"] {
+        jump("signal-entry", how).ends("illegal-instruction", &["jumped to", SYSTEM]);
+    }
+    // If there is no such carrier, it has no stack either.
+    jump("signal-entry", "others-stack").ends_by(&["illegal-instruction", "memory-fault"], &["jumped to", SYSTEM]);
+    jump("plain-signal-entry", "").fails("memory-fault", &["protection key denies", SYSTEM]);
+}
+
+/// Trusted functions have the rights of whoever runs them.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn trusted_code_runs_with_ones_own_rights() {
+    jump("copy", "copy").works("process");
+    for (place, how) in [("copy", "copy"), ("handler", "serve"), ("enter", ""), ("abandon", "")] {
+        jump(place, how).fails("memory-fault", &["jumped to", "protection key denies"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_system_call_inside_an_instruction_is_not_run() {
+    jump("middle", "").fails("system-call", &["made system call 39 directly"]);
+}

@@ -1,0 +1,149 @@
+//! Memory that is not the attacker's: read, written, run.
+
+use crate::harness::{Attack, attack};
+
+/// The processor's own words, as the report says them.
+const DENIED: &str = "protection key denies";
+
+fn memory(what: &str, how: &str) -> Attack {
+    attack("memory", what, how)
+}
+
+/// Every way of touching a place of the system's is denied, in both separations; without keys it is there to be touched.
+fn trusted(what: &str, owner: &str) {
+    for how in ["read", "write"] {
+        memory(what, how).works("process");
+        memory(what, how).fails("memory-fault", &[DENIED, owner]);
+    }
+    memory(what, "read").apart().fails("memory-fault", &[DENIED, owner]);
+    // Data is not executable, whoever's it is.
+    memory(what, "run").fails("memory-fault", &["jumped to", owner]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn memory_of_the_visor_is_out_of_reach() {
+    for what in ["visor-heap", "trusted-stack", "libc-data"] {
+        trusted(what, "in the system partition");
+    }
+    memory("visor-data", "read").works("process");
+    for how in ["read", "write"] {
+        memory("visor-data", how).fails("memory-fault", &[DENIED, "in the system partition"]);
+    }
+    memory("visor-code", "read").works("process");
+    memory("visor-code", "read").fails("memory-fault", &[DENIED, "in the system partition"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn memory_of_the_libos_is_out_of_reach() {
+    trusted("module-data", "in the system partition");
+    memory("dispatch-table", "read").works("process");
+    for how in ["read", "write"] {
+        memory("dispatch-table", how).fails("memory-fault", &[DENIED, "in the system partition"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn thread_local_data_is_out_of_reach() {
+    memory("tls", "read").works("process");
+    for how in ["read", "write"] {
+        memory("tls", how).fails("memory-fault", &[DENIED, "in the system partition"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn memory_of_the_gates_is_out_of_reach() {
+    for what in ["signal-stack", "carrier"] {
+        memory(what, "read").works("process");
+        for how in ["read", "write"] {
+            memory(what, how).fails("memory-fault", &[DENIED, "memory of the gates"]);
+        }
+        memory(what, "run").fails("memory-fault", &["jumped to", "memory of the gates"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_info_page_is_read_and_never_written() {
+    memory("info-page", "read").works("mpk");
+    for what in ["info-page", "selector"] {
+        memory(what, "write").fails("memory-fault", &[DENIED, "the info page"]);
+        memory(what, "write").apart().fails("memory-fault", &[DENIED, "the info page"]);
+    }
+    memory("info-page", "run").fails("memory-fault", &["jumped to", "the info page"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn guard_pages_stop_everybody() {
+    for how in ["read", "write"] {
+        memory("guard", how).fails("stack-overflow", &["overran its stack"]);
+        memory("carrier-guard", how).fails("memory-fault", &["memory of the gates"]);
+    }
+}
+
+/// Everything of one function that another might want.
+const NEIGHBOUR: [(&str, &str); 11] = [
+    ("stack", "read"),
+    ("stack", "write"),
+    ("heap", "read"),
+    ("heap", "write"),
+    ("grown-heap", "read"),
+    ("grown-heap", "write"),
+    ("data", "read"),
+    ("data", "write"),
+    ("code", "read"),
+    ("buffer", "read"),
+    ("buffer", "write"),
+];
+
+fn owner_of(what: &str) -> &'static str {
+    if what == "buffer" { "slot" } else { "memory of another instance, victim[0]" }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_function_cannot_touch_its_neighbour() {
+    for (what, how) in NEIGHBOUR {
+        memory(what, how).works("mpk");
+        memory(what, how).apart().fails("memory-fault", &[DENIED, owner_of(what)]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn code_of_a_neighbour_runs_with_ones_own_rights() {
+    memory("code", "run").works("mpk");
+    memory("code", "run").apart().fails("memory-fault", &[DENIED, "memory of another instance, victim[0]"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_buffer_that_was_handed_on_or_freed_is_out_of_reach() {
+    for what in ["handed-on", "freed"] {
+        for how in ["read", "write"] {
+            memory(what, how).works("mpk");
+            memory(what, how).apart().fails("memory-fault", &[DENIED, "slot"]);
+        }
+    }
+}
+
+/// Fresh mappings have key 0: whoever maps again must tag again. Victim and attacker get cells and keys that others have had, which held
+/// other images.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn cells_and_keys_that_were_used_before_keep_functions_apart_too() {
+    let used = |what: &str, how: &str| memory(what, how).apart().after("no-op", 30);
+    for (what, how) in NEIGHBOUR {
+        used(what, how).fails("memory-fault", &[DENIED, owner_of(what)]);
+    }
+    used("handed-on", "read").fails("memory-fault", &[DENIED, "slot"]);
+    used("selector", "write").fails("memory-fault", &[DENIED, "the info page"]);
+    used("visor-data", "read").fails("memory-fault", &[DENIED, "in the system partition"]);
+    // In a domain without separation the same, where everybody has the one key.
+    memory("visor-data", "read").after("no-op", 30).fails("memory-fault", &[DENIED, "in the system partition"]);
+    memory("heap", "read").after("no-op", 30).works("mpk");
+}

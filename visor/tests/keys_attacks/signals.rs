@@ -1,0 +1,56 @@
+//! Signals: forged frames, and stack pointers that lead elsewhere when a signal comes.
+
+use crate::harness::{Attack, attack};
+use serde_json::json;
+
+fn signal(what: &str, how: &str) -> Attack {
+    attack("signal", what, how)
+}
+
+/// Memory that no function may have written for it.
+const ELSEWHERE: [&str; 6] = ["visor-heap", "trusted-stack", "libc-data", "signal-stack", "carrier", "selector"];
+
+/// The kernel would read rights back from a frame; but returning is a system call.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_forged_signal_frame_is_not_read() {
+    for how in ["bare", "state"] {
+        signal("frame", how).fails("system-call", &["made system call 15 directly"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_fault_with_a_stack_that_is_not_ones_own_writes_nothing_there() {
+    for place in ELSEWHERE {
+        signal("fault", place).fails("illegal-instruction", &["the processor refuses"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_hostcall_with_a_stack_that_is_not_ones_own_comes_back_to_a_fault() {
+    for place in ELSEWHERE.into_iter().filter(|place| *place != "selector") {
+        signal("hostcall", place).fails("memory-fault", &["protection key denies"]);
+    }
+    // The info page can be read: what is popped there is the first carrier's gate, and then no address at all.
+    signal("hostcall", "selector").carriers(1).fails("memory-fault", &["the null page"]);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_timer_with_a_stack_that_is_not_ones_own_writes_nothing_there() {
+    for place in ELSEWHERE {
+        let timer = signal("timer", place).attacker(json!({ "timeout": "100ms" }));
+        timer.fails("timeout", &["ran longer than 100ms"]);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn faults_without_end_use_nothing_up() {
+    let attempts = ["1"; 100].join(",");
+    attack("instruction", "ud2", "").attempts(&attempts).fails("illegal-instruction", &["the processor refuses"]);
+    let heap = attack("memory", "visor-data", "read").attempts(&attempts).apart();
+    heap.fails("memory-fault", &["protection key denies"]);
+}
