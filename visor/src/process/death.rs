@@ -1,4 +1,5 @@
 //! How the process of a workflow ended, and what that means to people.
+#![deny(unsafe_code)]
 
 use crate::domain::failure::{Blame, FailureKind};
 use crate::report::Failure;

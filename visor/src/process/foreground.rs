@@ -1,4 +1,5 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
+#![deny(unsafe_code)]
 
 use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings};
 use crate::domain::carrier::monotonic_ns;

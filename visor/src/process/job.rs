@@ -1,4 +1,5 @@
 //! One invocation as data: what a worker needs to know, and nothing of where it came from.
+#![deny(unsafe_code)]
 
 use super::link::FILES_MAX;
 use super::protocol::{Content, ToWorker, WireJob};

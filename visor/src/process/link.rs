@@ -7,19 +7,21 @@
 //!
 //! The other end may be in the hands of somebody hostile, so whatever comes is bounded before it is looked at: its bytes,
 //! its files, and the memory it names.
+#![deny(unsafe_code)]
 
 use crate::sealed::{read_sealed, seal};
-use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixCredentials, recv, recvmsg,
-    sendmsg, setsockopt, socketpair, sockopt,
+use rustix::cmsg_space;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Both ends are the same program, but one may have been forked before an upgrade.
@@ -33,8 +35,10 @@ const HEADER: usize = 2;
 pub(super) const INLINE_MAX: usize = 64 << 10;
 /// The longest body: a report with all its lines.
 pub(super) const BODY_MAX: u64 = 64 << 20;
-/// The most files of one message; the kernel takes 253.
+/// The most files of one message.
 pub(super) const FILES_MAX: usize = 200;
+/// The most files the kernel passes at once (`SCM_MAX_FD`).
+const KERNEL_FILES_MAX: usize = 253;
 
 /// What came over a link cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +55,6 @@ pub(super) enum LinkError {
     /// a message that cannot be read was sent: {0}
     #[error("a message that cannot be read was sent: {0}")]
     Malformed(String),
-}
-
-impl From<Errno> for LinkError {
-    fn from(errno: Errno) -> LinkError {
-        LinkError::Socket(errno.into())
-    }
 }
 
 /// One end.
@@ -86,7 +84,7 @@ impl Packet {
 impl Link {
     /// Both ends of a new socket.
     pub(super) fn pair() -> io::Result<(Link, Link)> {
-        let (one, other) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Link(one), Link(other)))
     }
 
@@ -97,91 +95,83 @@ impl Link {
 
     /// From now on the kernel says of every packet received here who sent it.
     pub(super) fn name_senders(&self) -> io::Result<()> {
-        Ok(setsockopt(&self.0, sockopt::PassCred, &true)?)
+        Ok(sockopt::set_socket_passcred(&self.0, true)?)
     }
 
     /// Sends a message; waits while the other end has no room.
     pub(super) fn send(&self, message: &impl Serialize, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.send_with(message, files, MsgFlags::empty())
+        self.send_with(message, files, SendFlags::empty())
     }
 
     /// Sends a message if the other end has room for it now; false if not.
     pub(super) fn try_send(&self, message: &impl Serialize) -> io::Result<bool> {
-        match self.send_with(message, &[], MsgFlags::MSG_DONTWAIT) {
+        match self.send_with(message, &[], SendFlags::DONTWAIT) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    fn send_with(&self, message: &impl Serialize, files: &[BorrowedFd<'_>], flags: MsgFlags) -> io::Result<()> {
+    fn send_with(&self, message: &impl Serialize, files: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
         let mut bytes = encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let spilled;
-        let mut raw: Vec<RawFd> = Vec::with_capacity(files.len() + 1);
+        let mut attached: Vec<BorrowedFd<'_>> = Vec::with_capacity(files.len() + 1);
         if bytes.len() > HEADER + INLINE_MAX {
             spilled = seal(&bytes[HEADER..], 0)?;
-            raw.push(spilled.as_raw_fd());
+            attached.push(spilled.as_fd());
             bytes.truncate(HEADER);
             bytes[1] = SPILLED;
         }
-        raw.extend(files.iter().map(|file| file.as_raw_fd()));
-        let rights = [ControlMessage::ScmRights(&raw)];
-        let attached = if raw.is_empty() { &[][..] } else { &rights[..] };
-        loop {
-            let flags = flags | MsgFlags::MSG_NOSIGNAL;
-            match sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(&bytes)], attached, flags, None) {
-                Ok(_) => return Ok(()),
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+        attached.extend(files);
+        let mut space = vec![MaybeUninit::uninit(); cmsg_space!(ScmRights(attached.len()))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !attached.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&attached)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many files for one message"));
         }
+        retry(|| sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags | SendFlags::NOSIGNAL)).map(drop)
     }
 
     /// The next packet, waiting for it; `None` when the other end is closed.
     pub(super) fn receive(&self) -> Result<Option<Packet>, LinkError> {
-        self.receive_with(MsgFlags::empty())
+        self.receive_with(RecvFlags::empty())
     }
 
     /// The next packet if there is one now. The outer `None` means that there is none yet.
     pub(super) fn try_receive(&self) -> Result<Option<Option<Packet>>, LinkError> {
-        match self.receive_with(MsgFlags::MSG_DONTWAIT) {
+        match self.receive_with(RecvFlags::DONTWAIT) {
             Ok(packet) => Ok(Some(packet)),
             Err(LinkError::Socket(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn receive_with(&self, flags: MsgFlags) -> Result<Option<Packet>, LinkError> {
+    fn receive_with(&self, flags: RecvFlags) -> Result<Option<Packet>, LinkError> {
         let len = self.next_len(flags)?;
         if len > HEADER + INLINE_MAX {
             return Err(LinkError::TooLarge);
         }
         let mut bytes = vec![0; len];
-        let mut space = cmsg_space!([RawFd; FILES_MAX + 1], UnixCredentials);
-        let (len, whole, mut files, sender) = loop {
-            let mut slices = [IoSliceMut::new(&mut bytes)];
-            let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
-            let received = match recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut space), flags) {
-                Ok(received) => received,
-                Err(Errno::EINTR | Errno::ECONNRESET) => continue,
-                Err(errno) => return Err(errno.into()),
-            };
-            let (mut files, mut sender) = (Vec::new(), 0);
-            for message in received.cmsgs()? {
-                match message {
-                    ControlMessageOwned::ScmRights(raw) => files.extend(raw.into_iter().map(own)),
-                    ControlMessageOwned::ScmCredentials(credentials) => sender = credentials.pid(),
-                    _ => {}
-                }
+        // Room for as many files as the kernel passes, so that none arrives unseen. What is not taken out is closed.
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_FILES_MAX), ScmCredentials(1))];
+        let mut attached = RecvAncillaryBuffer::new(&mut space);
+        let received = retry(|| {
+            let slices = &mut [IoSliceMut::new(&mut bytes)];
+            recvmsg(&self.0, slices, &mut attached, flags | RecvFlags::CMSG_CLOEXEC)
+        })?;
+        let (mut files, mut sender) = (Vec::new(), 0);
+        for message in attached.drain() {
+            match message {
+                RecvAncillaryMessage::ScmRights(passed) => files.extend(passed),
+                RecvAncillaryMessage::ScmCredentials(credentials) => sender = credentials.pid.as_raw_pid(),
+                _ => {}
             }
-            let whole = !received.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-            break (received.bytes, whole, files, sender);
-        };
-        if !whole {
+        }
+        let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        if cut || files.len() > FILES_MAX + 1 {
             return Err(LinkError::TooLarge);
         }
-        bytes.truncate(len);
+        bytes.truncate(received.bytes);
         match bytes[..] {
             [] => return Ok(None),
             [VERSION, INLINE, ..] => {
@@ -195,15 +185,10 @@ impl Link {
     }
 
     /// Bytes of the next packet: memory is taken for what is there, not for what could be.
-    fn next_len(&self, flags: MsgFlags) -> Result<usize, LinkError> {
-        loop {
-            match recv(self.0.as_raw_fd(), &mut [], flags | MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC) {
-                Ok(len) => return Ok(len),
-                // The other end was closed with something of ours unread. That is told once, before what it had sent.
-                Err(Errno::EINTR | Errno::ECONNRESET) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+    fn next_len(&self, flags: RecvFlags) -> io::Result<usize> {
+        let nothing: &mut [u8] = &mut [];
+        let (_, len) = retry(|| recv(&self.0, &mut *nothing, flags | RecvFlags::PEEK | RecvFlags::TRUNC))?;
+        Ok(len)
     }
 
     /// Waits until a packet can be received, or the other end is closed; false if that takes longer than `limit`.
@@ -231,7 +216,13 @@ impl From<Link> for OwnedFd {
     }
 }
 
-fn own(file: RawFd) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
-    unsafe { OwnedFd::from_raw_fd(file) }
+/// Makes a call until it is not interrupted. That the other end was closed with something of ours unread is told once, before
+/// what it had sent: that is no reason to give up either.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
 }

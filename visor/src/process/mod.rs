@@ -15,6 +15,7 @@
 //! (`PR_SET_PDEATHSIG`, and the end of a socket).
 //!
 //! All of this is synchronous, on descriptors: [`Running`] can be polled.
+#![deny(unsafe_code)]
 
 mod death;
 mod foreground;
@@ -37,12 +38,12 @@ pub use spawner::Spawner;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox, Stream};
 use link::{Link, LinkError};
-use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker};
+use rustix::process::{Signal, pidfd_send_signal};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -173,6 +174,8 @@ struct Worker {
     words: File,
     /// The kernel cannot tell of faults while keys are in force.
     keys_silent: bool,
+    /// Most bytes of all outputs together: an answer with more was not made by our code.
+    outputs_max: u64,
     answered: bool,
     dead: bool,
 }
@@ -224,7 +227,8 @@ impl Blank {
     }
 
     /// Gives it its one job.
-    pub fn give(self, job: &Job) -> Result<Running, ProcessError> {
+    pub fn give(mut self, job: &Job) -> Result<Running, ProcessError> {
+        self.worker.outputs_max = job.workflow.plan().limits.slots;
         // A blank that was killed in the meantime is told of as any other death.
         match job.send(&self.worker.link) {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
@@ -335,7 +339,7 @@ impl Worker {
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
             FromWorker::Ended { report, outputs } => {
                 let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
-                let outputs = take_outputs(outputs, files)?;
+                let outputs = take_outputs(outputs, files, self.outputs_max)?;
                 self.answered = true;
                 Message::Ended { report, outputs }
             }
@@ -386,7 +390,7 @@ impl Worker {
     }
 
     fn kill(&self) {
-        signal(&self.pidfd, Signal::SIGKILL);
+        end(&self.pidfd);
     }
 }
 
@@ -401,8 +405,13 @@ impl Drop for Worker {
     }
 }
 
-/// Files of outputs are taken only if they are what they should be: sealed, so that nobody shortens them while they are read.
-fn take_outputs(outputs: Vec<(String, Content)>, files: Vec<OwnedFd>) -> Result<Vec<(String, Data)>, LinkError> {
+/// Files of outputs are taken only if they are what they should be: sealed, so that nobody shortens them while they are read,
+/// and not larger than the workflow's slots.
+fn take_outputs(
+    outputs: Vec<(String, Content)>,
+    files: Vec<OwnedFd>,
+    mut room: u64,
+) -> Result<Vec<(String, Data)>, LinkError> {
     let mut files = files.into_iter();
     let mut taken = Vec::new();
     for (slot, content) in outputs {
@@ -410,7 +419,9 @@ fn take_outputs(outputs: Vec<(String, Content)>, files: Vec<OwnedFd>) -> Result<
             Content::Bytes(bytes) => Data::Bytes(bytes),
             Content::Attached => {
                 let file = files.next().ok_or_else(|| LinkError::Malformed("an output is missing".to_owned()))?;
-                crate::sealed::sealed_size(&file)?;
+                let size = crate::sealed::sealed_size(&file)?;
+                let left = room.checked_sub(size);
+                room = left.ok_or_else(|| LinkError::Malformed("its outputs are larger than its slots".to_owned()))?;
                 Data::File(file)
             }
         };
@@ -433,9 +444,10 @@ fn cause_of(status: i32) -> Cause {
     }
 }
 
-/// Sends a signal to the process behind a descriptor. One that has ended needs none.
-fn signal(pidfd: &OwnedFd, signal: Signal) {
-    let (none, flags) = (std::ptr::null::<libc::siginfo_t>(), 0u32);
-    // SAFETY: the descriptor is open; no siginfo is given.
-    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal as i32, none, flags) };
+/// Ends the process behind a descriptor. One that has ended already needs no ending.
+fn end(pidfd: &OwnedFd) {
+    let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
+#![deny(unsafe_code)]
 
 use crate::report::{Sandbox, Stream};
 use serde::{Deserialize, Serialize};

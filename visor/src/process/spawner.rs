@@ -14,9 +14,10 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{ForkResult, fork, getpid};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
@@ -102,7 +103,7 @@ impl AsFd for Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        super::signal(&self.pidfd, Signal::SIGKILL);
+        super::end(&self.pidfd);
         let _ = waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED);
     }
 }
@@ -171,13 +172,8 @@ fn only_thread() -> Result<(), ProcessError> {
 
 /// A descriptor for a child that has not been reaped.
 fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: takes two integers and makes a descriptor.
-    let file = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: made just above, and nobody else knows of it.
-    Ok(unsafe { OwnedFd::from_raw_fd(file as i32) })
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// A worker of the spawner's.
@@ -287,6 +283,6 @@ fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, childr
 
 impl Worker {
     fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File, keys_silent: bool) -> Worker {
-        Worker { link, pidfd, pid, reaper, words, keys_silent, answered: false, dead: false }
+        Worker { link, pidfd, pid, reaper, words, keys_silent, outputs_max: 0, answered: false, dead: false }
     }
 }
