@@ -254,9 +254,10 @@ fn protection_keys() -> Finding {
     let (found, enough) = match keys::support() {
         Support::Available if keys::by_default() => ("works".to_owned(), true),
         Support::Available => {
-            let found = "works, but this kernel cannot report a function's fault with keys in force".to_owned();
+            let found =
+                "works, but this kernel cannot by itself report a function's fault with keys in force".to_owned();
             let advice = [
-                "isolation `auto` is `process`; with --isolation mpk a function's fault ends the whole workflow",
+                "isolation `auto` is `process`; with --isolation mpk workflows are traced, so that faults are reported",
                 "Linux 6.12 or newer",
             ];
             return measured("protection keys", found, false, State::Fallback, advice);

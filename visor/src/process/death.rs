@@ -53,7 +53,7 @@ impl Death {
             Cause::Exited(status::DONE) if answered => (Blame::Monohull, "ended after its answer".to_owned()),
             Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
             Cause::Exited(code) => (Blame::Monohull, format!("ended by itself with status {code}, without an answer")),
-            Cause::Signaled(signal) => of_signal(*signal, keys_silent),
+            Cause::Signaled(signal) => of_signal(*signal, keys_silent, !last_words.is_empty()),
             Cause::Unknown => (Blame::Host, "ended, and nobody could tell how".to_owned()),
             Cause::Misbehaved(how) => {
                 let text = format!("was ended because it broke the protocol between Monohull's processes: {how}");
@@ -74,7 +74,8 @@ impl Death {
     }
 }
 
-fn of_signal(signal: i32, keys_silent: bool) -> (Blame, String) {
+/// What a signal means. Trusted code that faults leaves words before it ends.
+fn of_signal(signal: i32, keys_silent: bool, has_words: bool) -> (Blame, String) {
     let name = Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string());
     match signal {
         libc::SIGSYS => {
@@ -86,15 +87,16 @@ fn of_signal(signal: i32, keys_silent: bool) -> (Blame, String) {
             let text = "was killed (SIGKILL): by somebody, or by the kernel for want of memory";
             (Blame::Host, text.to_owned())
         }
-        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP if keys_silent => {
-            let text = format!(
-                "was ended by {name}: a function's fault or deadline, or one of trusted code; this kernel cannot tell \
-                 more while protection keys are in force (Linux 6.12 can)"
-            );
-            (Blame::Function, text)
-        }
-        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGABRT => {
+        libc::SIGABRT => (Blame::Monohull, format!("was ended by {name}: trusted code gave up")),
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP if has_words => {
             (Blame::Monohull, format!("was ended by {name} in trusted code"))
+        }
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP => {
+            let why = match keys_silent {
+                true => "this kernel cannot tell more while protection keys are in force (Linux 6.12 can)",
+                false => "a function has taken away what is needed to tell more",
+            };
+            (Blame::Function, format!("was ended by {name}: {why}"))
         }
         _ => (Blame::Host, format!("was ended by {name}, which somebody sent")),
     }

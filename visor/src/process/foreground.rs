@@ -1,7 +1,7 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 #![deny(unsafe_code)]
 
-use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings};
+use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::border::{open_inputs, write_whole};
@@ -33,7 +33,10 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
     job.load_all = options.load_all;
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
-    let mut running = Blank::fork(&settings)?.give(&job)?;
+    // Where somebody has to watch the worker's signals, a spawner does.
+    let spawner = if settings.keys_are_silent() { Some(Spawner::start(&settings)?) } else { None };
+    let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
+    let mut running = blank.give(&job)?;
     match follow(&mut running, watcher)? {
         Ok((mut report, outputs)) => {
             for (slot, data) in outputs {

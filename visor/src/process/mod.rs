@@ -21,6 +21,8 @@ mod death;
 mod foreground;
 mod job;
 mod link;
+#[allow(unsafe_code, reason = "ptrace")]
+mod opener;
 mod protocol;
 mod sandbox;
 #[allow(unsafe_code, reason = "fork")]
@@ -35,6 +37,7 @@ pub use foreground::run;
 pub use job::{Data, Job};
 pub use spawner::Spawner;
 
+use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox, Stream};
 use link::{Link, LinkError};
@@ -71,6 +74,13 @@ impl Settings {
             tracing::error!("{note}");
         }
         Ok(Settings { modules, keys: decision.keys, preload })
+    }
+}
+
+impl Settings {
+    /// Whether keys are in force under a kernel that cannot report a fault then.
+    fn keys_are_silent(&self) -> bool {
+        self.keys && !keys::by_default()
     }
 }
 
@@ -172,7 +182,7 @@ struct Worker {
     reaper: Reaper,
     /// Its standard error.
     words: File,
-    /// The kernel cannot tell of faults while keys are in force.
+    /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
     keys_silent: bool,
     /// Most bytes of all outputs together: an answer with more was not made by our code.
     outputs_max: u64,
@@ -329,7 +339,10 @@ impl Worker {
             return Err(unexpected("it has files that nobody asked for"));
         }
         Ok(Heard::Message(match said {
-            FromWorker::Ready(sandbox) => return Ok(Heard::Ready(sandbox)),
+            FromWorker::Ready { sandbox, silent } => {
+                self.keys_silent = silent;
+                return Ok(Heard::Ready(sandbox));
+            }
             FromWorker::Refused(why) => return Ok(Heard::Refused(why)),
             FromWorker::Point { name, at_ns } => Message::Point { name, at_ns },
             FromWorker::Line { step, instance, stream, text } => Message::Line { step, instance, stream, text },

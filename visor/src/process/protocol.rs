@@ -60,7 +60,12 @@ pub(super) struct WireJob {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
     /// It waits for a job.
-    Ready(Sandbox),
+    Ready {
+        /// What it has given up.
+        sandbox: Sandbox,
+        /// Nobody will hear of a fault in it: keys are in force, and neither the kernel nor a tracer opens them.
+        silent: bool,
+    },
     /// It cannot take a job, for this reason.
     Refused(String),
     /// A moment of the timeline.

@@ -4,6 +4,7 @@
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
 use super::link::{Link, Packet};
+use super::opener::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
 use super::sandbox::Preparation;
 use super::{Blank, ProcessError, Reaper, Settings, Worker, host, worker};
@@ -27,7 +28,6 @@ pub struct Spawner {
     control: Mutex<Link>,
     pidfd: OwnedFd,
     pid: i32,
-    keys_silent: bool,
 }
 
 impl Spawner {
@@ -48,7 +48,6 @@ impl Spawner {
                     control: Mutex::new(ours),
                     pidfd: open_pidfd(child.as_raw()).map_err(host("opening a process"))?,
                     pid: child.as_raw(),
-                    keys_silent: keys_silent(settings),
                 };
                 drop(theirs);
                 let (said, _) = answer(&spawner.lock())?;
@@ -75,7 +74,7 @@ impl Spawner {
         match (said, files.pop()) {
             (FromSpawner::Forked(pid), Some(pidfd)) => {
                 let reaper = Reaper::Spawner(self.pid);
-                Blank::new(Worker::new(link, pidfd, pid, reaper, words, self.keys_silent))
+                Blank::new(Worker::new(link, pidfd, pid, reaper, words))
             }
             (FromSpawner::NotForked(errno), _) => {
                 Err(host("forking a process for a workflow")(io::Error::from_raw_os_error(errno)))
@@ -126,8 +125,7 @@ impl Blank {
             ForkResult::Parent { child } => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                let keys_silent = keys_silent(settings);
-                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words, keys_silent))
+                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words))
             }
         }
     }
@@ -155,11 +153,6 @@ fn worker_link() -> Result<(Link, Link), ProcessError> {
 fn last_words() -> Result<File, ProcessError> {
     let made = memfd_create(c"monohull-last-words", MFdFlags::MFD_CLOEXEC);
     made.map(File::from).map_err(|errno| host("making a memory file")(errno.into()))
-}
-
-/// Whether the kernel cannot report a fault that happens while key 0 is denied.
-fn keys_silent(settings: &Settings) -> bool {
-    settings.keys && !crate::domain::keys::by_default()
 }
 
 fn only_thread() -> Result<(), ProcessError> {
@@ -204,6 +197,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         return worker::NOT_NEEDED;
     }
     let mut children: Vec<Child> = Vec::new();
+    let mut opener = preparation.traced.then(Opener::new);
     loop {
         let mut waiting =
             vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
@@ -217,7 +211,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         let asked = waiting[0].any().unwrap_or(true);
         drop(waiting);
         while let Ok(Some(_)) = told.read_signal() {}
-        reap(&mut children);
+        reap(&mut children, &mut opener);
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
@@ -236,14 +230,21 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     }
 }
 
-/// Takes note of workers that have ended, and tells the supervisor.
-fn reap(children: &mut Vec<Child>) {
+/// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
+fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
     loop {
         let mut status = 0;
         // SAFETY: writes one integer.
-        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
         if pid <= 0 {
             break;
+        }
+        if let Some(opener) = opener {
+            if libc::WIFSTOPPED(status) {
+                opener.go_on(pid, status);
+                continue;
+            }
+            opener.forget(pid);
         }
         if let Some(child) = children.iter_mut().find(|child| child.pid == pid) {
             child.status = Some(status);
@@ -282,7 +283,7 @@ fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, childr
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File, keys_silent: bool) -> Worker {
-        Worker { link, pidfd, pid, reaper, words, keys_silent, outputs_max: 0, answered: false, dead: false }
+    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File) -> Worker {
+        Worker { link, pidfd, pid, reaper, words, keys_silent: false, outputs_max: 0, answered: false, dead: false }
     }
 }

@@ -272,7 +272,9 @@ fn a_worker_cannot_tell_of_its_own_death() {
 
 #[test]
 fn a_worker_at_work_cannot_be_ready_again() {
-    for message in [FromWorker::Ready(Sandbox::default()), FromWorker::Refused("because".to_owned())] {
+    for message in
+        [FromWorker::Ready { sandbox: Sandbox::default(), silent: false }, FromWorker::Refused("because".to_owned())]
+    {
         let impostor = Impostor::new();
         impostor.say(&message, &[]);
         impostor.refuses("out of turn");

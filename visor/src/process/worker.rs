@@ -3,6 +3,7 @@
 
 use super::job::{Data, Received};
 use super::link::Link;
+use super::opener;
 use super::protocol::{Content, FromWorker, ToWorker};
 use super::sandbox::Preparation;
 use super::warm;
@@ -98,19 +99,21 @@ pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
 
 fn work(link: Link, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
+        // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
+        let silent = preparation.traced && opener::be_traced().is_err();
         let ground = Ground::lay(preparation.keys).map_err(|error| error.to_string())?;
         warm::pages();
         let sandbox = preparation.close_in()?;
-        Ok((ground, sandbox, preparation))
+        Ok((ground, sandbox, silent, preparation))
     });
-    let (ground, sandbox, preparation) = match ready {
+    let (ground, sandbox, silent, preparation) = match ready {
         Ok(ready) => ready,
         Err(why) => {
             let _ = link.send(&FromWorker::Refused(why), &[]);
             return REFUSED;
         }
     };
-    if link.send(&FromWorker::Ready(sandbox.clone()), &[]).is_err() {
+    if link.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
     let job = match take_job(&link) {

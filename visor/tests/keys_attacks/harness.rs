@@ -6,19 +6,12 @@
 //!            the victim is intact and the process goes on
 //! ```
 //!
-//! Where the kernel cannot report a fault (see [`reports_faults`]) it ends the process of the workflow: there eight threads attack
-//! at once, whoever started the process says how it ended, and nothing may have leaked.
+//! On kernels that cannot report a fault by themselves workflows are traced, and all of this is the same.
 
 use crate::places;
-use monohull::domain::keys;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-
-/// Whether the kernel can tell a process of a fault while key 0 is denied. Older ones end the process by a signal.
-pub(crate) fn reports_faults() -> bool {
-    keys::by_default()
-}
 
 /// How many threads attack in each attempt: the second with a crowd, the last for the report, after the victim has looked.
 const ATTEMPTS: &str = "1,8,1";
@@ -149,19 +142,13 @@ impl Attack {
 
     /// Runs it, for the report.
     pub(crate) fn run(&self, isolation: &str, attempts: &str) -> Ran {
-        self.run_for(true, isolation, attempts)
-    }
-
-    fn run_for(&self, json: bool, isolation: &str, attempts: &str) -> Ran {
         let folder = tempfile::tempdir().expect("a folder for the workflow");
         let file = folder.path().join("workflow.json");
         std::fs::write(&file, self.document(attempts).to_string()).expect("the workflow");
         let places = folder.path().join("places");
         std::fs::write(&places, places::places(&self.visor)).expect("the places");
         let mut command = places::at_fixed_addresses(&self.visor);
-        // Without a report on standard output, lines are shown as they come: what was got before the process died is seen.
-        command.arg("run").args(json.then_some("--json"));
-        command.args(["--load", "all", "--isolation", isolation]).arg(&file);
+        command.args(["run", "--json", "--load", "all", "--isolation", isolation]).arg(&file);
         command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
         let output = command.output().expect("the visor starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -185,36 +172,13 @@ impl Attack {
         self.fails_by(&[kind], reasons);
     }
 
-    /// The same where processors differ in what kind of failure it is.
+    /// The same where what is found first, or the processor, makes a difference.
     #[track_caller]
     pub(crate) fn fails_by(&self, kinds: &[&str], reasons: &[&str]) {
-        if !reports_faults() {
-            let ran = self.run_for(false, "mpk", "8");
-            // A deadline may find all of them in trusted code, where every kernel can tell.
-            match kinds {
-                ["timeout"] if ran.output.contains("timeout: ran longer than") => ran.got_nothing(&self.name()),
-                _ => ran.is_gone(&self.name()),
-            }
-            return;
-        }
-        self.ends_by(kinds, reasons);
-    }
-
-    /// The same where the fault happens with key 0 open, or the refusal is an answer: every kernel can tell. An older one
-    /// cannot stop others that run at the same time, though, so there one thread runs at a time.
-    #[track_caller]
-    pub(crate) fn ends(&self, kind: &str, reasons: &[&str]) {
-        self.ends_by(&[kind], reasons);
-    }
-
-    /// The same where what is found first differs.
-    #[track_caller]
-    pub(crate) fn ends_by(&self, kinds: &[&str], reasons: &[&str]) {
-        let (carriers, threads) = if reports_faults() { (self.carriers, &*self.attempts) } else { (1, "1,1,1") };
-        let ran = self.clone().carriers(carriers).run("mpk", threads);
+        let ran = self.run("mpk", &self.attempts);
         ran.is_refused(&self.name(), kinds, reasons);
         assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
-        let attempts = threads.split(',').count();
+        let attempts = self.attempts.split(',').count();
         assert_eq!(ran.step("attacker")["attempts"], attempts, "{}: {}", self.name(), ran.output);
     }
 
@@ -278,19 +242,6 @@ impl Ran {
             assert!(message.contains(reason), "{name}: {message}");
         }
         assert_eq!(self.report["isolation"], "mpk");
-        self.got_nothing(name);
-    }
-
-    /// The process of the workflow is gone, by a signal, and whoever started it says so.
-    #[track_caller]
-    pub(crate) fn is_gone(&self, name: &str) {
-        let said = "process: the process of the workflow was ended by SIG";
-        assert!(
-            self.status.code() == Some(1) && self.output.contains(said),
-            "{name}: {}: {}",
-            self.status,
-            self.output
-        );
         self.got_nothing(name);
     }
 

@@ -14,9 +14,9 @@ fn jump(what: &str, how: &str) -> Attack {
 fn a_stub_gives_no_rights_but_its_own() {
     // With these rights key 0 is open for one instruction, so every kernel can tell of the fault.
     for how in ["wrpkru,open", "wrpkru,closed"] {
-        jump("stub", how).ends("illegal-instruction", &["jumped to", SYSTEM]);
-        jump("stub", &format!("{how},other-carrier")).ends("illegal-instruction", &["jumped to", SYSTEM]);
-        jump("stub", &format!("{how},victims-key")).apart().ends("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("stub", how).fails("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("stub", &format!("{how},other-carrier")).fails("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("stub", &format!("{how},victims-key")).apart().fails("illegal-instruction", &["jumped to", SYSTEM]);
     }
     // One's own stub with one's own frame leads back with one's own rights.
     for how in ["", "wrpkru", "compare"] {
@@ -64,7 +64,7 @@ fn an_exit_gate_serves_its_own_carrier_alone() {
     for how in ["", "wrpkru"] {
         jump("exit", how).is_harmless();
     }
-    jump("exit", "wrpkru,closed").ends("illegal-instruction", &["jumped to", SYSTEM]);
+    jump("exit", "wrpkru,closed").fails("illegal-instruction", &["jumped to", SYSTEM]);
     for how in ["tail", "other-carrier,tail"] {
         jump("exit", how).fails("memory-fault", &["jumped to", "protection key denies"]);
     }
@@ -78,10 +78,10 @@ fn an_exit_gate_serves_its_own_carrier_alone() {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn the_signal_entry_serves_the_kernel_alone() {
     for how in ["", "wrpkru", "wrpkru,closed", "low", "signal-stack", "signal-stack,wrpkru"] {
-        jump("signal-entry", how).ends("illegal-instruction", &["jumped to", SYSTEM]);
+        jump("signal-entry", how).fails("illegal-instruction", &["jumped to", SYSTEM]);
     }
     // If there is no such carrier, it has no stack either.
-    jump("signal-entry", "others-stack").ends_by(&["illegal-instruction", "memory-fault"], &["jumped to", SYSTEM]);
+    jump("signal-entry", "others-stack").fails_by(&["illegal-instruction", "memory-fault"], &["jumped to", SYSTEM]);
     jump("plain-signal-entry", "").fails("memory-fault", &["protection key denies", SYSTEM]);
 }
 

@@ -3,15 +3,12 @@
 //! A spawner is forked before there are threads, so this program has a `main` of its own: it starts what the tests need and
 //! hands the tests to a harness afterwards.
 
-mod calls;
 mod ends;
 mod jobs;
 mod sandbox;
 #[path = "../support/mod.rs"]
 mod support;
 mod watch;
-#[path = "../support/wrong_module.rs"]
-mod wrong_module;
 
 use libtest_mimic::{Arguments, Trial};
 use monohull::orchestrator::IsolationWish;
@@ -24,8 +21,6 @@ struct Spawners {
     usual: Spawner,
     /// To be killed.
     mortal: Spawner,
-    /// Its module `time` makes any system call it is asked for.
-    hostile: Spawner,
     /// For counting what is left behind: nobody else uses it.
     quiet: Spawner,
 }
@@ -39,14 +34,9 @@ fn main() -> ExitCode {
     let start = |settings: &Settings| Spawner::start(settings).unwrap_or_else(|error| panic!("{error}"));
     let preloading = usual;
     let usual = Settings { preload: Vec::new(), ..preloading.clone() };
-    let hostile = Settings { modules: calls::modules(), ..usual.clone() };
-    let spawners: &'static Spawners = Box::leak(Box::new(Spawners {
-        usual: start(&usual),
-        mortal: start(&usual),
-        hostile: start(&hostile),
-        quiet: start(&preloading),
-    }));
-    let tests = [jobs::TESTS, ends::TESTS, sandbox::TESTS, calls::TESTS].concat();
+    let spawners: &'static Spawners =
+        Box::leak(Box::new(Spawners { usual: start(&usual), mortal: start(&usual), quiet: start(&preloading) }));
+    let tests = [jobs::TESTS, ends::TESTS, sandbox::TESTS].concat();
     let trial = |(name, test): Test| {
         Trial::test(name, move || {
             test(spawners);

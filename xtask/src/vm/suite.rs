@@ -12,6 +12,7 @@ pub(super) const PROGRAMS: &[(&str, &str)] = &[
     ("monohull", "monohull"),
     ("monohull", "domain_"),
     ("monohull", "e2e_"),
+    ("monohull", "process"),
     ("monohull", KEYS),
 ];
 
@@ -45,18 +46,6 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "QEMU's processor reads a function's stack for far returns as if the kernel did, which ends the process",
     },
     LeftOut {
-        program: "keys_gadgets",
-        test: Some("wrpkru_of_libc_is_of_no_use"),
-        kernel: Some(Kernel::Older),
-        why: "a fault ends the whole process where the kernel cannot report it",
-    },
-    LeftOut {
-        program: "keys_gadgets",
-        test: Some("xrstor_of_the_dynamic_linker_is_of_no_use"),
-        kernel: Some(Kernel::Older),
-        why: "a fault ends the whole process where the kernel cannot report it",
-    },
-    LeftOut {
         program: "domain_many_threads",
         test: None,
         kernel: None,
@@ -68,6 +57,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "tens of thousands of runs are too much for this processor",
     },
+    LeftOut { program: "process_calls", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "domain_modules", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut {
         program: "e2e_examples",

@@ -4,4 +4,4 @@ mod report;
 mod signals;
 
 pub use report::{add_place_of_call, add_place_of_interrupt, describe};
-pub use signals::install;
+pub use signals::{HANDLED, install};

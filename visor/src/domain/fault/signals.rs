@@ -14,7 +14,9 @@ use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+/// The signals of faults, and the nudge. The carriers' timer has a handler too, but a number known only at run time.
+pub const HANDLED: [i32; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, NUDGE];
 
 /// Installs the handlers, unless those of this family of gates are installed already.
 pub fn install(variant: Variant) {
@@ -23,7 +25,7 @@ pub fn install(variant: Variant) {
     if *installed != Some(variant) {
         *installed = Some(variant);
         let entry = signal_entry(variant, handle);
-        for signal in FAULTS.into_iter().chain([NUDGE, timer_signal()]) {
+        for signal in HANDLED.into_iter().chain([timer_signal()]) {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;

@@ -63,7 +63,7 @@ fn ask() -> Support {
 
 /// Whether keys are put in force without being asked for: where there are any, and the kernel can tell a process of a
 /// fault that happens while key 0 is denied. Kernels before 6.12 cannot write the signal's frame then and end the process,
-/// so that one function's fault ends the whole workflow without a report; there they must be asked for.
+/// unless a tracer opens the keys for them (`process::opener`), which costs each signal a turn; there keys must be asked for.
 pub fn by_default() -> bool {
     support().is_available() && kernel_version() >= (6, 12)
 }

@@ -35,7 +35,7 @@ const OWN_PID: i32 = 0x5e1f_01d0;
 
 impl Filters {
     /// Compiles the lists.
-    pub(super) fn compile() -> Result<Filters, BackendError> {
+    pub(super) fn compile(traced: bool) -> Result<Filters, BackendError> {
         let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
         // The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; told that there is no
         // such call it uses `clone`.
@@ -45,7 +45,7 @@ impl Filters {
             SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
         };
         Ok(Filters {
-            family: compile(family()?, kill.clone(), allow.clone())?,
+            family: compile(family(traced)?, kill.clone(), allow.clone())?,
             polite: compile(clone3, allow.clone(), unknown)?,
             worker: compile(spawner_only()?, allow, kill)?,
         })
@@ -131,7 +131,7 @@ const THREAD: i32 = libc::CLONE_VM
 const FORK: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
 
 /// What is allowed: to workers, but for [`spawner_only`], and to the spawner.
-fn family() -> Result<List, BackendError> {
+fn family(traced: bool) -> Result<List, BackendError> {
     const X: i32 = libc::PROT_EXEC;
     let mut list = List::new();
     let mut allow = |call: i64, rules: Vec<SeccompRule>| assert!(list.insert(call, rules).is_none(), "{call} is there");
@@ -274,7 +274,7 @@ fn family() -> Result<List, BackendError> {
     allow(libc::SYS_exit_group, vec![]);
 
     // -- The spawner -----------------------------------------------------------------------------------------------------
-    for call in SPAWNER_ONLY {
+    for call in SPAWNER_ONLY.iter().filter(|call| **call != libc::SYS_ptrace || traced) {
         allow(*call, vec![]);
     }
     Ok(list)
@@ -292,6 +292,8 @@ const SPAWNER_ONLY: &[i64] = &[
     libc::SYS_close_range,
     // Its filter.
     libc::SYS_seccomp,
+    // Only where the kernel cannot report faults with keys in force (`process::opener`).
+    libc::SYS_ptrace,
 ];
 
 /// What a worker gives up of [`family`].

@@ -32,6 +32,8 @@ pub(super) struct Preparation {
     pub(super) modules: PathBuf,
     /// Whether protection keys are to be in force.
     pub(super) keys: bool,
+    /// Whether the kernel cannot report faults with keys in force, so that workers are to be traced.
+    pub(super) traced: bool,
     filters: Filters,
     /// What is in force already.
     given_up: Sandbox,
@@ -64,11 +66,14 @@ impl Preparation {
         drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
-        let filters = Filters::compile().map_err(|error| format!("compiling the list of system calls: {error}"))?;
+        let traced = settings.keys_are_silent();
+        let filters =
+            Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
         filters.apply_to_family().map_err(not_in_force)?;
         Ok(Preparation {
             modules: settings.modules.clone(),
             keys: settings.keys,
+            traced,
             filters,
             given_up: Sandbox {
                 no_new_privs: true,

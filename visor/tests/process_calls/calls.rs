@@ -6,7 +6,6 @@
 use crate::support;
 use crate::watch::{endless, job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
-use crate::{Spawners, Test};
 use monohull::orchestrator::RunOptions;
 use monohull::process::{Cause, Spawner};
 use monohull::report::{Blame, FailureKind, Silent};
@@ -14,6 +13,9 @@ use monohull_abi::number;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
+
+/// A test by name; the spawner's module `time` makes any system call it is asked for.
+pub(crate) type Test = (&'static str, fn(&'static Spawner));
 
 pub(crate) const TESTS: &[Test] = &[
     ("the_module_makes_system_calls_where_nothing_stops_it", the_module_makes_system_calls_where_nothing_stops_it),
@@ -51,7 +53,7 @@ fn first(message: &str) -> i64 {
 }
 
 /// In a process without a sandbox: this one.
-fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawners) {
+fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawner) {
     let options = RunOptions { modules: Some(modules()), ..RunOptions::default() };
     let ready = support::ready(&asking(libc::SYS_getppid, &[]));
     let report = ready.run(&options, Arc::new(Silent)).expect("a domain in this process");
@@ -59,22 +61,22 @@ fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawners) {
     assert_eq!(first(&message), i64::from(std::os::unix::process::parent_id() as i32));
 }
 
-fn a_call_on_the_list_is_made(spawners: &Spawners) {
-    let blank = spawners.hostile.blank().expect("a blank");
+fn a_call_on_the_list_is_made(spawner: &Spawner) {
+    let blank = spawner.blank().expect("a blank");
     let pid = blank.pid();
     let heard = listen(blank.give(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
     assert_eq!(first(&heard.report().error.as_ref().expect("it always fails").message), i64::from(pid));
 }
 
-fn files_beside_the_modules_cannot_be_opened(spawners: &Spawners) {
-    let answer = answer(&spawners.hostile, libc::SYS_openat, &[i64::from(libc::AT_FDCWD), PATH, 0, 0]);
+fn files_beside_the_modules_cannot_be_opened(spawner: &Spawner) {
+    let answer = answer(spawner, libc::SYS_openat, &[i64::from(libc::AT_FDCWD), PATH, 0, 0]);
     assert_eq!(answer, i64::from(-libc::EACCES));
 }
 
-fn a_call_outside_the_list_ends_only_its_process(spawners: &Spawners) {
-    let neighbour = spawners.hostile.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("taken");
+fn a_call_outside_the_list_ends_only_its_process(spawner: &Spawner) {
+    let neighbour = spawner.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("taken");
     for (name, call, arguments) in forbidden() {
-        let heard = run(&spawners.hostile, &job(&asking(call, &arguments), Vec::new()));
+        let heard = run(spawner, &job(&asking(call, &arguments), Vec::new()));
         assert!(heard.report.is_none(), "{name} was made: {:?}", heard.report().error);
         let death = heard.death();
         assert_eq!((&death.cause, death.blame), (&Cause::Signaled(libc::SIGSYS), Blame::Monohull), "{name}: {death:?}");

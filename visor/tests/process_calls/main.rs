@@ -1,0 +1,32 @@
+//! What a worker's trusted code can do to the host when it is in the hands of an attacker.
+//!
+//! As in `tests/process`, the spawner is forked before there are threads.
+
+mod calls;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../process/watch.rs"]
+mod watch;
+#[path = "../support/wrong_module.rs"]
+mod wrong_module;
+
+use libtest_mimic::{Arguments, Trial};
+use monohull::orchestrator::IsolationWish;
+use monohull::process::{Settings, Spawner};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let usual = Settings::usual(IsolationWish::Auto).expect("modules are built first: run `cargo xtask test`");
+    let settings = Settings { modules: calls::modules(), preload: Vec::new(), ..usual };
+    let spawner = Spawner::start(&settings).unwrap_or_else(|error| panic!("{error}"));
+    let spawner: &'static Spawner = Box::leak(Box::new(spawner));
+    let trial = |(name, test): &calls::Test| {
+        let test = *test;
+        Trial::test(*name, move || {
+            test(spawner);
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&arguments, calls::TESTS.iter().map(trial).collect()).exit_code()
+}
