@@ -1,5 +1,6 @@
 //! Hashing, as in `std::hash`. The hash is foldhash, with a seed of its own for every instance: two copies of a function
-//! do not share the order of their maps, nor can input be chosen to make one slow.
+//! do not share the order of their maps, nor can input be chosen to make one slow. It is foldhash's variant whose low bits are
+//! as good as its high ones: of the faster variant, three seeds in a hundred crowd small numbers together.
 
 pub use core::hash::*;
 
@@ -7,7 +8,7 @@ use crate::fmt;
 use crate::sync::OnceLock;
 use core::sync::atomic::{AtomicU64, Ordering};
 use foldhash::SharedSeed;
-use foldhash::fast::FoldHasher;
+use foldhash::quality::FoldHasher;
 
 /// Makes the hashers of one map; each `RandomState` is different.
 #[derive(Clone)]

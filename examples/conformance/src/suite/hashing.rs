@@ -91,6 +91,7 @@ pub(super) fn all() {
         for n in 0..256u32 {
             low.insert(state.hash_one(n) & 0xff);
         }
-        low.len() > 100
+        // Chance would give some 160.
+        low.len() > 64
     });
 }
