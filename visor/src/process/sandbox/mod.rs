@@ -43,6 +43,8 @@ impl Preparation {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
     pub(super) fn new(settings: &Settings) -> Result<Preparation, String> {
+        // Asked while the kernel's version can still be read.
+        let traced = settings.keys_are_silent();
         crate::domain::prepare_forks(settings.keys);
         for name in &settings.preload {
             // It costs only the workflows that use it, which are told why.
@@ -66,7 +68,6 @@ impl Preparation {
         drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
-        let traced = settings.keys_are_silent();
         let filters =
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
         filters.apply_to_family().map_err(not_in_force)?;
