@@ -86,7 +86,7 @@ impl Settings {
 
 /// How long a worker may take from its fork to being ready. It takes well under a millisecond; on a host that is so busy
 /// that this does not do, an error is better than waiting on.
-const READY_LIMIT: Duration = Duration::from_secs(10);
+const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Most bytes of a worker's standard error that are kept.
 const LAST_WORDS_MAX: u64 = 4096;
 
