@@ -101,7 +101,7 @@ fn what_is_left_dirty_disturbs_nobody() {
     }
 }
 
-/// The default of `limits.timestamp_counter`: counting in a loop tells the time as well.
+/// The time-stamp counter may be read: counting in a loop tells the time as well.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn functions_may_read_the_time_stamp_counter() {
