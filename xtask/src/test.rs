@@ -5,6 +5,11 @@ use crate::{Result, browser, build, lint, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+/// What cargo starts test programs with: one that hangs is ended, and named, before anybody's patience is. The slowest
+/// takes half a minute on two free processors.
+const RUNNER: (&str, &str) =
+    ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "timeout --foreground --verbose --kill-after=10 900");
+
 /// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
 pub(crate) fn run(arguments: &[String]) -> Result {
     build::everything()?;
@@ -14,7 +19,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     // This machine: release and debug make the same promises, so the everyday build is tested.
     for packages in lint::groups(&workspace) {
         let mut command = shell::cargo(["test", "--no-fail-fast"]);
-        command.args(packages).arg("--").args(arguments);
+        command.args(packages).arg("--").args(arguments).env(RUNNER.0, RUNNER.1);
         total.add(count(&mut command)?);
     }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.

@@ -1,6 +1,7 @@
 //! What a workflow's list allows works, against peers that are ordinary programs with std.
 
 use crate::{ask, beside, lines, probe};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,9 +22,20 @@ fn it_reads_from_a_server() {
     assert!(answers[1].starts_with("ConnectionRefused: "), "{answers:?}");
 }
 
+/// Makes sure that this process may have so many descriptors.
+fn at_least_descriptors(needed: u64) {
+    let (now, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
+    if now < needed {
+        let raised = setrlimit(Resource::RLIMIT_NOFILE, needed, most.max(needed));
+        raised.unwrap_or_else(|error| panic!("{needed} descriptors are needed, the limit is {most}: {error}"));
+    }
+}
+
 #[test]
 fn a_thousand_connections_at_once() {
     const CLIENTS: usize = 1000;
+    // Both ends of each are this process's, which also runs the workflow.
+    at_least_descriptors(2 * CLIENTS as u64 + 200);
     let mut document =
         probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "serve": ["127.0.0.1:0", CLIENTS] }]));
     document["steps"][0]["memory"] = "4GiB".into();

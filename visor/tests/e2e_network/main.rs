@@ -20,6 +20,8 @@ fn probe(network: Value, questions: Value) -> Value {
         "functions": { "probe": { "image": "network-probe" } },
         "steps": [{ "name": "probe", "function": "probe", "args": { "questions": questions } }],
         "network": network,
+        // A peer that failed must not keep the function waiting.
+        "limits": { "timeout": "60s" },
     })
 }
 

@@ -91,12 +91,6 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     },
     LeftOut {
         program: "e2e_network",
-        test: Some("allowed::a_thousand_connections_at_once"),
-        kernel: None,
-        why: "both ends of a thousand connections are more descriptors than a process of the guest may have",
-    },
-    LeftOut {
-        program: "e2e_network",
         test: Some("allowed::a_name_leads_where_it_led_at_the_start"),
         kernel: None,
         why: "the guest knows no names",
