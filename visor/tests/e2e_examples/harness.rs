@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The root of the repository.
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
 }
 
@@ -55,8 +55,12 @@ impl Workflow {
         self
     }
 
-    /// Runs it with one input and one output slot, or without.
-    pub(crate) fn run<'s>(&self, input: Option<(&str, &[u8])>, output: impl Into<Option<&'s str>>) -> Ran {
+    /// Runs it with these inputs, and with one output slot or without.
+    pub(crate) fn run<'s>(
+        &self,
+        inputs: impl IntoIterator<Item = (&'s str, &'s [u8])>,
+        output: impl Into<Option<&'s str>>,
+    ) -> Ran {
         let folder = fresh_folder();
         let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
@@ -66,8 +70,8 @@ impl Workflow {
         let file = write("workflow.json", self.document.to_string().as_bytes());
         let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
         command.arg("run").arg(file).arg("--json");
-        if let Some((slot, bytes)) = input {
-            command.arg("--input").arg(format!("{slot}={}", write("input", bytes).display()));
+        for (slot, bytes) in inputs {
+            command.arg("--input").arg(format!("{slot}={}", write(&format!("input-{slot}"), bytes).display()));
         }
         let result = folder.join("output");
         if let Some(output) = output.into() {

@@ -8,6 +8,7 @@ mod conformance;
 mod crates;
 mod files;
 mod harness;
+mod modules;
 mod report;
 mod sort;
 mod tour;

@@ -39,7 +39,7 @@ fn numbers(seed: u64, count: usize, mut value: impl FnMut(&mut Random) -> u64) -
 #[test]
 fn as_shipped() {
     let lines = numbers(1, 1000, Random::next);
-    let output = Workflow::shipped("parallel-sort").run(Some(("lines", &lines)), "sorted").output();
+    let output = Workflow::shipped("parallel-sort").run(Some(("lines", lines.as_slice())), "sorted").output();
     assert_eq!(output, shell("sort -n", &lines));
 }
 

@@ -42,7 +42,7 @@ fn agrees(text: &[u8]) {
 #[test]
 fn as_shipped() {
     let text = b"the quick brown fox jumps over the lazy dog\n";
-    let output = Workflow::shipped("word-count").run(Some(("text", text)), "counts").output();
+    let output = Workflow::shipped("word-count").run(Some(("text", text.as_slice())), "counts").output();
     assert_eq!(output, expected(text));
 }
 

@@ -1,0 +1,58 @@
+//! A workflow loads the libos modules it uses, and no other: what each shipped one loads.
+
+use crate::harness::{Workflow, root};
+use std::collections::BTreeSet;
+
+/// A workflow's name, what fills its input slots, and what it loads.
+type Expected = (&'static str, &'static [(&'static str, &'static [u8])], &'static [&'static str]);
+
+const EXPECTED: &[Expected] = &[
+    ("conformance", &[("input", b"one line\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
+    ("crates", &[], &["mm", "stdio"]),
+    ("echo", &[("in", b"hello\n")], &["mm"]),
+    ("file-tour", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
+    ("function-chain", &[], &["mm"]),
+    ("json-report", &[], &["mm", "stdio"]),
+    ("network-tour", &[], &["mm", "socket", "stdio", "time"]),
+    ("no-op", &[], &[]),
+    ("parallel-sort", &[("lines", b"17\n4\n300\n")], &["mm"]),
+    (
+        "photos",
+        &[
+            ("photo.0", PIXEL),
+            ("photo.1", PIXEL),
+            ("photo.2", PIXEL),
+            ("photo.3", PIXEL),
+            ("photo.4", PIXEL),
+            ("photo.5", PIXEL),
+        ],
+        &["mm", "stdio"],
+    ),
+    ("std-tour", &[], &["mm", "stdio", "time"]),
+    ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
+];
+
+/// A photo in PNG: one red pixel.
+const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xb8\xa3\xa1\x01\0\x03\x10\x01-.\x8e%\xda\0\0\0\0IEND\xaeB\x60\x82";
+
+#[test]
+fn each_workflow_loads_what_it_uses() {
+    for (name, inputs, modules) in EXPECTED {
+        let ran = Workflow::shipped(name).run(inputs.iter().copied(), None);
+        assert_eq!((ran.code, ran.report["status"].as_str()), (0, Some("done")), "{name}: {:#}", ran.report);
+        let loaded = ran.report["modules"].as_array().expect("a list").iter();
+        let loaded: BTreeSet<_> = loaded.map(|module| module.as_str().expect("a name")).collect();
+        assert_eq!(loaded, modules.iter().copied().collect(), "{name}");
+    }
+}
+
+#[test]
+fn no_workflow_is_forgotten() {
+    let files = std::fs::read_dir(root().join("workflows")).expect("the folder of workflows");
+    let names = files.filter_map(|file| {
+        let name = file.expect("an entry").file_name().into_string().expect("a name in UTF-8");
+        name.strip_suffix(".json").filter(|name| !name.contains('.')).map(str::to_owned)
+    });
+    let expected = EXPECTED.iter().map(|(name, ..)| (*name).to_owned());
+    assert_eq!(names.collect::<BTreeSet<_>>(), expected.collect::<BTreeSet<_>>());
+}
