@@ -4,6 +4,7 @@
 mod support;
 
 mod allowed;
+mod http;
 mod refused;
 mod tour;
 
