@@ -11,7 +11,12 @@ use std::time::Duration;
 fn it_reads_from_a_server() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a server");
     let address = server.local_addr().expect("its address");
-    let serving = std::thread::spawn(move || server.accept().expect("a client").0.write_all(b"from outside"));
+    let serving = std::thread::spawn(move || {
+        let (mut client, _) = server.accept().expect("a client");
+        // Gone before the client hears anything.
+        drop(server);
+        client.write_all(b"from outside")
+    });
     let answers = ask(
         json!({ "mode": "host", "connect": [address.to_string()] }),
         json!([{ "read": address.to_string() }, { "read": format!("[::ffff:127.0.0.1]:{}", address.port()) }]),

@@ -114,6 +114,10 @@ fn bounded() {
                 counts.fetch_add(1, SeqCst);
             }
         });
+        while sent.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        // Were there room for a second, it would have been sent by now.
         thread::sleep(MOMENT);
         let before = sent.load(SeqCst);
         let all: Vec<_> = r.iter().collect();
