@@ -153,6 +153,8 @@ impl DirEntry {
 pub enum MountKind {
     /// Memory; served by `ramfs`.
     Memory = 0,
+    /// A disk image; served by `fatfs`.
+    Image = 1,
 }
 
 /// One mount, as the workflow has it.
@@ -171,7 +173,8 @@ pub struct MountInfo {
 /// number above it ([`FsOp::word`]); the others are listed. Paths are relative to the mount and clean: names with one `/`
 /// between them, `""` for the mount itself. Addresses of buffers have been checked; those of paths are the table's own.
 ///
-/// The table makes one call at a time per mount, apart from `Read` and `Write`, which come at any moment.
+/// The table makes one call with a path at a time per mount. Calls with a node come at any moment, `Close` once nobody else
+/// uses the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum FsOp {

@@ -245,6 +245,10 @@ pub struct Host {
     pub store_alloc: unsafe extern "C" fn(bytes: u64) -> u64,
     /// Gives such memory back, with its size.
     pub store_free: unsafe extern "C" fn(address: u64, bytes: u64),
+    /// Maps the disk image behind mount `index`, once, for the copying services: first address, or an error negated.
+    pub image_map: unsafe extern "C" fn(domain: *mut c_void, index: u32, len: *mut u64) -> i64,
+    /// Waits until what was written to that image is on the host's disk: 0, or an error negated.
+    pub image_sync: unsafe extern "C" fn(domain: *mut c_void, index: u32) -> i64,
     /// A whole line (without its newline) of an instance's output stream 1 or 2.
     pub line: unsafe extern "C" fn(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize),
     /// Leaves words for `EXPLAIN`: why this call is about to be refused.

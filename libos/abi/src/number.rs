@@ -182,6 +182,10 @@ hostcalls! {
         /// resolved; `NotFound` if it has none.
         HOST_LOOKUP = 143,
     }
+    "fatfs" {
+        /// System only: as `RAMFS`.
+        FATFS = 201,
+    }
     "mm" {
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance.
         SLOT_OWNS = 192,

@@ -124,6 +124,10 @@ impl Files {
         let mount = open.mount.ok_or(Errno::IsDirectory)?;
         let at = offset.unwrap_or_else(|| open.position.load(Ordering::Relaxed));
         let IoVec { address, len } = buffer;
+        if len == 0 {
+            // Nothing moves, and nothing grows.
+            return Ok((0, at));
+        }
         let moved = match way {
             Way::Read => {
                 let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);

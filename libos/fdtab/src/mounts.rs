@@ -82,6 +82,7 @@ impl Mounts {
     pub(crate) fn ask(&self, op: FsOp, mount: u32, args: [u64; 5]) -> Result<(u64, [u64; 4]), Errno> {
         let number = match self.list[mount as usize].info.kind {
             MountKind::Memory => number::RAMFS,
+            MountKind::Image => number::FATFS,
         };
         let [a, b, c, d, e] = args;
         self.host.call(number, [op.word(mount), a, b, c, d, e])

@@ -12,6 +12,7 @@ use monohull_abi::layout::CELL_COUNT;
 use monohull_module::{Mutex, Once, Segments};
 
 /// An open file or directory.
+#[repr(align(64))]
 pub(crate) struct Open {
     /// Where it lies; `None` for a directory that only mount points give existence to.
     pub(crate) mount: Option<u32>,
@@ -35,12 +36,17 @@ pub(crate) struct Directory {
     pub(crate) listing: Mutex<Option<Arc<Vec<u8>>>>,
 }
 
+/// What one descriptor leads to. Threads that use neighbouring descriptors at the same time do not share a cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Entry(Mutex<Option<Arc<Open>>>);
+
 /// The tables of all cells.
 pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
 
 /// The descriptors of the instance in one cell.
 pub(crate) struct Table {
-    entries: Segments<Mutex<Option<Arc<Open>>>>,
+    entries: Segments<Entry>,
     /// One bit for each descriptor in use.
     used: Mutex<[u64; DESCRIPTORS_MAX / 64]>,
     /// The working directory: an absolute path without the first `/`.
@@ -77,7 +83,7 @@ impl Default for Table {
 
 impl Table {
     pub(crate) fn get(&self, descriptor: u64) -> Option<Arc<Open>> {
-        self.entries.get(usize::try_from(descriptor).ok()?)?.lock().clone()
+        self.entries.get(usize::try_from(descriptor).ok()?)?.0.lock().clone()
     }
 
     /// Gives an open file the lowest free descriptor.
@@ -98,7 +104,7 @@ impl Table {
 
     /// Takes a descriptor away.
     pub(crate) fn remove(&self, descriptor: u64) -> Option<Arc<Open>> {
-        let open = self.entries.get(usize::try_from(descriptor).ok()?)?.lock().take()?;
+        let open = self.entries.get(usize::try_from(descriptor).ok()?)?.0.lock().take()?;
         // Only now: until then nobody may be given this number.
         self.used.lock()[descriptor as usize / 64] &= !(1 << (descriptor % 64));
         Some(open)
@@ -128,7 +134,7 @@ impl Table {
 
     fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         let entry = self.entries.make(descriptor as usize)?;
-        core::mem::replace(&mut *entry.lock(), open)
+        core::mem::replace(&mut *entry.0.lock(), open)
     }
 }
 

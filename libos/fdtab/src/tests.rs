@@ -1,7 +1,7 @@
 //! Descriptors, mounts and paths over files in memory, called as functions call them.
 
 use crate::MONOHULL_MODULE;
-use monohull_abi::file::{DirEntry, FileStat, IoVec, MountInfo, MountKind, WORKING_DIRECTORY, open};
+use monohull_abi::file::{FileStat, IoVec, MountInfo, MountKind, WORKING_DIRECTORY, open};
 use monohull_abi::module::{Ending, Wake};
 use monohull_abi::{Errno, number};
 use monohull_module_testing::{Domain, Step};
@@ -25,58 +25,31 @@ fn one() -> Domain {
     domain(vec![memory("/", 1 << 20)])
 }
 
-/// A call with one path; four more arguments.
+/// A call with one path; three more arguments. Its raw answer.
 fn path(domain: &Domain, number: u32, path: &str, more: [u64; 3]) -> i64 {
     let [a, b, c] = more;
     domain.call(ME, number, [WORKING_DIRECTORY, domain.place(ME, path.as_bytes()), path.len() as u64, a, b, c])
 }
 
 fn opened(domain: &Domain, name: &str, flags: u64) -> u64 {
-    let descriptor = path(domain, number::FILE_OPEN, name, [flags, 0, 0]);
-    assert!(descriptor >= 3, "{name}: {descriptor} {}", domain.explained());
-    descriptor as u64
+    domain.files(ME).open(name, flags).unwrap()
 }
 
 fn write(domain: &Domain, descriptor: u64, bytes: &[u8]) -> i64 {
-    domain.call(ME, number::FILE_WRITE, [descriptor, domain.place(ME, bytes), bytes.len() as u64, 0, 0, 0])
+    domain.files(ME).write(descriptor, bytes).map_or_else(Errno::to_value, |bytes| bytes as i64)
 }
 
 fn read_at(domain: &Domain, descriptor: u64, len: usize, offset: u64) -> Vec<u8> {
-    let buffer = domain.place(ME, &vec![0; len]);
-    let got = domain.call(ME, number::FILE_PREAD, [descriptor, buffer, len as u64, offset, 0, 0]);
-    assert!(got >= 0, "{got} {}", domain.explained());
-    domain.peek(buffer, got as usize)
+    domain.files(ME).read_at(descriptor, len, offset).unwrap()
 }
 
 fn stat(domain: &Domain, name: &str) -> Result<FileStat, Errno> {
-    let out = domain.place(ME, &[0; size_of::<FileStat>()]);
-    Errno::from_value(path(domain, number::FILE_STAT, name, [out, 0, 0]))?;
-    let bytes = domain.peek(out, 24);
-    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-    let size = u64::from_ne_bytes(bytes[8..16].try_into().unwrap());
-    Ok(FileStat { kind: word(0), read_only: word(4), size, mount: word(16), ..FileStat::default() })
+    domain.files(ME).stat(name)
 }
 
 fn names(domain: &Domain, name: &str) -> Vec<String> {
-    let descriptor = opened(domain, name, open::READ | open::DIRECTORY);
-    let buffer = domain.place(ME, &[0; 200]);
-    let mut names = Vec::new();
-    loop {
-        let bytes = domain.call(ME, number::FILE_LIST, [descriptor, buffer, 200, 0, 0, 0]);
-        assert!(bytes >= 0, "{}", domain.explained());
-        if bytes == 0 {
-            break;
-        }
-        let records = domain.peek(buffer, bytes as usize);
-        let mut rest = &records[..];
-        while !rest.is_empty() {
-            let len = u32::from_ne_bytes(rest[12..16].try_into().unwrap()) as usize;
-            names.push(String::from_utf8(rest[16..16 + len].to_vec()).unwrap());
-            rest = &rest[DirEntry::record_len(len)..];
-        }
-    }
-    assert_eq!(domain.call(ME, number::FILE_CLOSE, [descriptor, 0, 0, 0, 0, 0]), 0);
-    names
+    let names = domain.files(ME).list(name).unwrap();
+    names.iter().map(|name| name.trim_end_matches('/').to_string()).collect()
 }
 
 #[test]

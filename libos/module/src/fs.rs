@@ -135,3 +135,24 @@ impl Listing {
         written.is_ok()
     }
 }
+
+/// Most bytes that are copied under one hold of a file's lock: a long read or write lets others at the file in between.
+const PIECE: u64 = 1 << 20;
+
+/// Calls `each` for pieces of a buffer until one is short. A failure counts only if nothing was done before it.
+pub fn in_pieces(buffer: Checked, mut each: impl FnMut(u64, Checked) -> Result<u64, Errno>) -> Result<u64, Errno> {
+    let mut done = 0;
+    loop {
+        let piece = buffer.part(done, PIECE);
+        match each(done, piece) {
+            Ok(bytes) => {
+                done += bytes;
+                if bytes < piece.len() || done == buffer.len() {
+                    return Ok(done);
+                }
+            }
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => return Ok(done),
+        }
+    }
+}

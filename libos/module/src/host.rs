@@ -1,6 +1,6 @@
 //! The visor's services as safe methods.
 
-use crate::{NetworkRef, Text};
+use crate::{Memory, NetworkRef, Text};
 use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
@@ -124,6 +124,23 @@ impl HostRef {
         let len = unsafe { (self.0.mount)(self.0.domain, index, &raw mut info, point.as_mut_ptr(), point.len()) };
         point.truncate(Errno::from_value(len).ok()? as usize);
         Some((info, String::from_utf8(point).ok()?))
+    }
+
+    /// The bytes of the disk image behind a mount: mapped when they are first asked for, shared with the file or private to
+    /// this domain, as the workflow has it.
+    pub fn image(&self, mount: u32) -> Result<Memory, Errno> {
+        let mut len = 0;
+        // SAFETY: the domain is this table's own; the place is writable.
+        let address = unsafe { (self.0.image_map)(self.0.domain, mount, &raw mut len) };
+        let address = Errno::from_value(address)?;
+        // SAFETY: the mapping is there for this module alone, which reaches it through `Memory` only.
+        Ok(unsafe { Memory::new(*self, address, len) })
+    }
+
+    /// Makes sure that what was written to the image behind a mount survives a crash of the host.
+    pub fn image_sync(&self, mount: u32) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        Errno::from_value(unsafe { (self.0.image_sync)(self.0.domain, mount) }).map(drop)
     }
 
     /// Counts bytes that an instance handed on by reference.

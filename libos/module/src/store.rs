@@ -93,6 +93,15 @@ impl Memory {
         Ok(unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) })
     }
 
+    /// The same over bytes that hold something already.
+    pub fn fill(&self, offset: u64, to: &mut [u8]) -> Result<(), Errno> {
+        let from = self.range(offset, to.len() as u64)?;
+        // SAFETY: as in `read`.
+        Errno::from_value(unsafe { (self.host.raw().read_user)(to.as_mut_ptr(), from, to.len()) })
+            .map_err(|_| Errno::Io)
+            .map(drop)
+    }
+
     /// Copies `from` to `offset`.
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), Errno> {
         let to = self.range(offset, from.len() as u64)?;

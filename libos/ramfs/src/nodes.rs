@@ -10,10 +10,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat};
+use monohull_module::fs::in_pieces;
 use monohull_module::{Checked, HostRef, Mutex, RwLock, Segments};
 
-/// A long read or write lets others at the file in between.
-const PIECE: u64 = 1 << 20;
 /// Most files of a tree.
 const FILES_MAX: usize = 1 << 17;
 /// What each file is charged besides its bytes.
@@ -204,23 +203,5 @@ impl Slot {
         let offset = offset.unwrap_or(body.size());
         body.write(offset, piece)?;
         Ok(offset + piece.len())
-    }
-}
-
-/// Calls `each` for pieces of a buffer until one is short. A failure counts only if nothing was done before it.
-fn in_pieces(buffer: Checked, mut each: impl FnMut(u64, Checked) -> Result<u64, Errno>) -> Result<u64, Errno> {
-    let mut done = 0;
-    loop {
-        let piece = buffer.part(done, PIECE);
-        match each(done, piece) {
-            Ok(bytes) => {
-                done += bytes;
-                if bytes < piece.len() || done == buffer.len() {
-                    return Ok(done);
-                }
-            }
-            Err(errno) if done == 0 => return Err(errno),
-            Err(_) => return Ok(done),
-        }
     }
 }

@@ -6,11 +6,13 @@
 //!
 //! One domain per test thread at a time: the services that take no domain find it through a thread-local.
 
+mod files;
 mod heap;
 mod memory;
 mod network;
 mod services;
 
+pub use files::Files;
 pub use heap::{CountingHeap, live_bytes};
 
 use memory::Memory;
@@ -53,6 +55,9 @@ pub struct Passed {
 struct Shared {
     modules: Vec<(&'static ModuleTable, Cell<*mut c_void>)>,
     mounts: RefCell<Vec<(MountInfo, String)>>,
+    images: RefCell<HashMap<u32, Vec<u8>>>,
+    /// How many more stores into images are made; the rest are lost.
+    stores: Cell<u64>,
     memory: RefCell<Memory>,
     time: Cell<(u64, u64)>,
     waiting: Cell<Option<(u64, u64)>>,
@@ -96,6 +101,8 @@ impl Domain {
         let shared = Box::new(Shared {
             modules: tables.iter().map(|table| (*table, Cell::new(std::ptr::null_mut()))).collect(),
             mounts: RefCell::new(mounts),
+            images: RefCell::default(),
+            stores: Cell::new(u64::MAX),
             memory: RefCell::default(),
             time: Cell::new((0, 0)),
             waiting: Cell::new(None),
@@ -113,6 +120,28 @@ impl Domain {
             assert!(!state.get().is_null(), "the module refused to start");
         }
         Domain { shared, _host: host }
+    }
+
+    /// Puts the bytes of a disk image behind a mount. They stay where they are until the domain ends.
+    pub fn set_image(&self, mount: u32, bytes: Vec<u8>) {
+        self.shared.images.borrow_mut().insert(mount, bytes);
+    }
+
+    /// Looks at a disk image, or changes it, while no call is under way.
+    pub fn with_image<R>(&self, mount: u32, look: impl FnOnce(&mut [u8]) -> R) -> R {
+        look(self.shared.images.borrow_mut().get_mut(&mount).expect("there is an image"))
+    }
+
+    /// Ends the domain, and gives what is in the image behind a mount then.
+    pub fn close_image(mut self, mount: u32) -> Vec<u8> {
+        self.stop();
+        self.shared.images.borrow_mut().remove(&mount).expect("there is an image")
+    }
+
+    /// From now on only so many more stores into disk images are made: what follows is lost, as if the process had been
+    /// killed between two of them. Returns how many were left.
+    pub fn cut_off_after(&self, stores: u64) -> u64 {
+        self.shared.stores.replace(stores)
     }
 
     /// Sets both clocks, in ns.
@@ -229,17 +258,39 @@ impl Domain {
     }
 }
 
+impl Domain {
+    /// Stops the modules.
+    fn stop(&mut self) {
+        for (table, state) in &self.shared.modules {
+            let state = state.replace(std::ptr::null_mut());
+            if !state.is_null() {
+                // SAFETY: the state is live until here, and no handler runs.
+                unsafe { (table.stop)(state) };
+            }
+        }
+    }
+}
+
 impl Drop for Domain {
     fn drop(&mut self) {
-        for (table, state) in &self.shared.modules {
-            // SAFETY: the state is live until here, and no handler runs.
-            unsafe { (table.stop)(state.get()) };
-        }
+        self.stop();
         CURRENT.set(std::ptr::null());
     }
 }
 
 impl Shared {
+    /// Whether a copy to this address is made; counts those into images.
+    fn may_store(&self, to: u64) -> bool {
+        let images = self.images.borrow();
+        let is_image = |image: &Vec<u8>| image.as_ptr_range().contains(&(to as *const u8));
+        if !images.values().any(is_image) {
+            return true;
+        }
+        let left = self.stores.get();
+        self.stores.set(left.saturating_sub(1));
+        left > 0
+    }
+
     fn dispatch(&self, call: &mut Call) -> Outcome {
         let found = self.modules.iter().find_map(|(table, state)| Some((find(table, call.number)?, state)));
         let (entry, state) = found.unwrap_or_else(|| panic!("no module serves number {}", call.number));

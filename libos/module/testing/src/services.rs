@@ -37,6 +37,8 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         mount,
         store_alloc,
         store_free,
+        image_map,
+        image_sync,
         line,
         explain,
         panicked,
@@ -78,6 +80,9 @@ unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
 }
 
 unsafe extern "C" fn read_user(to: *mut u8, from: u64, len: usize) -> i64 {
+    if !current().may_store(to as u64) {
+        return 0;
+    }
     if is_user(from) {
         let mut copy = vec![0; len];
         if !current().memory.borrow_mut().read(from, &mut copy) {
@@ -102,7 +107,7 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
         if !current().memory.borrow_mut().write(to, &copy) {
             return Errno::Fault.to_value();
         }
-    } else {
+    } else if current().may_store(to) {
         // SAFETY: a trusted caller's address: real memory of the test.
         unsafe { (to as *mut u8).copy_from_nonoverlapping(copy.as_ptr(), len) };
     }
@@ -239,6 +244,19 @@ unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
 unsafe extern "C" fn store_free(address: u64, bytes: u64) {
     // SAFETY: the memory came from `store_alloc` with the same size.
     unsafe { std::alloc::dealloc(address as *mut u8, Layout::from_size_align(bytes as usize, 1).unwrap()) }
+}
+
+unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
+    // SAFETY: as in `owns`; the place is the module's own.
+    let (shared, len) = unsafe { (shared(domain), &mut *len) };
+    let mut images = shared.images.borrow_mut();
+    let Some(image) = images.get_mut(&index) else { return Errno::NotFound.to_value() };
+    *len = image.len() as u64;
+    image.as_mut_ptr() as i64
+}
+
+unsafe extern "C" fn image_sync(_: *mut c_void, _: u32) -> i64 {
+    0
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {
