@@ -1,0 +1,203 @@
+//! Directories: slots of 32 bytes, in a place of their own or in a chain.
+
+use crate::name::{self, LongName};
+use crate::{Error, Geometry, Image, Runs, decode_time, read_u16, runs};
+use alloc::string::String;
+
+/// Bytes of a slot.
+pub(crate) const SLOT: u64 = 32;
+/// Bytes that are read together.
+const BLOCK: u64 = 512;
+
+/// One file or directory, as its parent has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name: the long one, or the short one if there is no other.
+    pub name: String,
+    /// Its short name.
+    pub short: String,
+    /// Where its slot is in the image, after those of its long name.
+    pub slot: u64,
+    /// Where the slot with the beginning of its long name is, if it has one.
+    pub long_slot: Option<u64>,
+    /// It is a directory.
+    pub directory: bool,
+    /// It is marked as not to be written.
+    pub read_only: bool,
+    /// First cluster; 0 if it has none.
+    pub cluster: u32,
+    /// Bytes; of a directory 0.
+    pub size: u64,
+    /// When its bytes last changed, in ns since 1970.
+    pub modified: i64,
+    /// When it was made, in ns since 1970.
+    pub created: i64,
+}
+
+/// What a path leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The root directory.
+    Root,
+    /// Anything else.
+    Entry(Entry),
+}
+
+impl Found {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        match self {
+            Found::Root => true,
+            Found::Entry(entry) => entry.directory,
+        }
+    }
+
+    /// First cluster of a directory; 0 for a root that has a place of its own.
+    fn cluster(&self, geometry: &Geometry) -> u32 {
+        match self {
+            Found::Root => geometry.root_cluster,
+            // Nothing but the root has none; `..` of a directory in the root says it like this.
+            Found::Entry(entry) if entry.cluster == 0 => geometry.root_cluster,
+            Found::Entry(entry) => entry.cluster,
+        }
+    }
+}
+
+/// The slots of a directory, up to the first that was never used.
+pub struct Slots<'i, I: ?Sized> {
+    image: &'i I,
+    place: Place,
+    next: u64,
+    block: [u8; BLOCK as usize],
+    /// What `block` holds: offset in the directory.
+    loaded: Option<u64>,
+}
+
+enum Place {
+    Own { start: u64, len: u64 },
+    Chain(Runs),
+}
+
+impl<'i, I: Image + ?Sized> Slots<'i, I> {
+    /// Those of the directory that begins at `cluster`; 0 is a root with a place of its own.
+    pub fn new(geometry: &Geometry, image: &'i I, cluster: u32) -> Result<Slots<'i, I>, Error> {
+        let place = match cluster {
+            0 => Place::Own { start: geometry.root_start, len: geometry.root_bytes },
+            cluster => Place::Chain(runs(geometry, image, cluster)?),
+        };
+        Ok(Slots { image, place, next: 0, block: [0; BLOCK as usize], loaded: None })
+    }
+
+    /// The next slot and its place; `None` at the end.
+    pub fn next_slot(&mut self) -> Result<Option<(u64, [u8; 32])>, Error> {
+        let at = self.next;
+        let offset = match &self.place {
+            Place::Own { start, len } => (at < *len).then_some(start + at),
+            // No directory is longer than 2 MiB.
+            Place::Chain(runs) if at < 65536 * SLOT => runs.find(at).map(|(offset, _)| offset),
+            Place::Chain(_) => return Err(Error::Damaged("a directory has too many entries")),
+        };
+        let Some(offset) = offset else { return Ok(None) };
+        let block = at / BLOCK * BLOCK;
+        if self.loaded != Some(block) {
+            // Clusters are whole blocks, and so is a root directory.
+            self.image.read(offset - at % BLOCK, &mut self.block)?;
+            self.loaded = Some(block);
+        }
+        let start = (at % BLOCK) as usize;
+        let mut slot = [0; 32];
+        slot.copy_from_slice(&self.block[start..start + SLOT as usize]);
+        if slot[0] == 0 {
+            return Ok(None);
+        }
+        self.next += SLOT;
+        Ok(Some((offset, slot)))
+    }
+}
+
+/// The entries of a directory, without `.`, `..` and the volume's label.
+pub fn entries<I: Image + ?Sized>(
+    geometry: &Geometry,
+    image: &I,
+    directory: &Found,
+    mut each: impl FnMut(Entry) -> bool,
+) -> Result<(), Error> {
+    let mut slots = Slots::new(geometry, image, directory.cluster(geometry))?;
+    let mut long = LongName::default();
+    // The pieces come last to first.
+    let mut before = None;
+    while let Some((offset, slot)) = slots.next_slot()? {
+        const LONG: u8 = 0x0f;
+        const LABEL: u8 = 0x08;
+        match slot {
+            [0xe5, ..] => long = LongName::default(),
+            _ if slot[11] & 0x3f == LONG => {
+                before = Some(offset);
+                long.piece(&slot);
+            }
+            _ if slot[11] & LABEL != 0 || slot[0] == b'.' => long = LongName::default(),
+            _ => {
+                let entry = entry(geometry, offset, &slot, long.take(&slot), before);
+                if !each(entry) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entry(geometry: &Geometry, offset: u64, slot: &[u8; 32], long: Option<String>, before: Option<u64>) -> Entry {
+    let u16_at = |at: usize| u16::from_le_bytes([slot[at], slot[at + 1]]);
+    let short = name::short(slot);
+    let directory = slot[11] & 0x10 != 0;
+    let high = if geometry.root_bytes == 0 { u16_at(20) } else { 0 };
+    let size = u32::from_le_bytes([slot[28], slot[29], slot[30], slot[31]]);
+    Entry {
+        long_slot: before.filter(|_| long.is_some()),
+        name: long.unwrap_or_else(|| short.clone()),
+        short,
+        slot: offset,
+        directory,
+        read_only: slot[11] & 0x01 != 0,
+        cluster: u32::from(high) << 16 | u32::from(u16_at(26)),
+        size: if directory { 0 } else { size.into() },
+        modified: decode_time(u16_at(24), u16_at(22)),
+        created: decode_time(u16_at(16), u16_at(14)),
+    }
+}
+
+/// The first cluster that the entry with this slot has; 0 for none.
+pub fn first_cluster<I: Image + ?Sized>(geometry: &Geometry, image: &I, slot: u64) -> Result<u32, Error> {
+    let high = if geometry.root_bytes == 0 { read_u16(image, slot + 20)? } else { 0 };
+    Ok(u32::from(high) << 16 | u32::from(read_u16(image, slot + 26)?))
+}
+
+/// What has this name in a directory.
+pub fn find_in<I: Image + ?Sized>(
+    geometry: &Geometry,
+    image: &I,
+    directory: &Found,
+    name: &str,
+) -> Result<Entry, Error> {
+    let mut found = None;
+    entries(geometry, image, directory, |entry| {
+        if name::same(&entry.name, name) || name::same(&entry.short, name) {
+            found = Some(entry);
+        }
+        found.is_none()
+    })?;
+    found.ok_or(Error::NotFound)
+}
+
+/// What a path leads to: names with a `/` between them; the root for none.
+pub fn find<I: Image + ?Sized>(geometry: &Geometry, image: &I, path: &str) -> Result<Found, Error> {
+    let mut found = Found::Root;
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        if !found.is_directory() {
+            return Err(Error::NotDirectory);
+        }
+        found = Found::Entry(find_in(geometry, image, &found, name)?);
+    }
+    Ok(found)
+}

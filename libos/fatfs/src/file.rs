@@ -1,0 +1,105 @@
+//! One open file: where its bytes are.
+
+use alloc::string::String;
+use monohull_abi::Errno;
+use monohull_fat::{Entry, Runs, encode_time};
+use monohull_module::{Checked, Memory};
+
+/// The largest file that FAT can hold.
+pub(crate) const SIZE_MAX: u64 = u32::MAX as u64;
+
+/// A file that somebody has open.
+pub(crate) struct File {
+    /// Where the library finds it.
+    pub(crate) path: String,
+    /// Where its slot is in the image.
+    pub(crate) slot: u64,
+    /// Bytes that are the file's.
+    pub(crate) size: u64,
+    /// Where they are; may reach further than the size.
+    pub(crate) runs: Runs,
+    /// It has a name that functions can see.
+    pub(crate) named: bool,
+    pub(crate) opened: u32,
+    pub(crate) read_only: bool,
+    pub(crate) created: i64,
+}
+
+impl File {
+    pub(crate) fn new(path: String, entry: &Entry, runs: Runs) -> File {
+        File {
+            path,
+            slot: entry.slot,
+            size: entry.size,
+            runs,
+            named: true,
+            opened: 0,
+            read_only: entry.read_only,
+            created: entry.created,
+        }
+    }
+
+    /// Copies what there is from `offset` on: bytes.
+    pub(crate) fn read(&self, image: &Memory, offset: u64, to: Checked) -> Result<u64, Errno> {
+        let to = to.part(0, self.size.saturating_sub(offset));
+        self.pieces(offset, to.len(), |at, done, len| image.copy_out(at, to.part(done, len)))?;
+        Ok(to.len())
+    }
+
+    /// Whether a range lies inside the file.
+    pub(crate) fn covers(&self, offset: u64, len: u64) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.size)
+    }
+
+    /// Replaces bytes that have a place.
+    pub(crate) fn overwrite(&self, image: &Memory, offset: u64, from: Checked) -> Result<(), Errno> {
+        self.pieces(offset, from.len(), |at, done, len| image.copy_in(at, from.part(done, len)))
+    }
+
+    /// Writes where the clusters reach, and moves the end if need be.
+    pub(crate) fn write(&mut self, image: &Memory, offset: u64, from: Checked) -> Result<(), Errno> {
+        self.clear(image, offset)?;
+        self.overwrite(image, offset, from)?;
+        let end = offset + from.len();
+        if end > self.size {
+            self.set_size(image, end)?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes what lies between the end and `to`.
+    pub(crate) fn clear(&self, image: &Memory, to: u64) -> Result<(), Errno> {
+        self.pieces(self.size, to.saturating_sub(self.size), |at, _, len| image.zero(at, len))
+    }
+
+    /// Moves the end inside of what the clusters reach. The slot says so at once: one aligned word.
+    pub(crate) fn set_size(&mut self, image: &Memory, size: u64) -> Result<(), Errno> {
+        image.write(self.slot + 28, &(size as u32).to_le_bytes())?;
+        self.size = size;
+        Ok(())
+    }
+
+    /// Writes down when its bytes last changed.
+    pub(crate) fn set_modified(&self, image: &Memory, ns: i64) -> Result<(), Errno> {
+        let (date, time) = encode_time(ns);
+        image.write(self.slot + 22, &time.to_le_bytes())?;
+        image.write(self.slot + 24, &date.to_le_bytes())
+    }
+
+    /// Cuts a range into pieces that lie side by side in the image: place, bytes before it, bytes.
+    fn pieces(
+        &self,
+        offset: u64,
+        len: u64,
+        mut each: impl FnMut(u64, u64, u64) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < len {
+            let (at, side_by_side) = self.runs.find(offset + done).ok_or(Errno::Io)?;
+            let piece = side_by_side.min(len - done);
+            each(at, done, piece)?;
+            done += piece;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,525 @@
+//! One mounted image.
+
+use crate::file::{File, SIZE_MAX};
+use crate::files::{Files, Place};
+use crate::library::{Fat, Library, LibraryError, errno_of_damage, lengthen, shorten};
+use crate::naming::{Move, make, move_name};
+use crate::stage::{Mapped, Stage};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use monohull_abi::Errno;
+use monohull_abi::file::{FileKind, FileStat, NAME_MAX, open};
+use monohull_fat::{Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
+use monohull_module::fs::{Listing, in_pieces};
+use monohull_module::{Checked, HostRef, Memory, Mutex};
+
+/// What the names of files begin with that were removed while somebody had them open. They lie in the root directory, are
+/// not shown, and go when the file is closed or the image is opened next.
+pub(crate) const REMOVED: &str = ".monohull-removed-";
+/// A file that grows gets at most this many bytes of clusters more than it needs; they go back when it is closed.
+const AHEAD_MAX: u64 = 16 << 20;
+
+/// One mounted image.
+pub(crate) struct Volume {
+    host: HostRef,
+    mount: u32,
+    writable: bool,
+    image: Memory,
+    geometry: Geometry,
+    library: Mutex<Library>,
+    files: Files,
+    /// The image says that it is in use, because we have written to it.
+    marked: AtomicBool,
+    next_removed: AtomicU64,
+}
+
+impl Volume {
+    pub(crate) fn mount(host: HostRef, mount: u32) -> Result<Volume, Errno> {
+        let (info, _) = host.mount(mount).ok_or(Errno::Invalid)?;
+        let image = host.image(mount)?;
+        let geometry = Geometry::read(&Mapped(image)).map_err(errno_of_damage)?;
+        let volume = Volume {
+            host,
+            mount,
+            writable: info.read_only == 0,
+            image,
+            geometry,
+            library: Mutex::new(Library::new(host, Mapped(image), geometry)),
+            files: Files::new(),
+            marked: AtomicBool::new(false),
+            next_removed: AtomicU64::new(0),
+        };
+        volume.sweep();
+        Ok(volume)
+    }
+
+    /// Removes what was removed while it was open and never closed.
+    fn sweep(&self) {
+        let mut left = Vec::new();
+        let listed = entries(&self.geometry, &Mapped(self.image), &Found::Root, |entry| {
+            if entry.name.starts_with(REMOVED) && !entry.directory {
+                left.push(entry.name);
+            }
+            true
+        });
+        if self.writable && listed.is_ok() {
+            for name in left {
+                // What cannot be removed stays, unseen.
+                let _ = self.change(|fat, _| fat.root_dir().remove(&name));
+            }
+        }
+    }
+
+    /// Has the library change something. The image says from then on that it is in use.
+    fn change<R>(&self, change: impl FnOnce(&Fat, &Mutex<Stage>) -> Result<R, LibraryError>) -> Result<R, Errno> {
+        self.mark();
+        self.library.lock().change(change)
+    }
+
+    fn mark(&self) {
+        if !self.marked.swap(true, Ordering::Relaxed) {
+            self.set_mark(1);
+        }
+    }
+
+    fn set_mark(&self, bit: u8) {
+        let at = self.geometry.dirty_flag();
+        let mut flags = [0];
+        // An image that cannot be read fails everywhere else too.
+        if self.image.fill(at, &mut flags).is_ok() {
+            let _ = self.image.write(at, &[flags[0] & !1 | bit]);
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<Found, Errno> {
+        if path.starts_with(REMOVED) {
+            return Err(Errno::NotFound);
+        }
+        find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)
+    }
+
+    /// What a path leads to, if it is not the root.
+    fn find_entry(&self, path: &str) -> Result<Entry, Errno> {
+        match self.find(path)? {
+            Found::Entry(entry) => Ok(entry),
+            Found::Root => Err(Errno::Busy),
+        }
+    }
+
+    /// Whether a path that leads nowhere could be made: its parent is a directory.
+    fn check_parent(&self, path: &str) -> Result<(), Errno> {
+        if path.starts_with(REMOVED) {
+            return Err(Errno::InvalidName);
+        }
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if self.find(parent)?.is_directory() { Ok(()) } else { Err(Errno::NotDirectory) }
+    }
+
+    pub(crate) fn open(&self, path: &str, flags: u64) -> Result<(u64, FileStat), Errno> {
+        let entry = match self.find(path) {
+            Ok(_) if flags & open::EXCLUSIVE != 0 => return Err(Errno::Exists),
+            Ok(found) if found.is_directory() => {
+                let changes = open::WRITE | open::TRUNCATE | open::CREATE;
+                return if flags & changes != 0 { Err(Errno::IsDirectory) } else { Ok((0, self.stat_of(&found))) };
+            }
+            Ok(Found::Entry(entry)) => entry,
+            Ok(Found::Root) => return Err(Errno::IsDirectory),
+            Err(Errno::NotFound) if flags & (open::CREATE | open::DIRECTORY) == open::CREATE => {
+                self.check_parent(path)?;
+                self.change(|fat, stage| make(fat, stage, &self.geometry, path, false))?;
+                self.find_entry(path)?
+            }
+            Err(errno) => return Err(errno),
+        };
+        if flags & open::DIRECTORY != 0 {
+            return Err(Errno::NotDirectory);
+        }
+        if entry.read_only && flags & open::WRITE != 0 {
+            return Err(Errno::NotPermitted);
+        }
+        let node = self.open_entry(path, &entry)?;
+        if flags & open::TRUNCATE != 0
+            && let Err(errno) = self.resize(node, 0)
+        {
+            self.close(node)?;
+            return Err(errno);
+        }
+        Ok((node, self.stat_node(node)?))
+    }
+
+    fn open_entry(&self, path: &str, entry: &Entry) -> Result<u64, Errno> {
+        // Against a close that finds nobody else at the file.
+        let _library = self.library.lock();
+        let node = match self.files.at(entry.slot) {
+            Some(node) => node,
+            None => {
+                let runs = runs(&self.geometry, &Mapped(self.image), entry.cluster).map_err(errno_of_damage)?;
+                if entry.size > runs.capacity() {
+                    return Err(Errno::Io);
+                }
+                self.files.insert(File::new(path.to_owned(), entry, runs))?
+            }
+        };
+        self.files.place(node)?.write(node, |file| {
+            file.opened += 1;
+            Ok(node)
+        })
+    }
+
+    pub(crate) fn close(&self, node: u64) -> Result<(), Errno> {
+        let place = self.files.place(node)?;
+        let mut library = self.library.lock();
+        let last = place.write(node, |file| {
+            file.opened = file.opened.saturating_sub(1);
+            Ok(file.opened == 0)
+        })?;
+        if !last {
+            return Ok(());
+        }
+        // Nobody can read or write any more: the descriptor table has forgotten the number.
+        let (path, size, capacity, named) =
+            place.read(node, |file| Ok((file.path.clone(), file.size, file.runs.capacity(), file.named)))?;
+        let closed = if !named {
+            library.change(|fat, _| fat.root_dir().remove(&path))
+        } else if capacity - size >= self.geometry.cluster_size {
+            library.change(|fat, _| shorten(fat, &path, size))
+        } else {
+            Ok(())
+        };
+        let stamped = self.stamp(node, place);
+        self.files.remove(node);
+        closed.and(stamped)
+    }
+
+    /// Writes down when a file's bytes last changed.
+    fn stamp(&self, node: u64, place: &Place) -> Result<(), Errno> {
+        match place.modified() {
+            Some(time) => place.write(node, |file| file.set_modified(&self.image, time)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn read(&self, node: u64, offset: u64, to: Checked) -> Result<u64, Errno> {
+        let place = self.files.place(node)?;
+        in_pieces(to, |done, piece| place.read(node, |file| file.read(&self.image, offset.saturating_add(done), piece)))
+    }
+
+    pub(crate) fn write(&self, node: u64, offset: Option<u64>, from: Checked) -> Result<(u64, u64), Errno> {
+        let place = self.files.place(node)?;
+        let mut end = offset.unwrap_or(0);
+        let bytes = in_pieces(from, |done, piece| {
+            let at = offset.map(|offset| offset.checked_add(done).ok_or(Errno::FileTooLarge)).transpose()?;
+            end = self.write_piece(place, node, at, piece)?;
+            Ok(piece.len())
+        })?;
+        place.touch(self.host.realtime() as i64);
+        Ok((bytes, end))
+    }
+
+    /// Writes one piece, at an offset or at the end; gives the position behind it.
+    fn write_piece(&self, place: &Place, node: u64, offset: Option<u64>, piece: Checked) -> Result<u64, Errno> {
+        if let Some(offset) = offset {
+            // Others may read and overwrite at the same time.
+            let inside = |file: &File| match file.covers(offset, piece.len()) {
+                true => file.overwrite(&self.image, offset, piece).map(|()| true),
+                false => Ok(false),
+            };
+            if place.read(node, inside)? {
+                return Ok(offset + piece.len());
+            }
+        }
+        self.mark();
+        loop {
+            let written = place.write(node, |file| {
+                let at = offset.unwrap_or(file.size);
+                let end = at.checked_add(piece.len()).filter(|end| *end <= SIZE_MAX).ok_or(Errno::FileTooLarge)?;
+                if piece.is_empty() || end <= file.runs.capacity() {
+                    file.write(&self.image, at, piece)?;
+                    return Ok(Ok(end));
+                }
+                Ok(Err(end))
+            })?;
+            match written {
+                Ok(end) => return Ok(end),
+                // Longer, and once more: others may have been quicker meanwhile.
+                Err(end) => self.grow(place, node, end)?,
+            }
+        }
+    }
+
+    /// Gives a file clusters for at least `size` bytes.
+    fn grow(&self, place: &Place, node: u64, size: u64) -> Result<(), Errno> {
+        let mut library = self.library.lock();
+        place.write(node, |file| {
+            let ahead = file.runs.capacity().min(AHEAD_MAX);
+            let generous = (size + ahead).min(SIZE_MAX);
+            let mut lengthen = |to: u64| library.change(|fat, stage| lengthen(fat, stage, file, to));
+            match lengthen(generous) {
+                Err(Errno::NoSpace) if generous > size => lengthen(size)?,
+                grown => grown?,
+            }
+            self.follow(file)?;
+            if file.runs.capacity() >= size { Ok(()) } else { Err(Errno::Io) }
+        })
+    }
+
+    /// Finds out where the clusters are that a file has now.
+    fn follow(&self, file: &mut File) -> Result<(), Errno> {
+        let first = first_cluster(&self.geometry, &Mapped(self.image), file.slot).map_err(errno_of_damage)?;
+        file.runs = runs(&self.geometry, &Mapped(self.image), first).map_err(errno_of_damage)?;
+        Ok(())
+    }
+
+    pub(crate) fn resize(&self, node: u64, size: u64) -> Result<(), Errno> {
+        if size > SIZE_MAX {
+            return Err(Errno::FileTooLarge);
+        }
+        let place = self.files.place(node)?;
+        self.mark();
+        if place.read(node, |file| Ok(size > file.runs.capacity()))? {
+            self.grow(place, node, size)?;
+        }
+        let mut library = self.library.lock();
+        place.write(node, |file| {
+            if size >= file.size {
+                file.clear(&self.image, size)?;
+                return file.set_size(&self.image, size);
+            }
+            library.change(|fat, _| shorten(fat, &file.path, size))?;
+            file.size = size;
+            self.follow(file)
+        })?;
+        place.touch(self.host.realtime() as i64);
+        Ok(())
+    }
+
+    pub(crate) fn stat(&self, path: &str) -> Result<FileStat, Errno> {
+        let found = self.find(path)?;
+        let stat = self.stat_of(&found);
+        match found {
+            Found::Entry(entry) => match self.files.at(entry.slot) {
+                Some(node) => self.stat_node(node),
+                None => Ok(stat),
+            },
+            Found::Root => Ok(stat),
+        }
+    }
+
+    fn stat_of(&self, found: &Found) -> FileStat {
+        let root = Entry {
+            name: String::new(),
+            short: String::new(),
+            slot: 0,
+            long_slot: None,
+            directory: true,
+            read_only: false,
+            cluster: 0,
+            size: 0,
+            modified: 0,
+            created: 0,
+        };
+        let entry = if let Found::Entry(entry) = found { entry } else { &root };
+        FileStat {
+            kind: if entry.directory { FileKind::Directory } else { FileKind::File } as u32,
+            read_only: entry.read_only.into(),
+            size: entry.size,
+            mount: self.mount,
+            links: 1,
+            // No two have the same slot, and the root has none.
+            node: entry.slot.max(1),
+            modified: entry.modified,
+            accessed: entry.modified,
+            created: entry.created,
+        }
+    }
+
+    pub(crate) fn stat_node(&self, node: u64) -> Result<FileStat, Errno> {
+        let place = self.files.place(node)?;
+        place.read(node, |file| {
+            let mut time = [0; 4];
+            self.image.fill(file.slot + 22, &mut time)?;
+            let [time, date] = [[time[0], time[1]], [time[2], time[3]]].map(u16::from_le_bytes);
+            let modified = place.modified().unwrap_or_else(|| decode_time(date, time));
+            Ok(FileStat {
+                kind: FileKind::File as u32,
+                read_only: file.read_only.into(),
+                size: file.size,
+                mount: self.mount,
+                links: file.named.into(),
+                node: file.slot.max(1),
+                modified,
+                accessed: modified,
+                created: file.created,
+            })
+        })
+    }
+
+    pub(crate) fn list(&self, path: &str, start: u64, listing: &mut Listing) -> Result<(), Errno> {
+        let found = self.find(path)?;
+        if !found.is_directory() {
+            return Err(Errno::NotDirectory);
+        }
+        let mut index = 0;
+        entries(&self.geometry, &Mapped(self.image), &found, |entry| {
+            if path.is_empty() && entry.name.starts_with(REMOVED) || !is_name(&entry.name) {
+                return true;
+            }
+            index += 1;
+            let kind = if entry.directory { FileKind::Directory } else { FileKind::File };
+            index <= start || listing.push(&entry.name, kind, entry.slot)
+        })
+        .map_err(errno_of_damage)
+    }
+
+    pub(crate) fn make_directory(&self, path: &str) -> Result<(), Errno> {
+        match self.find(path) {
+            Ok(_) => Err(Errno::Exists),
+            Err(Errno::NotFound) => {
+                self.check_parent(path)?;
+                self.change(|fat, stage| make(fat, stage, &self.geometry, path, true))
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    pub(crate) fn remove_directory(&self, path: &str) -> Result<(), Errno> {
+        let entry = self.find_entry(path)?;
+        if !entry.directory {
+            return Err(Errno::NotDirectory);
+        }
+        self.check_empty(entry)?;
+        self.change(|fat, _| fat.root_dir().remove(path))
+    }
+
+    fn check_empty(&self, directory: Entry) -> Result<(), Errno> {
+        let mut empty = true;
+        let found = Found::Entry(directory);
+        entries(&self.geometry, &Mapped(self.image), &found, |_| {
+            empty = false;
+            false
+        })
+        .map_err(errno_of_damage)?;
+        if empty { Ok(()) } else { Err(Errno::NotEmpty) }
+    }
+
+    pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        let entry = self.find_entry(path)?;
+        if entry.directory {
+            return Err(Errno::IsDirectory);
+        }
+        match self.files.at(entry.slot) {
+            None => self.change(|fat, _| fat.root_dir().remove(path)),
+            Some(node) => self.hide(path, node),
+        }
+    }
+
+    /// Gives a file that is open a name that nobody sees.
+    fn hide(&self, path: &str, node: u64) -> Result<(), Errno> {
+        let name = self.hidden_name();
+        self.mark();
+        let mut library = self.library.lock();
+        self.files.place(node)?.write(node, |file| {
+            library.change(|fat, _| fat.root_dir().rename(path, &fat.root_dir(), &name))?;
+            file.named = false;
+            self.settle(node, file, &name)
+        })
+    }
+
+    fn hidden_name(&self) -> String {
+        format!("{REMOVED}{}", self.next_removed.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A file's slot has moved: finds it under its new path.
+    fn settle(&self, node: u64, file: &mut File, path: &str) -> Result<(), Errno> {
+        let found = find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)?;
+        let Found::Entry(entry) = found else { return Err(Errno::Io) };
+        self.files.moved(node, file.slot, entry.slot);
+        file.slot = entry.slot;
+        file.path = path.to_owned();
+        Ok(())
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let moved = self.find_entry(from)?;
+        if from == to {
+            return Ok(());
+        }
+        if moved.directory && to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) {
+            return Err(Errno::Invalid);
+        }
+        self.check_parent(to)?;
+        let replaced = match self.find(to) {
+            Ok(Found::Root) => return Err(Errno::Busy),
+            Ok(Found::Entry(entry)) => Some(entry),
+            Err(Errno::NotFound) => None,
+            Err(errno) => return Err(errno),
+        };
+        // Another way to write the same name replaces nothing.
+        let respelled = replaced.as_ref().is_some_and(|entry| entry.slot == moved.slot);
+        let replaced = replaced.filter(|_| !respelled);
+        match replaced.as_ref().map(|replaced| (moved.directory, replaced)) {
+            Some((true, replaced)) if !replaced.directory => return Err(Errno::NotDirectory),
+            Some((false, replaced)) if replaced.directory => return Err(Errno::IsDirectory),
+            Some((true, replaced)) => self.check_empty(replaced.clone())?,
+            _ => {}
+        }
+        self.mark();
+        let mut library = self.library.lock();
+        let moved_node = self.files.at(moved.slot);
+        let replaced_node = replaced.as_ref().and_then(|entry| self.files.at(entry.slot));
+        // Slots of open files must not be written while they move.
+        let lock = |node| self.files.place(node).map(Place::lock);
+        let mut moved_file = moved_node.map(lock).transpose()?;
+        let mut replaced_file = replaced_node.map(lock).transpose()?;
+        let hidden = replaced_node.map(|_| self.hidden_name());
+        let hidden = hidden.as_deref();
+        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), respelled, hidden };
+        library.change(|fat, stage| move_name(fat, stage, &self.geometry, &change))?;
+        if let (Some(node), Some(content), Some(hidden)) = (replaced_node, &mut replaced_file, hidden) {
+            let file = content.get_mut(node)?;
+            file.named = false;
+            self.settle(node, file, hidden)?;
+        }
+        if let (Some(node), Some(content)) = (moved_node, &mut moved_file) {
+            self.settle(node, content.get_mut(node)?, to)?;
+        }
+        drop((moved_file, replaced_file));
+        if moved.directory { self.settle_below(from, to) } else { Ok(()) }
+    }
+
+    /// A directory has another name now: so have the open files below it.
+    fn settle_below(&self, from: &str, to: &str) -> Result<(), Errno> {
+        for node in self.files.all() {
+            self.files.place(node)?.write(node, |file| {
+                let below = file.path.strip_prefix(from).filter(|rest| rest.starts_with('/'));
+                if let Some(path) = below.map(|rest| format!("{to}{rest}")) {
+                    file.path = path;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self, node: u64) -> Result<(), Errno> {
+        self.stamp(node, self.files.place(node)?)?;
+        self.host.image_sync(self.mount)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.library.lock().close();
+        if self.marked.load(Ordering::Relaxed) {
+            self.set_mark(0);
+        }
+    }
+}
+
+/// Whether a name that lies in an image can be shown.
+fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && name.len() <= NAME_MAX && !name.contains(['/', '\0'])
+}

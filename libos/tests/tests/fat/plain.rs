@@ -1,0 +1,198 @@
+//! What FAT does its own way.
+
+use crate::{ME, checked, domain, formatted};
+use lamfat::FatType;
+use monohull_abi::Errno;
+use monohull_abi::file::open;
+
+const KINDS: [FatType; 3] = [FatType::Fat12, FatType::Fat16, FatType::Fat32];
+
+#[test]
+fn capital_and_small_letters_are_one_name() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        let descriptor = files.make("/fat/Report of the Day.txt");
+        files.write(descriptor, b"text").unwrap();
+        assert_eq!(files.read("/fat/REPORT of the day.TXT").unwrap(), b"text");
+        assert_eq!(
+            files.open("/fat/report of the day.txt", open::READ | open::WRITE | open::CREATE | open::EXCLUSIVE),
+            Err(Errno::Exists)
+        );
+        files.rename("/fat/report of the day.txt", "/fat/REPORT OF THE DAY.TXT").unwrap();
+        assert_eq!(files.list("/fat").unwrap(), ["REPORT OF THE DAY.TXT"]);
+        files.write(descriptor, b" and more").unwrap();
+        assert_eq!(files.read("/fat/report of the day.txt").unwrap(), b"text and more");
+        files.close(descriptor).unwrap();
+        assert_eq!(checked(domain).findings, []);
+    }
+}
+
+#[test]
+fn names_that_fat_cannot_hold_are_refused() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    for name in ["a:b", "a*b", "a?b", "a\"b", "a<b", "a>b", "a|b", "a\\b", "\u{1}", ".monohull-removed-0"] {
+        let path = format!("/fat/{name}");
+        assert_eq!(files.open(&path, open::WRITE | open::CREATE), Err(Errno::InvalidName), "{name:?}");
+        assert_eq!(files.make_directory(&path), Err(Errno::InvalidName), "{name:?}");
+    }
+    for name in ["ä ö ü", "名前", "a.b.c.d", "x".repeat(255).as_str(), "with+plus,comma;semi=equals[brackets]"] {
+        let path = format!("/fat/{name}");
+        let descriptor = files.make(&path);
+        files.close(descriptor).unwrap();
+        assert_eq!(files.list("/fat").unwrap(), [name]);
+        files.remove_file(&path).unwrap();
+    }
+    assert_eq!(checked(domain).findings, []);
+}
+
+#[test]
+fn a_full_image_says_so_and_loses_nothing() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        let kept = files.make("/fat/kept");
+        files.write(kept, b"kept").unwrap();
+        let large = files.make("/fat/large");
+        let piece = vec![7; 900_000];
+        let mut written = 0;
+        let refusal = loop {
+            match files.write(large, &piece) {
+                Ok(bytes) => written += bytes,
+                Err(errno) => break errno,
+            }
+        };
+        assert_eq!(refusal, Errno::NoSpace);
+        assert_eq!(files.stat("/fat/large").unwrap().size, written);
+        assert_eq!(files.read("/fat/large").unwrap(), vec![7; written as usize]);
+        // What is left is not enough for another directory's cluster once it is used up.
+        while files.write(large, &[1; 512]).is_ok() {}
+        assert_eq!(files.make_directory("/fat/d"), Err(Errno::NoSpace));
+        assert_eq!(files.read("/fat/kept").unwrap(), b"kept");
+        files.resize(large, 0).unwrap();
+        files.make_directory("/fat/d").unwrap();
+        files.close(large).unwrap();
+        files.close(kept).unwrap();
+        assert_eq!(checked(domain).findings, [], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_root_directory_with_a_place_of_its_own_can_be_full() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    let mut made = 0;
+    while let Ok(descriptor) = files.open(&format!("/fat/{made}"), open::WRITE | open::CREATE) {
+        files.close(descriptor).unwrap();
+        made += 1;
+    }
+    assert!(made > 200, "{made}");
+    assert_eq!(files.open("/fat/one more", open::WRITE | open::CREATE), Err(Errno::NoSpace));
+    assert_eq!(files.list("/fat").unwrap().len(), made);
+    files.remove_file("/fat/7").unwrap();
+    let descriptor = files.make("/fat/8a");
+    files.close(descriptor).unwrap();
+    assert_eq!(checked(domain).findings, []);
+}
+
+#[test]
+fn a_file_gives_back_what_it_got_ahead() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        let descriptor = files.make("/fat/grows");
+        let expected: Vec<u8> = (0..40_000u32).flat_map(|n| (n as u16).to_le_bytes()).collect();
+        for piece in expected.chunks(777) {
+            files.write(descriptor, piece).unwrap();
+        }
+        assert_eq!(files.read("/fat/grows").unwrap(), expected);
+        files.close(descriptor).unwrap();
+        let report = checked(domain);
+        assert_eq!(report.findings, []);
+        // Its own clusters, and that of the root directory if it is a chain.
+        let root = u32::from(kind == FatType::Fat32);
+        assert_eq!(report.geometry.clusters - report.free, expected.len().div_ceil(512) as u32 + root);
+    }
+}
+
+#[test]
+fn a_hole_reads_as_zeros_whatever_lay_there() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    let old = files.make("/fat/old");
+    files.write(old, &vec![0xaa; 200_000]).unwrap();
+    files.close(old).unwrap();
+    files.remove_file("/fat/old").unwrap();
+    let new = files.make("/fat/new");
+    files.write_at(new, b"end", 100_000).unwrap();
+    let bytes = files.read("/fat/new").unwrap();
+    assert!(bytes[..100_000].iter().all(|byte| *byte == 0) && &bytes[100_000..] == b"end");
+    files.resize(new, 10).unwrap();
+    files.resize(new, 150_000).unwrap();
+    assert!(files.read("/fat/new").unwrap().iter().all(|byte| *byte == 0));
+    files.close(new).unwrap();
+    assert_eq!(checked(domain).findings, []);
+}
+
+#[test]
+fn the_largest_file_ends_where_fat_does() {
+    let domain = domain(formatted(FatType::Fat32));
+    let files = domain.files(ME);
+    let descriptor = files.make("/fat/f");
+    assert_eq!(files.write_at(descriptor, b"x", u64::from(u32::MAX)), Err(Errno::FileTooLarge));
+    assert_eq!(files.resize(descriptor, 1 << 32), Err(Errno::FileTooLarge));
+    assert_eq!(files.resize(descriptor, u64::from(u32::MAX)), Err(Errno::NoSpace));
+    assert_eq!(files.stat("/fat/f").unwrap().size, 0);
+}
+
+#[test]
+fn a_directory_that_moves_leads_up_to_its_new_place() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        for path in ["/fat/a", "/fat/a/inner", "/fat/b"] {
+            files.make_directory(path).unwrap();
+        }
+        let open = files.make("/fat/a/inner/file");
+        files.rename("/fat/a/inner", "/fat/b/inner").unwrap();
+        files.write(open, b"still open").unwrap();
+        assert_eq!(files.read("/fat/b/inner/file").unwrap(), b"still open");
+        files.rename("/fat/b/inner", "/fat/inner").unwrap();
+        let grown = vec![3; 5000];
+        files.write(open, &grown).unwrap();
+        assert_eq!(files.stat("/fat/inner/file").unwrap().size, 5010);
+        files.close(open).unwrap();
+        assert_eq!(checked(domain).findings, []);
+    }
+}
+
+#[test]
+fn what_is_removed_while_it_is_open_is_gone_with_the_last_descriptor() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    let first = files.make("/fat/f");
+    files.write(first, &[1; 10_000]).unwrap();
+    let second = files.duplicate(first).unwrap();
+    files.remove_file("/fat/f").unwrap();
+    assert!(files.list("/fat").unwrap().is_empty());
+    let other = files.make("/fat/f");
+    files.write(other, b"another").unwrap();
+    files.write_at(first, &[2; 10_000], 10_000).unwrap();
+    files.close(first).unwrap();
+    assert_eq!(files.read_at(second, 3, 9_999).unwrap(), [1, 2, 2]);
+    assert_eq!(files.stat_open(second).unwrap().links, 0);
+    files.close(second).unwrap();
+    files.rename("/fat/f", "/fat/g").unwrap();
+    let over = files.make("/fat/h");
+    files.write(over, b"replaced").unwrap();
+    files.rename("/fat/g", "/fat/h").unwrap();
+    assert_eq!(
+        (files.read("/fat/h").unwrap(), files.read_at(over, 8, 0).unwrap()),
+        (b"another".to_vec(), b"replaced".to_vec())
+    );
+    files.close(over).unwrap();
+    files.close(other).unwrap();
+    let report = checked(domain);
+    assert_eq!((report.findings, report.files), (vec![], 1));
+}
