@@ -162,7 +162,14 @@ fn file_systems_have_places() {
         top_mistake(&at(wrong), 15, &format!("`at` is `{wrong}`"), "an absolute path such as \"/data\"");
     }
     top_mistake(r#""files":[{"at":"/tmp","memory":"1KiB"}]"#, 31, "`memory` is `1KiB`", "from 64KiB to 1TiB");
-    top_mistake(r#""files":[{"at":"/tmp"}]"#, 9, "an entry of `files` lacks the field `memory`", "required");
+    top_mistake(r#""files":[{"at":"/tmp"}]"#, 9, "an entry of `files` has no source", "one of `memory`, `image`");
+    top_mistake(r#""files":[{"memory":"1MiB"}]"#, 9, "an entry of `files` lacks the field `at`", "required");
+    let both = r#""files":[{"at":"/a","memory":"1MiB","image":"x"}]"#;
+    top_mistake(both, 9, "an entry of `files` has more than one source", "one of `memory`, `image`");
+    let access = r#""files":[{"at":"/a","image":"x","access":"copies"}]"#;
+    top_mistake(access, 41, "`access` is `copies`, did you mean `copy`?", "`read`, `copy` or `write`");
+    let access = r#""files":[{"at":"/a","memory":"1MiB","access":"read"}]"#;
+    top_mistake(access, 45, "`access` says nothing about files in memory", "with an `image` only");
     let twice = r#""files":[{"at":"/a","memory":"1MiB"},{"at":"/a","memory":"1MiB"}]"#;
     top_mistake(twice, 43, "`files` names `/a` twice", "once");
 }

@@ -36,7 +36,7 @@ use crate::network::Network;
 use account::{Account, Accounts};
 use carrier::{Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
-use files::Mount;
+use files::{Images, Mount};
 use gadgets::GadgetsError;
 use hostcall::network::Datagrams;
 use hostcall::{Loaded, Modules, Table};
@@ -187,6 +187,8 @@ pub struct Shared {
     partition: Partition,
     table: Table,
     modules: Modules,
+    /// Unmapped after the modules that use them have been stopped.
+    images: Images,
     scheduler: Mutex<Scheduler>,
     /// Idle carriers wait here, with the scheduler's lock.
     work: Condvar,
@@ -235,6 +237,7 @@ impl Domain {
             weak: weak.clone(),
             host: hostcall::services(weak.as_ptr().cast_mut().cast()),
             modules: Modules::new(options.modules.clone()),
+            images: Images::default(),
             options,
             partition,
             table: Table::new(),
@@ -299,6 +302,17 @@ impl std::ops::Deref for Domain {
     type Target = Shared;
     fn deref(&self) -> &Shared {
         &self.shared
+    }
+}
+
+impl Domain {
+    /// Puts in order what outlives the domain: images that functions have written to are closed, and others may claim them.
+    /// No function runs any more, and none runs afterwards.
+    pub fn close_files(&self) {
+        if self.options.mounts.iter().any(Mount::outlives_domain) {
+            self.modules.stop();
+            Images::release(&self.options.mounts);
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 pub mod border;
 mod clock;
 mod conductor;
-mod mounts;
+pub mod mounts;
 pub mod options;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
@@ -32,6 +32,7 @@ use border::Files;
 use clock::Clock;
 use conductor::{Conductor, Outcome};
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,6 +45,9 @@ pub enum HostError {
     /// {0}
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// the job lacks files of the workflow; this is a bug in Monohull
+    #[error("the job lacks files of the workflow; this is a bug in Monohull")]
+    FilesMissing,
     /// the host cannot hold a workflow domain: {0}
     #[error("the host cannot hold a workflow domain: {0}")]
     Domain(#[from] DomainError),
@@ -68,6 +72,15 @@ pub struct Conditions {
     pub load_all: bool,
     /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
+}
+
+/// What the host has opened for a workflow.
+#[derive(Debug, Default)]
+pub struct Means {
+    /// What its file systems lie in, as [`mounts::open`] gave it.
+    pub files: Vec<OwnedFd>,
+    /// What leads to its network.
+    pub network: Way,
 }
 
 impl Ready {
@@ -130,9 +143,13 @@ impl Ready {
             load_all: options.load_all,
             requested_ns,
         };
+        let files = match mounts::open(&self.plan) {
+            Ok(files) => files,
+            Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
+        };
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        let way = self.plan.network.open()?;
-        self.run_on(ground, &conditions, way, &mut Files(options), progress, |mut report| {
+        let means = Means { files, network: self.plan.network.open()? };
+        self.run_on(ground, &conditions, means, &mut Files(options), progress, |mut report| {
             report.isolation_note = decision.note;
             report
         })
@@ -144,15 +161,15 @@ impl Ready {
         &self,
         ground: Ground,
         conditions: &Conditions,
-        way: Way,
+        means: Means,
         border: &mut dyn Border,
         progress: Arc<dyn Progress>,
         answer: impl FnOnce(RunReport) -> T,
     ) -> Result<T, HostError> {
         let clock = Clock::start(conditions.requested_ns);
         let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
-        let mounts = mounts::open(&self.plan);
-        let network = self.plan.network.enter(way)?;
+        let mounts = mounts::build(&self.plan, means.files).ok_or(HostError::FilesMissing)?;
+        let network = self.plan.network.enter(means.network)?;
         let mut ground = Some(ground);
         loop {
             // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
@@ -183,9 +200,13 @@ impl Ready {
                             report.error = Some(*failure);
                         }
                     }
+                    domain.close_files();
                     return Ok(answer(report));
                 }
-                Outcome::Failed(failure) => return Ok(answer(conductor.report(&domain, &clock, Some(failure)))),
+                Outcome::Failed(failure) => {
+                    domain.close_files();
+                    return Ok(answer(conductor.report(&domain, &clock, Some(failure))));
+                }
                 Outcome::Again(pause) => {
                     drop(domain);
                     std::thread::sleep(pause);

@@ -5,7 +5,7 @@ use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings, S
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::border::{open_inputs, write_whole};
-use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, report_without_run};
+use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Status};
 use crate::workflow::Plan;
 use std::fs::File;
@@ -29,7 +29,12 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
         Ok(inputs) => inputs.into_iter().map(|(slot, source)| (slot, Data::from(source))).collect(),
         Err(text) => return failed(Failure::of_workflow(FailureKind::Input, Blame::Workflow, text)),
     };
+    let files = match mounts::open(plan) {
+        Ok(files) => files,
+        Err(failure) => return failed(*failure),
+    };
     let mut job = Job::new(workflow, inputs);
+    job.files = files;
     job.load_all = options.load_all;
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();

@@ -7,7 +7,7 @@ use super::{Link, ProcessError};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::image::map::LoadedImage;
 use crate::network::Way;
-use crate::orchestrator::{HostError, Ready, Source};
+use crate::orchestrator::{HostError, Means, Ready, Source};
 use crate::sealed::{read_sealed, seal};
 use crate::workflow::Plan;
 use serde_bytes::ByteBuf;
@@ -71,6 +71,8 @@ pub struct Job {
     pub workflow: Arc<Ready>,
     /// Input slots. All of the plan's must be here.
     pub inputs: Vec<(String, Data)>,
+    /// What the workflow's file systems lie in, as [`mounts::open`](crate::orchestrator::mounts::open) gives it.
+    pub files: Vec<OwnedFd>,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
     /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
@@ -82,9 +84,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job that was asked for now, of which nothing but the end is told.
+    /// A job that was asked for now, of which nothing but the end is told, without files of the host.
     pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
-        Job { workflow, inputs, load_all: false, requested_ns: monotonic_ns(), lines: false, progress: false }
+        let (files, requested_ns) = (Vec::new(), monotonic_ns());
+        Job { workflow, inputs, files, load_all: false, requested_ns, lines: false, progress: false }
     }
 
     /// Sends the job to a worker.
@@ -113,12 +116,14 @@ impl Job {
         for (index, file) in &made {
             files[*index] = file.as_fd();
         }
+        files.extend(self.files.iter().map(AsFd::as_fd));
         let job = WireJob {
             plan: encode(&**self.workflow.plan())?.into_vec(),
             images: images.iter().map(|image| encode(&image.image)).collect::<Result<_, _>>()?,
             functions: indices(&self.workflow, &images),
             carriers: self.workflow.carriers() as u32,
             inputs,
+            files: self.files.len() as u32,
             load_all: self.load_all,
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
@@ -151,8 +156,7 @@ fn indices(workflow: &Ready, images: &[&Arc<LoadedImage>]) -> Vec<u32> {
 pub(super) struct Received {
     pub(super) workflow: Ready,
     pub(super) inputs: Vec<(String, Data)>,
-    /// All files that are left.
-    pub(super) network: Way,
+    pub(super) means: Means,
     pub(super) wire: WireJob,
 }
 
@@ -178,10 +182,12 @@ impl Received {
                 },
             ));
         }
-        let network = Way { files: files.collect() };
+        let mounts = (0..wire.files).map(|_| next()).collect::<Result<_, _>>()?;
+        // All that are left lead to the network.
+        let means = Means { files: mounts, network: Way { files: files.collect() } };
         let images = wire.functions.iter().map(|index| images.get(*index as usize).cloned());
         let images = images.collect::<Option<_>>().ok_or("the job names an image that it lacks")?;
         let workflow = Ready::of_parts(Arc::new(plan), images, wire.carriers as usize);
-        Ok(Received { workflow, inputs, network, wire })
+        Ok(Received { workflow, inputs, means, wire })
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct WireJob {
     pub(super) carriers: u32,
     /// Input slots.
     pub(super) inputs: Vec<(String, Content)>,
+    /// How many files there are that file systems lie in; attached behind the inputs.
+    pub(super) files: u32,
     /// Load all libos modules at the start.
     pub(super) load_all: bool,
     /// When the invocation was asked for, and when this message was sent (monotonic ns).

@@ -148,7 +148,7 @@ fn take_job(link: &Link) -> Result<Option<Received>, String> {
 }
 
 fn run(link: Link, ground: Ground, preparation: &Preparation, job: Received) -> io::Result<()> {
-    let Received { workflow, inputs, network, wire } = job;
+    let Received { workflow, inputs, means, wire } = job;
     let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     teller.point("dispatched", wire.dispatched_ns);
     let conditions = Conditions {
@@ -164,7 +164,7 @@ fn run(link: Link, ground: Ground, preparation: &Preparation, job: Received) -> 
         // Nobody needs what is left: the kernel takes it down faster than we could.
         leave(DONE)
     };
-    workflow.run_on(ground, &conditions, network, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
+    workflow.run_on(ground, &conditions, means, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
         let failure = Failure::of_workflow(FailureKind::Process, Blame::Host, error.to_string());
         let isolation = preparation.isolation();
         teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())

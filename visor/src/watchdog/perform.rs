@@ -105,6 +105,8 @@ impl Watchdog {
         let job = Job {
             workflow,
             inputs,
+            // A server opens no files for a workflow: its document may have memory only.
+            files: Vec::new(),
             load_all: false,
             requested_ns: invocation.begin_ns,
             lines: true,

@@ -331,9 +331,13 @@ fn check_document(
         }
     })?;
     for mount in &plan.files {
-        // A source that names something of this host does not belong here, and has to be refused.
+        // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
             MountSource::Memory { .. } => {}
+            MountSource::Image { .. } => {
+                let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
+                return Err(Refusal::invalid(Blame::Workflow, message));
+            }
         }
     }
     if plan.network != network::Plan::None {

@@ -12,7 +12,7 @@ use monohull_abi::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{FailureKind, Separation};
+use super::plan::{Access, FailureKind, Separation};
 
 /// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
 /// slip of the keyboard.
@@ -247,16 +247,33 @@ pub struct OutputObject {
     pub content_type: Option<String>,
 }
 
-/// A file system that all functions of the workflow see at the same place.
+/// A file system that all functions of the workflow see at the same place. It has one source: `memory` or `image`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    { "required": ["memory"], "not": { "required": ["access"] } },
+    { "required": ["image"] },
+]))]
 pub struct Mount {
     /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
     #[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))]
     pub at: String,
     /// Files in memory, at first none; gone when the workflow ends. The value is the most bytes they may take together:
     /// they belong to the workflow, so no function's own limit counts them.
-    pub memory: Size,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub memory: Option<Size>,
+    /// The files of a FAT disk image, such as `monohull image create` makes. A relative path counts from the workflow
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub image: Option<String>,
+    /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
+    /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
+    /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Access")]
+    pub access: Option<Access>,
 }
 
 /// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from

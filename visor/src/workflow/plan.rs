@@ -133,6 +133,46 @@ pub enum MountSource {
         /// The most bytes it may hold.
         size: u64,
     },
+    /// A FAT disk image.
+    Image {
+        /// The file, resolved against the workflow file's folder.
+        path: PathBuf,
+        /// What becomes of changes.
+        access: Access,
+    },
+}
+
+impl Mount {
+    /// The same, with a relative path counted from a folder.
+    pub(super) fn in_folder(self, folder: &Path) -> Mount {
+        let source = match self.source {
+            MountSource::Image { path, access } => MountSource::Image { path: folder.join(path), access },
+            source => source,
+        };
+        Mount { source, ..self }
+    }
+}
+
+impl MountSource {
+    /// The file or directory of the host that it leads to.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            MountSource::Memory { .. } => None,
+            MountSource::Image { path, .. } => Some(path),
+        }
+    }
+}
+
+/// What becomes of changes to a mount (`"access"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// They are refused.
+    Read,
+    /// They are the workflow's own, and gone when it ends.
+    Copy,
+    /// They stay. Nobody else has it open meanwhile.
+    Write,
 }
 
 /// Limits for the whole workflow.

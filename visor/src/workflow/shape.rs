@@ -14,8 +14,8 @@ use monohull_abi::types::SLOT_NAME_MAX;
 use serde::Deserialize;
 
 use super::document::{self as doc, NAME_MAX};
-use super::plan::{self, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation};
-use super::reader::{At, Reader};
+use super::plan::{self, Access, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation};
+use super::reader::{At, Fields, Reader};
 use super::source::{quoted, suggestion};
 use crate::network::{self, Rule, rule::Host};
 
@@ -74,7 +74,9 @@ const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 const NETWORK: &[&str] = &["mode", "connect", "listen"];
 const INPUT: &[&str] = &["slot", "path"];
 const OUTPUT: &[&str] = &["slot", "content_type"];
-const MOUNT: &[&str] = &["at", "memory"];
+const MOUNT: &[&str] = &["at", "memory", "image", "access"];
+/// The fields of a mount that say what is there; it has one of them.
+const SOURCES: &[&str] = &["memory", "image"];
 
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
@@ -293,17 +295,51 @@ impl Reader<'_> {
         }
         let (mut points, mut mounts) = (Vec::new(), Vec::new());
         for element in &array.elements {
-            let Some(fields) = self.fields(element, "an entry of `files`", MOUNT, 2) else { continue };
+            let Some(fields) = self.fields(element, "an entry of `files`", MOUNT, 1) else { continue };
             let at = fields.get("at").and_then(|value| self.mount_point(value));
-            let memory =
-                fields.get("memory").and_then(|value| self.size(value, "`memory`", doc::FILES_MIN, layout::ARENA_SIZE));
-            if let (Some(at), Some(size)) = (at, memory) {
+            let source = self.source(element.range(), &fields);
+            if let (Some(at), Some(source)) = (at, source) {
                 points.push(at);
-                mounts.push(Mount { point: at.value.to_owned(), source: MountSource::Memory { size } });
+                mounts.push(Mount { point: at.value.to_owned(), source });
             }
         }
         self.each_once(points, "`files`");
         mounts
+    }
+
+    /// Reads what is at a mount point.
+    fn source(&mut self, entry: Range, fields: &Fields<'_>) -> Option<MountSource> {
+        let given: Vec<_> = SOURCES.iter().filter_map(|name| Some((*name, fields.get(name)?))).collect();
+        let [(name, value)] = given[..] else {
+            let has = if given.is_empty() { "no source" } else { "more than one source" };
+            let expected = format!("one of {}", super::reader::list(SOURCES));
+            self.error(entry, format!("an entry of `files` has {has}"), expected);
+            return None;
+        };
+        let access = fields.get("access");
+        match name {
+            "memory" => {
+                if let Some(access) = access {
+                    let message = "`access` says nothing about files in memory".to_owned();
+                    self.error(access.range(), message, "`access` with an `image` only".to_owned());
+                }
+                let size = self.size(value, "`memory`", doc::FILES_MIN, layout::ARENA_SIZE)?;
+                Some(MountSource::Memory { size })
+            }
+            _ => {
+                const WORDS: &[&str] = &["read", "copy", "write"];
+                let access = match access {
+                    Some(value) => self.word(value, "`access`", "`read`, `copy` or `write`", WORDS)?,
+                    None => Access::Copy,
+                };
+                let path = self.path(value, "`image`")?;
+                if self.registered.is_some() {
+                    let message = "`image` is a file, and a server opens no files for a workflow".to_owned();
+                    self.error(value.range(), message, "files in `memory`".to_owned());
+                }
+                Some(MountSource::Image { path, access })
+            }
+        }
     }
 
     fn mount_point<'a>(&mut self, value: &'a Value<'a>) -> Option<At<&'a str>> {
@@ -570,7 +606,7 @@ mod tests {
             (Some("NetworkObject"), NETWORK, 1),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
-            (Some("Mount"), MOUNT, 2),
+            (Some("Mount"), MOUNT, 1),
         ] {
             let mut sorted: Vec<_> = known.to_vec();
             sorted.sort_unstable();

@@ -1,15 +1,19 @@
 //! What the file systems of a domain stand on: the workflow's mounts, opened before the domain exists.
 //!
 //! ```text
-//!   plan: paths ── open ──▶ Mount { point, source } ── Options::mounts ──▶ Domain ── Host::mount, … ──▶ fdtab, ramfs
+//!   plan: paths ── open ──▶ Mount { point, source } ── Options::mounts ──▶ Domain ── Host::mount, … ──▶ fdtab, ramfs, fatfs
 //! ```
 //!
 //! Whoever starts a domain opens its mounts with the rights it has then. The domain itself opens nothing by path.
 
 use monohull_abi::file::{MountInfo, MountKind};
+use std::os::fd::OwnedFd;
 
+mod image;
 mod store;
 
+pub(super) use image::Images;
+pub use image::claim_image;
 pub(super) use store::{store_alloc, store_free};
 
 /// One mount, open.
@@ -29,6 +33,24 @@ pub enum Source {
         /// The most bytes it may hold.
         size: u64,
     },
+    /// A FAT disk image.
+    Image {
+        /// The file; open for writing if the access is.
+        file: OwnedFd,
+        /// What becomes of changes.
+        access: ImageAccess,
+    },
+}
+
+/// What becomes of changes to an image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImageAccess {
+    /// They are refused.
+    Read,
+    /// They are the domain's own.
+    Copy,
+    /// They stay.
+    Write,
 }
 
 impl Mount {
@@ -36,6 +58,14 @@ impl Mount {
     pub fn info(&self) -> MountInfo {
         match &self.source {
             Source::Memory { size } => MountInfo { kind: MountKind::Memory, read_only: 0, size: *size },
+            Source::Image { access, .. } => {
+                MountInfo { kind: MountKind::Image, read_only: (*access == ImageAccess::Read).into(), size: 0 }
+            }
         }
+    }
+
+    /// Whether what functions change there is still there when the domain is gone.
+    pub fn outlives_domain(&self) -> bool {
+        matches!(self.source, Source::Image { access: ImageAccess::Write, .. })
     }
 }

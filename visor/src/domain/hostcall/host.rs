@@ -3,7 +3,7 @@
 use super::{Shared, modules, network};
 use crate::domain::bounds_of_cell;
 use crate::domain::carrier::{clock_ns, monotonic_ns};
-use crate::domain::files::{store_alloc, store_free};
+use crate::domain::files::{Images, store_alloc, store_free};
 use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
@@ -47,6 +47,8 @@ pub fn services(domain: *mut c_void) -> Host {
         mount,
         store_alloc,
         store_free,
+        image_map,
+        image_sync,
         line,
         explain,
         panicked: modules::panicked,
@@ -236,6 +238,27 @@ unsafe extern "C" fn mount(
         point.copy_from_nonoverlapping(name.as_ptr(), name.len().min(capacity));
     }
     name.len().min(capacity) as i64
+}
+
+unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    match domain.images.map(&domain.options.mounts, index) {
+        Ok((address, bytes)) => {
+            // SAFETY: the place is the module's own.
+            unsafe { len.write(bytes) };
+            address as i64
+        }
+        Err(_) => Errno::Io.to_value(),
+    }
+}
+
+unsafe extern "C" fn image_sync(domain: *mut c_void, index: u32) -> i64 {
+    // SAFETY: see `shared`.
+    match Images::sync(&unsafe { shared(domain) }.options.mounts, index) {
+        Ok(()) => 0,
+        Err(_) => Errno::Io.to_value(),
+    }
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize) {
