@@ -5,6 +5,7 @@
 //! one number: nanoseconds per operation.
 
 mod calls;
+mod files;
 mod fork;
 mod pipe;
 mod processes;
@@ -33,6 +34,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
         "spawn" => spawn::spawn_wait(arguments.first().map_or("", String::as_str), number(1)?),
         "fork" => fork::fork_exit_wait(number(0)?),
+        "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),

@@ -3,6 +3,7 @@
 mod chain;
 mod checker;
 mod cold_start;
+mod files;
 mod hostcall;
 mod instance;
 mod modules;
@@ -43,6 +44,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "chain", about: "15 functions hand on 1 MB, against processes and pipes", run: chain::run },
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
+    Scenario { name: "files", about: "a file of 256 MiB from an image and from memory, against ext4", run: files::run },
     Scenario { name: "modules", about: "modules loaded on demand, against all at once", run: modules::run },
     Scenario {
         name: "checker",

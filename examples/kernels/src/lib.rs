@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod chain;
+pub mod files;
 pub mod parts;
 pub mod sort;
 pub mod words;
