@@ -69,7 +69,7 @@ fn every_kind_of_bad_address_is_told_apart() {
         ("TCP_LISTEN: an address null", "the address: the address is null"),
         ("SOCKET_READ: a socket of somebody else's", "the caller has no socket"),
         ("TCP_CONNECT: an address off the list", "does not let it connect to 127.0.0.1:1"),
-        ("SLOT_OWNS: 192 is not for functions", "SLOT_OWNS: no such hostcall"),
+        ("SLOT_PIN: 194 is not for functions", "SLOT_PIN: no such hostcall"),
         ("a number: 1000000 is not for functions", "no hostcall has number 1000000"),
     ] {
         assert!(reason(what).contains(why), "{what}: {}", reason(what));

@@ -9,13 +9,15 @@
 //! ```
 //!
 //! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
-//! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind.
+//! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind. `giver` and `taker` are a
+//! pair of their own, in `handover`.
 #![no_std]
 #![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
 
 mod deputies;
 mod doors;
 mod exhaustion;
+mod handover;
 mod instructions;
 mod jumps;
 mod leap;
@@ -57,9 +59,12 @@ fn main(
     what: Option<String>,
     how: Option<String>,
     threads: Option<String>,
+    rounds: Option<u32>,
 ) -> Result<(), Box<dyn Error>> {
     match (role.as_str(), kind) {
         ("victim", _) => victim::watch(what.as_deref().unwrap_or_default()),
+        ("giver", _) => handover::give(&what.unwrap_or_default(), &how.unwrap_or_default(), rounds.unwrap_or_default()),
+        ("taker", _) => handover::take(&how.unwrap_or_default(), rounds.unwrap_or_default()),
         ("rest", _) => {
             println!("resting");
             thread::sleep(Duration::from_secs(1_000_000));
@@ -71,7 +76,7 @@ fn main(
             let attack = Attack { what, how, attempt, places: Places::read()? };
             attacker(&kind, &attack, &threads.unwrap_or_default())
         }
-        _ => Err("role is victim, rest, or attacker with a kind".into()),
+        _ => Err("role is victim, giver, taker, rest, or attacker with a kind".into()),
     }
 }
 

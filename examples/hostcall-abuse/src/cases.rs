@@ -126,6 +126,8 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.bad("a word", FUTEX_WAIT, &[HERE, 0, MAX], want(4, 4));
     cases.bad("a word", FUTEX_WAKE, &[HERE, MAX], Want { touches: false, ..want(4, 4) });
     cases.add("nobody waits", FUTEX_WAKE, &[own.word, MAX], 0);
+    cases.refused("a word in its own slot buffer", FUTEX_WAIT, &[own.buffer, 0, MAX], Fault);
+    cases.refused("a word in its own slot buffer", FUTEX_WAKE, &[own.buffer, MAX], Fault);
 
     cases.add("a name's length", TEXT_LEN, &[function], "hostcall-abuse".len() as i64);
     cases.add("a name", TEXT_READ, &[function, own.bytes, 512], "hostcall-abuse".len() as i64);
@@ -249,7 +251,9 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    for number in (14..32).chain([40, 63, 66, 79, 82, 191, SLOT_OWNS, SLOT_LOOK, 194, 255, 256, 1_000_000, u32::MAX]) {
+    for number in
+        (14..32).chain([40, 63, 66, 79, 82, 191, 192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, 255, 256, 1_000_000, u32::MAX])
+    {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -20,7 +20,7 @@ pub enum Errno {
     OutOfMemory = 12,
     /// An address is null, misaligned, wraps, or is not the caller's.
     Fault = 14,
-    /// It is in use: a mount point lies there.
+    /// It is in use: a mount point lies there, or another thread's call is reading or writing the buffer.
     Busy = 16,
     /// The name is taken.
     Exists = 17,

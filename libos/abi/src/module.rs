@@ -201,8 +201,11 @@ pub struct Host {
     pub write_user: unsafe extern "C" fn(to: u64, from: *const u8, len: usize) -> i64,
     /// The memory of an instance; the whole address space for [`SYSTEM_INSTANCE`].
     pub bounds: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> UserBounds,
-    /// 1 if the range lies in one arena buffer that the instance owns.
-    pub owns: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32,
+    /// 1 if the range lies in one arena buffer that the instance owns; the buffer is pinned from here on, and stays the
+    /// instance's at this place until it has been unpinned as often.
+    pub pin: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32,
+    /// Takes back one pin, of the buffer that the address lies in.
+    pub unpin: unsafe extern "C" fn(domain: *mut c_void, address: u64),
     /// Registers the call's thread on `key` until `deadline` (monotonic ns, or [`NEVER`]).
     pub wait: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
     /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.

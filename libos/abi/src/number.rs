@@ -187,9 +187,12 @@ hostcalls! {
         FATFS = 201,
     }
     "mm" {
-        /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance.
-        SLOT_OWNS = 192,
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
         SLOT_LOOK = 193,
+        /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance, which is
+        /// then pinned: it is neither freed, handed on nor moved.
+        SLOT_PIN = 194,
+        /// System only: `(address)` → 0. Takes back one pin of the buffer around an address.
+        SLOT_UNPIN = 195,
     }
 }

@@ -3,6 +3,15 @@
 //! [`UserSlice::check`] compares it with what the caller may name — its own cell, or one arena buffer that it owns —
 //! and gives a [`CheckedSlice`], which copies through the visor's fault-surviving copy routine. Each byte is read once:
 //! what has been copied out cannot change under the reader, and a hole in the caller's memory is an error, not a fault.
+//!
+//! What has been checked stays so. A cell is its instance's until the last of its calls has come back. A buffer of the
+//! arena could be handed on by another thread of the caller's, between the check and the copy; so the check pins it, and
+//! the slice's drop lets it go:
+//!
+//! ```text
+//!   thread 1   check ── pinned ── copy ── drop
+//!   thread 2              └─ SLOT_PUBLISH, SLOT_FREE, SLOT_RESIZE: Busy
+//! ```
 
 use crate::Errno;
 use crate::layout::{ARENA_BASE, ARENA_END, USER_BASE, USER_END};
@@ -97,9 +106,30 @@ impl<T: Plain> UserSlice<T> {
 
     /// Compares the claim with what `call`'s instance may name. An empty slice is always fine.
     pub fn check<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, Refusal> {
-        let checked = CheckedSlice { address: self.address, count: self.count as usize, host, _element: PhantomData };
+        let refusal = match self.check_cell(host, call) {
+            Ok(checked) => return Ok(checked),
+            Err(refusal) => refusal,
+        };
+        if refusal != Refusal::NotYours {
+            return Err(refusal);
+        }
+        // It lies in the user partition as a whole, so neither of these wraps.
+        let bytes = self.count * size_of::<T>() as u64;
+        if self.address < ARENA_BASE || self.address + bytes > ARENA_END {
+            return Err(refusal);
+        }
+        // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
+        match unsafe { (host.pin)(host.domain, call.instance, self.address, bytes) } {
+            1 => Ok(CheckedSlice { pinned: true, ..self.allowed(host) }),
+            _ => Err(Refusal::NotYourBuffer),
+        }
+    }
+
+    /// The same where only the caller's own cell will do, as for a word that threads wait on: a buffer changes hands. Such
+    /// a slice pins nothing.
+    pub fn check_cell<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, Refusal> {
         if self.count == 0 {
-            return Ok(checked);
+            return Ok(self.allowed(host));
         }
         if self.address == 0 {
             return Err(Refusal::Null);
@@ -111,34 +141,44 @@ impl<T: Plain> UserSlice<T> {
         let bytes = self.count.checked_mul(size_of::<T>() as u64).ok_or(Refusal::Wraps)?;
         let end = self.address.checked_add(bytes).ok_or(Refusal::Wraps)?;
         if call.instance == SYSTEM_INSTANCE {
-            return Ok(checked);
+            return Ok(self.allowed(host));
         }
         // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
         let own = unsafe { (host.bounds)(host.domain, call.instance) };
         if self.address >= own.start && end <= own.end {
-            return Ok(checked);
+            return Ok(self.allowed(host));
         }
         if self.address < USER_BASE || end > USER_END {
             return Err(Refusal::Trusted);
         }
-        if self.address < ARENA_BASE || end > ARENA_END {
-            return Err(Refusal::NotYours);
-        }
-        // SAFETY: as above.
-        if unsafe { (host.owns)(host.domain, call.instance, self.address, bytes) } == 1 {
-            return Ok(checked);
-        }
-        Err(Refusal::NotYourBuffer)
+        Err(Refusal::NotYours)
+    }
+
+    const fn allowed(self, host: &Host) -> CheckedSlice<'_, T> {
+        CheckedSlice { address: self.address, count: self.count as usize, pinned: false, host, _element: PhantomData }
     }
 }
 
 /// A slice whose range has been checked; it may still have holes, which the copies report.
-#[derive(Clone, Copy)]
+///
+/// While it lives, the range is the caller's. A handler drops it before it parks, and checks again when it is called
+/// again: a call that waits pins nothing. It is not dropped under a lock under which memory changes hands.
 pub struct CheckedSlice<'h, T> {
     address: u64,
     count: usize,
+    /// It lies in a buffer of the arena, which is pinned for it.
+    pinned: bool,
     host: &'h Host,
     _element: PhantomData<T>,
+}
+
+impl<T> Drop for CheckedSlice<'_, T> {
+    fn drop(&mut self) {
+        if self.pinned {
+            // SAFETY: the domain is the host's own, and the address was pinned for this slice, once.
+            unsafe { (self.host.unpin)(self.host.domain, self.address) }
+        }
+    }
 }
 
 impl<T: Plain> CheckedSlice<'_, T> {
@@ -152,7 +192,7 @@ impl<T: Plain> CheckedSlice<'_, T> {
         self.count == 0
     }
 
-    /// Its first address, for a service that copies by itself and survives holes.
+    /// Its first address, for a service that copies by itself and survives holes, while the slice lives.
     pub fn address(&self) -> u64 {
         self.address
     }

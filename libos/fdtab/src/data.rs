@@ -43,19 +43,21 @@ impl Files {
     fn transfer(&self, call: &mut Call, way: Way, offset: Option<u64>) -> Answer {
         let [descriptor, address, len, ..] = call.args;
         let open = self.open_for(call, descriptor, way)?;
-        let moved = self.check_buffer(call, address, len).and_then(|()| match offset {
-            Some(offset) => self.offset(call, offset).and_then(|offset| {
-                self.one(call, &open, way, Some(offset), IoVec { address, len }).map(|(bytes, _)| bytes)
-            }),
-            None => {
-                let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
-                let (bytes, position) = self.one(call, &open, way, None, IoVec { address, len })?;
-                open.position.store(position, Ordering::Relaxed);
-                Ok(bytes)
-            }
-        });
+        let moved = self.try_transfer(call, &open, way, IoVec { address, len }, offset);
         self.let_go(open);
         moved
+    }
+
+    fn try_transfer(&self, call: &mut Call, open: &Open, way: Way, buffer: IoVec, offset: Option<u64>) -> Answer {
+        if let Some(offset) = offset {
+            let offset = self.offset(call, offset)?;
+            let (bytes, _) = self.one(call, open, way, Some(offset), buffer)?;
+            return Ok(bytes);
+        }
+        let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
+        let (bytes, position) = self.one(call, open, way, None, buffer)?;
+        open.position.store(position, Ordering::Relaxed);
+        Ok(bytes)
     }
 
     pub(crate) fn read_vector(&self, call: &mut Call) -> Outcome {
@@ -97,9 +99,7 @@ impl Files {
                 .and_then(|slice| Ok(slice.read_at(index as usize, &mut batch[..size as usize])?.to_vec()));
             let vectors = vectors.map_err(|refusal| self.refuse_address(call, refusal, "the list of buffers"))?;
             for vector in vectors {
-                let moved = self.check_buffer(call, vector.address, vector.len);
-                let moved = moved.and_then(|()| self.one(call, open, way, at, vector));
-                let (bytes, position) = match moved {
+                let (bytes, position) = match self.one(call, open, way, at, vector) {
                     Ok(moved) => moved,
                     // What was moved is told; the failure comes again with the next call.
                     Err(_) if done > 0 => return Ok(done),
@@ -119,7 +119,7 @@ impl Files {
         Ok(done)
     }
 
-    /// Moves the bytes of one checked buffer: how many, and the position behind them.
+    /// Moves the bytes of one buffer: how many, and the position behind them.
     fn one(&self, call: &Call, open: &Open, way: Way, offset: Option<u64>, buffer: IoVec) -> Result<(u64, u64), Stop> {
         let mount = open.mount.ok_or(Errno::IsDirectory)?;
         let at = offset.unwrap_or_else(|| open.position.load(Ordering::Relaxed));
@@ -128,6 +128,9 @@ impl Files {
             // Nothing moves, and nothing grows.
             return Ok((0, at));
         }
+        // The file system copies by address, while this slice lives.
+        let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
+        let _checked = checked.map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))?;
         let moved = match way {
             Way::Read => {
                 let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);
@@ -313,11 +316,6 @@ impl Files {
                 Err(refusal)
             }
         }
-    }
-
-    fn check_buffer(&self, call: &Call, address: u64, len: u64) -> Result<(), Stop> {
-        let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
-        checked.map(drop).map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))
     }
 
     fn offset(&self, call: &Call, offset: u64) -> Result<u64, Stop> {

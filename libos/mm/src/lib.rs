@@ -46,8 +46,9 @@ module! {
         number::SLOT_PUBLISH => Memory::publish,
         number::SLOT_TAKE => Memory::take,
         number::SLOT_TOUCH => Memory::touch,
-        number::SLOT_OWNS => Memory::owns,
         number::SLOT_LOOK => Memory::look,
+        number::SLOT_PIN => Memory::pin,
+        number::SLOT_UNPIN => Memory::unpin,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hostcalls on slot buffers: arguments in, the table's answer out, a refusal put into words.
 //!
-//! Checking an address in the arena asks this very module (`SLOT_OWNS`), so arguments are read before the table is
+//! Checking an address in the arena asks this very module (`SLOT_PIN`), so arguments are read before the table is
 //! locked, and results are written after.
 
 use crate::Memory;
@@ -165,11 +165,17 @@ impl Memory {
         Ok(Some(()))
     }
 
-    pub(crate) fn owns(&self, call: &mut Call) -> Result<u64, Errno> {
+    pub(crate) fn pin(&self, call: &mut Call) -> Result<u64, Errno> {
         self.trusted_only(call)?;
         let [instance, address, len, ..] = call.args;
         let instance = u32::try_from(instance).map_err(|_| Errno::Invalid)?;
-        Ok(self.table.lock().owns(instance, address, len).into())
+        Ok(self.table.lock().pin(instance, address, len).into())
+    }
+
+    pub(crate) fn unpin(&self, call: &mut Call) -> Result<u64, Errno> {
+        self.trusted_only(call)?;
+        self.table.lock().unpin(call.args[0]);
+        Ok(0)
     }
 
     pub(crate) fn look(&self, call: &mut Call) -> Result<u64, Errno> {
@@ -218,6 +224,9 @@ impl Memory {
                 let address = call.args[0];
                 let why = format_args!("{address:#x} is not the start of a slot buffer that the caller owns");
                 explain(Errno::Fault, why)
+            }
+            Denied::Pinned => {
+                explain(Errno::Busy, format_args!("a call of another thread is reading or writing this slot buffer"))
             }
             Denied::Limit(bytes) => self.over_limit(call, bytes),
             Denied::ArenaFull => explain(Errno::OutOfMemory, format_args!("the memory for slot buffers is exhausted")),

@@ -17,6 +17,9 @@
 //! the failure, as a function does that returns an error; so a freed input is shelved, within limits, until its taker has
 //! ended. Once an instance is *spoiled*, its inputs cannot be whole any more, and nothing is shelved for it.
 //!
+//! While a hostcall copies from or to a held buffer, the buffer is *pinned*: it stays where and whose it is. So between
+//! the check of an address and its use nothing can change, whatever other threads of the holder do.
+//!
 //! Memory is charged to the instance that holds a buffer, or that published it and has not ended: a limit that ended
 //! with `publish` would be no limit.
 
@@ -56,6 +59,8 @@ impl Content {
 pub(crate) enum Denied {
     /// The address is not the start of a buffer that the caller holds.
     NotHeld,
+    /// A hostcall is copying from or to the buffer.
+    Pinned,
     /// The slot is filled.
     NameTaken,
     /// The contents do not fit in the buffer, which has this many bytes.
@@ -105,6 +110,8 @@ enum Place {
 struct Buffer {
     run: Run,
     place: Place,
+    /// Copies under way. They end before an instance does; what is left then, a module that panicked has left.
+    pins: u32,
 }
 
 /// What the table knows about a living instance.
@@ -152,11 +159,20 @@ impl Table {
         self.instances.get(&instance).map_or(0, |instance| instance.charged)
     }
 
-    /// Whether the range lies in one buffer that the instance holds.
-    pub(crate) fn owns(&self, instance: u32, address: u64, len: u64) -> bool {
-        let Some((_, buffer)) = self.buffers.range(..=address).next_back() else { return false };
+    /// Pins the buffer that the whole range lies in, if the instance holds it.
+    pub(crate) fn pin(&mut self, instance: u32, address: u64, len: u64) -> bool {
+        let Some((_, buffer)) = self.buffers.range_mut(..=address).next_back() else { return false };
         let fits = address.checked_add(len).is_some_and(|end| end <= buffer.run.end());
-        fits && matches!(buffer.place, Place::Held { by, .. } if by == instance)
+        let held = fits && matches!(buffer.place, Place::Held { by, .. } if by == instance);
+        buffer.pins += u32::from(held);
+        held
+    }
+
+    /// Takes back one pin of the buffer around an address.
+    pub(crate) fn unpin(&mut self, address: u64) {
+        if let Some((_, buffer)) = self.buffers.range_mut(..=address).next_back() {
+            buffer.pins -= 1;
+        }
     }
 
     /// Pages for a new buffer, charged to `by` but not yet held: they may have to be zeroed first.
@@ -191,6 +207,7 @@ impl Table {
         if more == 0 {
             return Ok(Resized::InPlace);
         }
+        self.held_unpinned(by, address)?;
         self.touch(by, address)?;
         self.charge(by, more)?;
         let Some(mut buffer) = self.buffers.remove(&address) else { return Err(Denied::NotHeld) };
@@ -218,7 +235,7 @@ impl Table {
 
     /// Frees a buffer that `by` holds.
     pub(crate) fn free(&mut self, by: u32, address: u64) -> Result<(), Denied> {
-        let is_input = self.held(by, address)?.is_some();
+        let is_input = self.held_unpinned(by, address)?.is_some();
         if !is_input {
             self.release(by, address);
             return Ok(());
@@ -251,7 +268,7 @@ impl Table {
 
     /// Fills a slot with a buffer that `by` holds. Returns the bytes in use.
     pub(crate) fn publish(&mut self, by: u32, name: &str, address: u64, content: Content) -> Result<u64, Denied> {
-        self.held(by, address)?;
+        self.held_unpinned(by, address)?;
         if self.names.contains_key(name) {
             return Err(Denied::NameTaken);
         }
@@ -272,7 +289,9 @@ impl Table {
     /// Takes a slot's buffer over; `None` if the slot is empty.
     pub(crate) fn take(&mut self, by: u32, name: &str, fingerprint: u64) -> Result<Option<Found>, Denied> {
         let Some(&address) = self.names.get(name) else { return Ok(None) };
-        let Some(Buffer { run, place: Place::Filled { slot } }) = self.buffers.get(&address) else { return Ok(None) };
+        let Some(Buffer { run, place: Place::Filled { slot }, .. }) = self.buffers.get(&address) else {
+            return Ok(None);
+        };
         if slot.content.fingerprint != fingerprint {
             return Err(Denied::WrongType(slot.content.type_name.clone()));
         }
@@ -329,7 +348,7 @@ impl Table {
             if ending == Ending::Done && matches!(buffer.place, Place::Filled { .. }) {
                 continue;
             }
-            let Some(Buffer { run, place }) = self.buffers.remove(address) else { continue };
+            let Some(Buffer { run, place, .. }) = self.buffers.remove(address) else { continue };
             self.bytes -= run.bytes();
             let input = match place {
                 Place::Held { origin, .. } => origin,
@@ -380,9 +399,16 @@ impl Table {
         }
     }
 
+    /// The same if nobody copies from or to it, so that it may go.
+    fn held_unpinned(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
+        let pinned = self.buffers.get(&address).is_some_and(|buffer| buffer.pins > 0);
+        let origin = self.held(by, address)?;
+        if pinned { Err(Denied::Pinned) } else { Ok(origin) }
+    }
+
     fn insert(&mut self, run: Run, place: Place) {
         self.bytes += run.bytes();
-        self.buffers.insert(run.address(), Buffer { run, place });
+        self.buffers.insert(run.address(), Buffer { run, place, pins: 0 });
     }
 
     /// Frees a buffer that is charged to `by`.

@@ -17,7 +17,8 @@ use monohull_abi::Errno;
 /// One page of zeros to copy from.
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// A function's buffer that the descriptor table has compared with what the function may name.
+/// A function's buffer that the descriptor table has compared with what the function may name, and holds on to while a
+/// file system serves the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
     address: u64,

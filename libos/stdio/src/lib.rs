@@ -70,12 +70,10 @@ impl Stdio {
     fn write(&self, call: &mut Call) -> Result<u64, Errno> {
         let [_, address, len, ..] = call.args;
         let stream = self.stream(call)?;
-        let bytes = UserSlice::<u8>::new(address, len)
-            .check(self.host.raw(), call)
-            .map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("the text to write: {refusal}")))?;
         let mut copy = [MaybeUninit::uninit(); LINE_MAX];
-        let copy = bytes
-            .read_at(0, &mut copy[..bytes.len().min(LINE_MAX)])
+        let copy = UserSlice::<u8>::new(address, len)
+            .check(self.host.raw(), call)
+            .and_then(|bytes| bytes.read_at(0, &mut copy[..bytes.len().min(LINE_MAX)]))
             .map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("the text to write: {refusal}")))?;
         self.append(stream, copy);
         Ok(copy.len() as u64)

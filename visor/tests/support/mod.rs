@@ -3,6 +3,8 @@
 //! Images and modules come from `cargo xtask build`; `cargo xtask test` does both.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod handover;
+
 use monohull::orchestrator::{Ready, RunOptions};
 use monohull::report::{Content, Progress, RunReport, Silent};
 use monohull::workflow;

@@ -178,7 +178,8 @@ fn using_what_was_handed_on_or_freed() {
 fn functions_may_not_make_the_calls_of_trusted_code() {
     let (mm, own, _) = scene();
     let denied = Errno::NotPermitted.to_value();
-    assert_eq!(mm.call(A, number::SLOT_OWNS, [A.into(), own, 1, 0, 0, 0]), denied);
+    assert_eq!(mm.call(A, number::SLOT_PIN, [A.into(), own, 1, 0, 0, 0]), denied);
+    assert_eq!(mm.call(A, number::SLOT_UNPIN, [own, 0, 0, 0, 0, 0]), denied);
     let name = mm.place(A, b"x");
     assert_eq!(mm.call(A, number::SLOT_LOOK, [name, 1, name, name, 1, 0]), denied);
 }

@@ -3,11 +3,12 @@
 mod arena;
 mod endings;
 mod hostile;
+mod pins;
 mod slots;
 
 use crate::MONOHULL_MODULE;
 use monohull_abi::layout::PAGE;
-use monohull_abi::module::Call;
+use monohull_abi::module::{Call, Ending};
 use monohull_abi::types::{BYTES_FINGERPRINT, MemoryStats, SlotInfo, SlotView, TAKE_NOW, fingerprint};
 use monohull_abi::{Errno, number};
 use monohull_module_testing::{CountingHeap, Domain, Step};
@@ -104,8 +105,20 @@ impl Mm {
         SlotView { address: words[0], count: words[1], capacity: words[2] }
     }
 
+    fn pin(&self, instance: u32, address: u64, len: u64) -> bool {
+        self.system(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == 1
+    }
+
+    fn unpin(&self, address: u64) {
+        assert_eq!(self.system(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]), 0);
+    }
+
     fn owns(&self, instance: u32, address: u64, len: u64) -> bool {
-        self.system(number::SLOT_OWNS, [instance.into(), address, len, 0, 0, 0]) == 1
+        let owns = self.pin(instance, address, len);
+        if owns {
+            self.unpin(address);
+        }
+        owns
     }
 
     fn stats(&self, instance: u32) -> MemoryStats {

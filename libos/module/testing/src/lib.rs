@@ -87,7 +87,7 @@ impl Default for Account {
 pub struct Domain {
     shared: Box<Shared>,
     /// Outlives the module's state, which points to it.
-    _host: Box<Host>,
+    host: Box<Host>,
 }
 
 impl Domain {
@@ -119,7 +119,12 @@ impl Domain {
             state.set(unsafe { (table.start)(&raw const *host) });
             assert!(!state.get().is_null(), "the module refused to start");
         }
-        Domain { shared, _host: host }
+        Domain { shared, host }
+    }
+
+    /// The services, as a handler has them.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Puts the bytes of a disk image behind a mount. They stay where they are until the domain ends.

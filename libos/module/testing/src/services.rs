@@ -20,7 +20,8 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         read_user,
         write_user,
         bounds,
-        owns,
+        pin,
+        unpin,
         wait,
         wake,
         now,
@@ -122,23 +123,29 @@ unsafe extern "C" fn bounds(_: *mut c_void, instance: u32) -> UserBounds {
     UserBounds { start, end: start + CELL_SIZE }
 }
 
-unsafe extern "C" fn owns(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
+unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
     // SAFETY: the module passes the domain of its `Host`.
     let shared = unsafe { shared(domain) };
-    if !shared.serves(number::SLOT_OWNS) {
+    if !shared.serves(number::SLOT_PIN) {
         return 0;
     }
-    let mut call = Call::system(number::SLOT_OWNS, [u64::from(instance), address, len, 0, 0, 0]);
+    let mut call = Call::system(number::SLOT_PIN, [u64::from(instance), address, len, 0, 0, 0]);
     (shared.dispatch(&mut call).value == 1).into()
 }
 
+unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
+    // SAFETY: as in `pin`.
+    let unpinned = unsafe { shared(domain) }.dispatch(&mut Call::system(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]));
+    assert_eq!(unpinned.value, 0, "what was pinned is unpinned");
+}
+
 unsafe extern "C" fn wait(domain: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.waiting.set(Some((key, deadline)));
 }
 
 unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.woken.borrow_mut().push(key);
     0
 }
@@ -152,7 +159,7 @@ unsafe extern "C" fn realtime() -> u64 {
 }
 
 unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     let shared = unsafe { shared(domain) };
     let mut accounts = shared.accounts.borrow_mut();
     let account = accounts.entry(instance).or_default();
@@ -167,12 +174,12 @@ unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -
 }
 
 unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.accounts.borrow().get(&instance).map_or(0, |account| account.heap)
 }
 
 unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.memory.borrow_mut().map(address, len);
     0
 }
@@ -182,13 +189,13 @@ unsafe extern "C" fn arena_assign(_domain: *mut c_void, _instance: u32, _address
 }
 
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.memory.borrow_mut().discard(address, len);
 }
 
 unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
     assert_ne!(instance, SYSTEM_INSTANCE, "trusted callers are not charged");
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
     let account = accounts.entry(instance).or_default();
     if bytes > 0 && bytes as u64 > account.limit.saturating_sub(account.heap + account.charged) {
@@ -199,19 +206,19 @@ unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i
 }
 
 unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     unsafe { shared(domain) }.accounts.borrow().get(&instance).copied().unwrap_or_default().limit
 }
 
 unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
     let passed = &mut accounts.entry(instance).or_default().passed;
     *if taken == 0 { &mut passed.handed_on } else { &mut passed.taken_over } += bytes;
 }
 
 unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
-    // SAFETY: as in `owns`; the call is the module's own.
+    // SAFETY: as in `pin`; the call is the module's own.
     let (shared, call) = unsafe { (shared(domain), &mut *call) };
     let outcome = shared.dispatch(call);
     if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
@@ -224,7 +231,7 @@ unsafe extern "C" fn mount(
     point: *mut u8,
     capacity: usize,
 ) -> i64 {
-    // SAFETY: as in `owns`.
+    // SAFETY: as in `pin`.
     let mounts = unsafe { shared(domain) }.mounts.borrow();
     let Some((known, name)) = mounts.get(index as usize) else { return Errno::NotFound.to_value() };
     assert!(name.len() <= capacity);
@@ -260,13 +267,13 @@ unsafe extern "C" fn image_sync(_: *mut c_void, _: u32) -> i64 {
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {
-    // SAFETY: as in `owns`; the text is readable.
+    // SAFETY: as in `pin`; the text is readable.
     let (shared, line) = unsafe { (shared(domain), text(line, len)) };
     shared.lines.borrow_mut().push((instance, stream, String::from_utf8_lossy(line).into_owned()));
 }
 
 unsafe extern "C" fn explain(domain: *mut c_void, _: *const Call, why: *const u8, len: usize) {
-    // SAFETY: as in `owns`; the text is readable.
+    // SAFETY: as in `pin`; the text is readable.
     let (shared, why) = unsafe { (shared(domain), text(why, len)) };
     *shared.explained.borrow_mut() = String::from_utf8(why.to_vec()).expect("an explanation is UTF-8");
 }

@@ -204,6 +204,9 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
 
 /// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
 /// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
+///
+/// The word lies in the caller's cell. One in a slot buffer would be handed on with it, and whoever waits there would
+/// take wake-ups from the buffer's new owner.
 pub(in crate::domain) fn futex_wait<'d>(
     domain: &'d Shared,
     call: &mut Call,
@@ -214,7 +217,7 @@ pub(in crate::domain) fn futex_wait<'d>(
         Wake::First | Wake::Woken => {}
     }
     let [address, expected, timeout, ..] = call.args;
-    let slice = match UserSlice::<u32>::new(address, 1).check(domain.host(), call) {
+    let slice = match UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call) {
         Ok(slice) => slice,
         Err(refusal) => return Err(Outcome::error(refused(domain, call, refusal))),
     };
@@ -239,7 +242,7 @@ pub(in crate::domain) fn futex_wait<'d>(
 
 fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let [address, most, ..] = call.args;
-    UserSlice::<u32>::new(address, 1).check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call).map_err(|r| refused(domain, call, r))?;
     let mut scheduler = domain.lock();
     // The waiter is recognised: its call is done, it need not run its handler again.
     let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);

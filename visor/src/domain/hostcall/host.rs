@@ -30,7 +30,8 @@ pub fn services(domain: *mut c_void) -> Host {
         read_user,
         write_user,
         bounds,
-        owns,
+        pin,
+        unpin,
         wait,
         wake,
         now,
@@ -94,12 +95,18 @@ unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
     }
 }
 
-unsafe extern "C" fn owns(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
+unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     // Without buffers the module that knows them is not loaded, and need not be.
     let known = domain.modules.is_loaded("mm");
-    u32::from(known && domain.call(number::SLOT_OWNS, [instance.into(), address, len, 0, 0, 0]) == Ok(1))
+    u32::from(known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1))
+}
+
+unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
+    // Not served only if the module has failed meanwhile; then no buffer changes hands any more.
+    // SAFETY: see `shared`.
+    let _ = unsafe { shared(domain) }.call(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]);
 }
 
 unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {

@@ -1,0 +1,103 @@
+//! Buffers that a hostcall copies from or to: they stay where and whose they are.
+
+use super::*;
+use monohull_abi::user::{Refusal, UserSlice};
+
+const BUSY: i64 = Errno::Busy.to_value();
+const WORDS_OF_REFUSAL: &str = "a call of another thread is reading or writing this slot buffer";
+
+#[test]
+fn a_pinned_buffer_is_neither_freed_handed_on_nor_moved() {
+    let mm = Mm::start();
+    let (address, wall) = (mm.alloc(A, PAGE), mm.alloc(A, PAGE));
+    assert_eq!(wall, address + PAGE, "it cannot grow where it is");
+    assert!(mm.pin(A, address + 8, 16));
+    for _ in 0..2 {
+        assert_eq!((mm.free(A, address), mm.explained().as_str()), (BUSY, WORDS_OF_REFUSAL));
+        assert_eq!((mm.publish(A, "x", address, 1, BYTES), mm.explained().as_str()), (BUSY, WORDS_OF_REFUSAL));
+        assert_eq!((mm.resize(A, address, 2 * PAGE), mm.explained().as_str()), (BUSY, WORDS_OF_REFUSAL));
+    }
+    assert_eq!(mm.take(B, "x", BYTES), Err(Errno::NotFound), "nothing was published");
+    assert_eq!(mm.charged(A), 2 * PAGE, "nothing was charged");
+    assert_eq!(mm.resize(A, address, PAGE), address as i64, "what moves nothing is fine");
+    assert_eq!(mm.touch(A, address), 0);
+    mm.unpin(address + 8);
+    assert_eq!(mm.publish(A, "x", address, 1, BYTES), 0);
+    assert_eq!(mm.take(B, "x", BYTES).unwrap().address, address);
+    assert_eq!(mm.free(B, address), 0, "a pin does not follow a buffer to its next owner");
+}
+
+#[test]
+fn pins_are_counted() {
+    let mm = Mm::start();
+    let (address, wall) = (mm.alloc(A, PAGE), mm.alloc(A, PAGE));
+    assert!(mm.pin(A, address, 1) && mm.pin(A, address + PAGE - 1, 1) && mm.pin(A, wall, 1));
+    mm.unpin(address);
+    mm.unpin(wall);
+    assert_eq!(mm.free(A, address), BUSY);
+    assert_eq!(mm.free(A, wall), 0);
+    mm.unpin(address);
+    let moved = mm.resize(A, address, PAGE * 2);
+    assert!(moved > 0, "{}", mm.explained());
+    assert_eq!(mm.free(A, moved as u64), 0);
+}
+
+#[test]
+fn who_does_not_hold_a_buffer_cannot_pin_it() {
+    let mm = Mm::start();
+    let (own, foreign) = (mm.alloc(A, PAGE), mm.alloc(B, PAGE));
+    assert!(!mm.pin(A, foreign, 1) && !mm.pin(A, own, PAGE + 1) && !mm.pin(A, own - 1, 1));
+    mm.publish(A, "x", own, 1, BYTES);
+    assert!(!mm.pin(A, own, 1), "it lies in a slot");
+    mm.take(B, "x", BYTES).unwrap();
+    assert!(!mm.pin(A, own, 1), "it is B's");
+    assert_eq!((mm.free(B, own), mm.free(B, foreign)), (0, 0), "what was refused has left no pin behind");
+    assert!(!mm.pin(B, own, 1), "it is nobody's");
+}
+
+#[test]
+fn an_input_that_is_pinned_is_not_shelved() {
+    let mm = Mm::start();
+    let address = mm.alloc(A, PAGE);
+    mm.publish(A, "x", address, 1, BYTES);
+    mm.take(B, "x", BYTES).unwrap();
+    assert!(mm.pin(B, address, 1));
+    assert_eq!(mm.free(B, address), BUSY);
+    mm.unpin(address);
+    assert_eq!(mm.free(B, address), 0);
+    assert!(mm.end(B, Ending::Failed), "its inputs are whole");
+    assert!(mm.look("x").is_ok());
+}
+
+/// A module that panicked in the middle of a copy has left its pin behind.
+#[test]
+fn what_an_instance_leaves_pinned_is_freed_with_it() {
+    let mm = Mm::start();
+    let address = mm.alloc(A, PAGE);
+    assert!(mm.pin(A, address, 1));
+    mm.end(A, Ending::Done);
+    assert_eq!(mm.stats(B).arena_buffers, 0);
+    let again = mm.alloc(B, PAGE);
+    assert_eq!(again, address);
+    assert_eq!(mm.free(B, again), 0);
+}
+
+#[test]
+fn a_checked_slice_is_a_pin() {
+    let mm = Mm::start();
+    let address = mm.alloc(A, PAGE);
+    let call = mm.prepare(A, 0, [0; 6]);
+    let slice = UserSlice::<u64>::new(address, 4).check(mm.host(), &call).unwrap();
+    assert_eq!(mm.free(A, address), BUSY);
+    slice.write(&[1, 2, 3, 4]).unwrap();
+    drop(slice);
+    assert_eq!(mm.words(address, 4), [1, 2, 3, 4]);
+    let nothing = UserSlice::<u64>::new(address, 0).check(mm.host(), &call).unwrap();
+    assert_eq!(mm.free(A, address), 0, "an empty slice is no pin");
+    drop(nothing);
+    assert_eq!(UserSlice::<u64>::new(address, 4).check(mm.host(), &call).err(), Some(Refusal::NotYourBuffer));
+    let at = mm.alloc(A, PAGE);
+    let word = UserSlice::<u32>::new(at, 1);
+    assert_eq!(word.check_cell(mm.host(), &call).err(), Some(Refusal::NotYours));
+    assert!(word.check(mm.host(), &call).is_ok());
+}

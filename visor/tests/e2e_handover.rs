@@ -1,0 +1,24 @@
+//! Buffers that are handed on, freed or moved while another thread has them read or written: whoever has one afterwards
+//! is neither written to nor read.
+
+mod support;
+
+use support::handover::{CALLS, WAYS, document, is_refused};
+use support::run;
+
+/// Often enough that without pins each way loses.
+const ROUNDS: u32 = 8;
+
+#[test]
+fn a_buffer_in_use_does_not_change_hands() {
+    for call in CALLS {
+        for way in WAYS {
+            let report = run(&document("attacks", call, way, ROUNDS));
+            assert!(report.error.is_none(), "{call}, {way}: {:#?}", report.error);
+            let lines = |step: usize| -> Vec<&str> {
+                report.steps[step].instances[0].lines.iter().map(|line| line.text.as_str()).collect()
+            };
+            is_refused(call, way, &lines(0), &lines(1));
+        }
+    }
+}

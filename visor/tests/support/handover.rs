@@ -1,0 +1,32 @@
+//! The workflow of `examples/attacks/src/handover.rs`, and what must come of it.
+
+use serde_json::{Value, json};
+
+/// The calls that read or write a buffer, and the ways in which it goes meanwhile.
+pub(crate) const CALLS: [&str; 4] = ["read", "read-vector", "write", "write-vector"];
+pub(crate) const WAYS: [&str; 3] = ["publish", "free", "resize"];
+
+/// Giver and taker side by side; the steps' order in the report.
+pub(crate) fn document(image: &str, call: &str, way: &str, rounds: u32) -> Value {
+    let step = |role: &str| {
+        json!({
+            "name": role, "function": "attacks", "memory": "128MiB",
+            "args": { "role": role, "what": call, "how": way, "rounds": rounds }
+        })
+    };
+    json!({
+        "name": "handover",
+        "functions": { "attacks": { "image": image } },
+        "steps": [step("giver"), step("taker")],
+        "files": [{ "at": "/work", "memory": "32MiB" }],
+        "limits": { "carriers": 3, "timeout": "60s" }
+    })
+}
+
+/// The call does its work on a buffer that stays; one that goes is refused to go in the middle of it; nobody gets or loses
+/// anything.
+#[track_caller]
+pub(crate) fn is_refused(call: &str, way: &str, giver: &[&str], taker: &[&str]) {
+    assert_eq!(giver, [&*format!("{call} works"), "refused in the middle"], "{call}, {way}");
+    assert_eq!(taker, ["intact"], "{call}, {way}");
+}
