@@ -248,11 +248,14 @@ impl Files {
                 let open = self.tables.open(call.instance, descriptor).map_err(|errno| {
                     self.refuse(call, errno, format_args!("{descriptor} is no descriptor of a directory"))
                 })?;
-                let Some(directory) = &open.directory else {
+                let path = open.directory.as_ref().map(|directory| directory.path.clone());
+                // Another thread may have closed it meanwhile, so that this was the last reference.
+                self.let_go(open);
+                let Some(path) = path else {
                     let why = format_args!("descriptor {descriptor} is a file's, no directory's");
                     return Err(self.refuse(call, Errno::NotDirectory, why));
                 };
-                directory.path.clone()
+                path
             }
         };
         // The closure below needs the call too, but not its arguments.
