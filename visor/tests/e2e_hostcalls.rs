@@ -17,8 +17,9 @@ fn abuse(carriers: u32) -> Value {
             { "name": "victim", "function": "hostcall-abuse", "args": { "role": "victim" } },
             { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
         ],
-        "limits": { "carriers": carriers },
+        "limits": { "carriers": carriers, "timeout": "120s" },
         "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
+        "files": [{ "at": "/work", "memory": "1MiB" }],
         "outputs": ["verdicts", "victim-says"],
     })
 }
@@ -39,10 +40,23 @@ fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
         let verdicts = text(&report, "verdicts");
         let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
-        assert!(verdicts.lines().count() > 400, "{verdicts}");
+        assert!(verdicts.lines().count() > 900, "{verdicts}");
         // The positive control: what is right works.
         let fine = |line: &&str| line.contains(" (expected 0): ");
         assert!(verdicts.lines().filter(fine).count() >= 10, "{verdicts}");
+        assert_eq!(text(&report, "victim-says"), "intact");
+    }
+}
+
+/// With one carrier the two threads take turns, with two they meet in the middle of a call.
+#[test]
+fn structures_that_change_during_a_call_are_read_once() {
+    for carriers in [1, 2] {
+        let report = run(&abuse(carriers));
+        let verdicts = text(&report, "verdicts");
+        let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(" that changes")).collect();
+        assert_eq!(changing.len(), 6, "{verdicts}");
+        assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
         assert_eq!(text(&report, "victim-says"), "intact");
     }
 }

@@ -1,5 +1,6 @@
 //! The calls, and what is the right answer to each.
 
+mod files;
 mod sockets;
 
 use crate::addresses::{Addresses, Want};
@@ -112,6 +113,7 @@ pub(crate) fn all(addresses: &Addresses) -> Vec<Case> {
     memory(&mut cases, &own);
     slots(&mut cases, &own);
     output(&mut cases, &own);
+    files::all(&mut cases, &own);
     sockets::all(&mut cases, &own);
     numbers(&mut cases);
     cases.list

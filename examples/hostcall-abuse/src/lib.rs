@@ -3,6 +3,7 @@
 //! ```text
 //!   victim    holds a heap block, a stack variable, a slot buffer ── addresses ──▶ slot `victim`
 //!   attacker  every case: call, compare with the refusal that is right, ask why ──▶ slot `verdicts`
+//!             structures that change under the libos's eyes ───────────────────────▶ the same
 //!   victim    is everything as it was? ──────────────────────────────────────────▶ slot `victim-says`
 //! ```
 #![no_std]
@@ -10,6 +11,7 @@
 
 mod addresses;
 mod cases;
+mod changing;
 #[allow(unsafe_code, reason = "the shim's own way out takes 32-bit numbers only")]
 mod gate;
 
@@ -67,6 +69,12 @@ fn attacker() -> Result<(), Box<dyn Error>> {
         let right = value == case.value && needs_words != why.is_empty();
         let verdict = if right { "right" } else { "WRONG" };
         writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
+    }
+    for (what, came) in changing::all(buffer) {
+        match came {
+            Ok(()) => writeln!(verdicts, "right: {what}")?,
+            Err(wrong) => writeln!(verdicts, "WRONG: {what}: {wrong}")?,
+        }
     }
     SlotBuffer::<u64>::with_slot_value("attacked", 1).publish()?;
     Ok(())

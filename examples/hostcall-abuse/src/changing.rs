@@ -1,0 +1,191 @@
+//! Structures that change while the libos looks at them.
+//!
+//! ```text
+//!   thread 1   content a │ content b │ a │ b │ …    as fast as it can, a word at a time
+//!   thread 2   hostcall with the structure's address, until both have been met
+//! ```
+//!
+//! What is copied once and then looked at is one content, the other, or a mixture, and the mixture is checked like any. So
+//! every answer is one of those that unchanging contents get, and nobody's memory is touched but the caller's own.
+
+use crate::PATTERN;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use monohull_abi::Errno::{self, Fault, Invalid, NotFound, NotPermitted};
+use monohull_abi::file::{IoVec, WORKING_DIRECTORY, open};
+use monohull_abi::network::{SocketAddress, SocketEnd};
+use monohull_abi::number::*;
+use monohull_abi::types::{BYTES_FINGERPRINT, SlotView, TAKE_NOW};
+use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_trampoline::user::hostcall;
+
+/// At least so many calls; fewer of those that ask another process.
+const CALLS: u32 = 1000;
+const CALLS_ELSEWHERE: u32 = 30;
+/// At most so many, until both contents have been met.
+const CALLS_MAX: u32 = 1_000_000;
+
+/// What a structure that changes came to: what it was, and what is wrong with it.
+pub(crate) type Verdict = (&'static str, Result<(), String>);
+
+/// All of them. `victim` is a buffer of another instance's.
+pub(crate) fn all(victim: u64) -> Vec<Verdict> {
+    vec![
+        ("FILE_READV: a list of buffers that changes", vector(FILE_READV, victim)),
+        ("FILE_WRITEV: a list of buffers that changes", vector(FILE_WRITEV, victim)),
+        ("FILE_OPEN: a path that changes", path()),
+        ("SLOT_PUBLISH: a description of a type that changes", description(victim)),
+        ("SLOT_TAKE: a name that changes", name()),
+        ("TCP_LISTEN: an address that changes", address()),
+    ]
+}
+
+/// Makes calls with the address of a structure that changes from the first content to the second and back. A call says
+/// whether it met the second one, or what is wrong.
+fn change<const N: usize>(
+    least: u32,
+    contents: [[u64; N]; 2],
+    mut call: impl FnMut(u64) -> Result<bool, String>,
+) -> Result<(), String> {
+    let words = contents[0].map(AtomicU64::new);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut turn = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // An odd number of times before others run, so that one carrier alone shows both contents too.
+                for _ in 0..99 {
+                    turn ^= 1;
+                    words.iter().zip(contents[turn]).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+                }
+                thread::yield_now();
+            }
+        });
+        let mut met = [false; 2];
+        let mut calls = 0;
+        let result = loop {
+            match call(words.as_ptr() as u64) {
+                Ok(second) => met[usize::from(second)] = true,
+                Err(wrong) => break Err(wrong),
+            }
+            calls += 1;
+            if calls >= least && met == [true, true] {
+                break Ok(());
+            }
+            if calls == CALLS_MAX {
+                break Err("only one of the contents was met".into());
+            }
+            thread::yield_now();
+        };
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// The answer is a success, or this refusal; true if it is refused.
+fn refused(answer: i64, errno: Errno) -> Result<bool, String> {
+    match answer {
+        0.. => Ok(false),
+        _ if answer == errno.to_value() => Ok(true),
+        _ => Err(format!("{answer} is no answer to any of the contents")),
+    }
+}
+
+fn open_file(path: u64, len: u64) -> i64 {
+    let flags = open::READ | open::WRITE | open::CREATE;
+    hostcall(FILE_OPEN, [WORKING_DIRECTORY, path, len, flags, 0, 0])
+}
+
+/// A buffer of the caller's, and one that is another's.
+fn vector(number: u32, victim: u64) -> Result<(), String> {
+    let name = "/work/vector";
+    let file = open_file(name.as_ptr() as u64, name.len() as u64) as u64;
+    let own = Box::new([!PATTERN; 4]);
+    let len = size_of_val(&*own) as u64;
+    hostcall(FILE_PWRITE, [file, own.as_ptr() as u64, len, 0, 0, 0]);
+    let list = |address, len| {
+        let IoVec { address, len } = IoVec { address, len };
+        [address, len]
+    };
+    let result = change(CALLS, [list(own.as_ptr() as u64, len), list(victim, len - 8)], |list| {
+        refused(hostcall(number, [file, list, 1, 0, 0, 0]), Fault)
+    });
+    let mut now = [0u64; 4];
+    hostcall(FILE_PREAD, [file, now.as_mut_ptr() as u64, len, 0, 0, 0]);
+    hostcall(FILE_CLOSE, [file, 0, 0, 0, 0, 0]);
+    result.and(match now == [!PATTERN; 4] && *own == now {
+        true => Ok(()),
+        false => Err("somebody else's bytes are in the file".into()),
+    })
+}
+
+/// One that leads into the mount, and one that leads out of it.
+fn path() -> Result<(), String> {
+    let contents = [*b"/work/a/", *b"/../a/b/"].map(|path| [u64::from_ne_bytes(path)]);
+    let directory = "/work/a";
+    hostcall(FILE_MKDIR, [WORKING_DIRECTORY, directory.as_ptr() as u64, directory.len() as u64, 0, 0, 0]);
+    change(CALLS, contents, |path| {
+        let opened = hostcall(FILE_OPEN, [WORKING_DIRECTORY, path, 8, open::READ, 0, 0]);
+        if opened >= 0 {
+            hostcall(FILE_CLOSE, [opened as u64, 0, 0, 0, 0, 0]);
+        }
+        refused(opened, NotFound)
+    })
+}
+
+/// Elements that fit into the buffer under a name of the caller's, and larger ones under a name in the victim's memory.
+fn description(victim: u64) -> Result<(), String> {
+    let (slot, type_name) = ("changing", "[u8]");
+    let view = Box::new(SlotView::default());
+    let (slot, len) = (slot.as_ptr() as u64, slot.len() as u64);
+    let good = [BYTES_FINGERPRINT, type_name.as_ptr() as u64, type_name.len() as u64, 1];
+    let bad = [BYTES_FINGERPRINT, victim, type_name.len() as u64, 1 << 40];
+    let (described, out) = (good.as_ptr() as u64, &raw const *view as u64);
+    let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
+    let result = change(CALLS, [good, bad], |desc| {
+        let published = hostcall(SLOT_PUBLISH, [slot, len, buffer, 64, desc, 0]);
+        if published == 0 && hostcall(SLOT_TAKE, [slot, len, described, out, TAKE_NOW, 0]) != 0 {
+            return Err("what was published cannot be taken".into());
+        }
+        // Elements that are too large, under a name of the caller's own, are a mixture.
+        refused(published, Fault).or_else(|_| refused(published, Invalid))
+    });
+    hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]);
+    result
+}
+
+/// A name that nobody uses, and bytes that are no name.
+fn name() -> Result<(), String> {
+    let type_name = "[u8]";
+    let view = Box::new(SlotView::default());
+    let desc = [BYTES_FINGERPRINT, type_name.as_ptr() as u64, type_name.len() as u64, 1];
+    change(CALLS, [[u64::from_ne_bytes(*b"nobody's")], [u64::MAX]], |name| {
+        let taken = hostcall(SLOT_TAKE, [name, 8, desc.as_ptr() as u64, &raw const *view as u64, TAKE_NOW, 0]);
+        match refused(taken, Invalid) {
+            Ok(true) => Ok(true),
+            _ => refused(taken, NotFound).map(|_| false),
+        }
+    })
+}
+
+/// The one address where the workflow may listen, and every address there is.
+fn address() -> Result<(), String> {
+    let at = |address: [u8; 4]| {
+        let [a, b, c, d] = address;
+        // Family and port, the address in network order, flow and scope.
+        [4, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0, 0]
+    };
+    let mut found = Box::new(SocketAddress::default());
+    change(CALLS_ELSEWHERE, [at([127, 0, 0, 1]), at([0, 0, 0, 0])], |address| {
+        let listens = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
+        if listens >= 0 {
+            let out = &raw mut *found as u64;
+            hostcall(SOCKET_NAME, [listens as u64, SocketEnd::Local as u64, out, 0, 0, 0]);
+            hostcall(SOCKET_CLOSE, [listens as u64, 0, 0, 0, 0, 0]);
+            if found.address[..4] != [127, 0, 0, 1] {
+                return Err(format!("it listens at {:?}", &found.address[..4]));
+            }
+        }
+        refused(listens, NotPermitted)
+    })
+}
