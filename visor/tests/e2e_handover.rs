@@ -3,11 +3,14 @@
 
 mod support;
 
-use support::handover::{CALLS, WAYS, document, is_refused};
+use support::handover::{document, is_refused};
 use support::run;
 
 /// Often enough that without pins each way loses.
 const ROUNDS: u32 = 8;
+/// The calls that read or write a buffer, and the ways in which it goes meanwhile.
+const CALLS: [&str; 4] = ["read", "read-vector", "write", "write-vector"];
+const WAYS: [&str; 3] = ["publish", "free", "resize"];
 
 #[test]
 fn a_buffer_in_use_does_not_change_hands() {

@@ -7,9 +7,12 @@
 mod deputies;
 mod doors;
 mod exhaustion;
+mod handover;
 mod harness;
 mod instructions;
 mod jumps;
 mod memory;
 mod places;
 mod signals;
+#[path = "../support/handover.rs"]
+mod support;

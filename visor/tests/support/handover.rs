@@ -2,10 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// The calls that read or write a buffer, and the ways in which it goes meanwhile.
-pub(crate) const CALLS: [&str; 4] = ["read", "read-vector", "write", "write-vector"];
-pub(crate) const WAYS: [&str; 3] = ["publish", "free", "resize"];
-
 /// Giver and taker side by side; the steps' order in the report.
 pub(crate) fn document(image: &str, call: &str, way: &str, rounds: u32) -> Value {
     let step = |role: &str| {
@@ -16,6 +12,7 @@ pub(crate) fn document(image: &str, call: &str, way: &str, rounds: u32) -> Value
     };
     json!({
         "name": "handover",
+        "isolation": "function",
         "functions": { "attacks": { "image": image } },
         "steps": [step("giver"), step("taker")],
         "files": [{ "at": "/work", "memory": "32MiB" }],

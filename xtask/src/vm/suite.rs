@@ -57,6 +57,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "tens of thousands of runs are too much for this processor",
     },
+    LeftOut { program: "e2e_handover", test: None, kernel: None, why: "`keys_attacks` does the same, in fewer rounds" },
     LeftOut { program: "process_calls", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "domain_modules", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut {
