@@ -1,7 +1,7 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 #![deny(unsafe_code)]
 
-use super::{Blank, Data, Death, Job, Message, ProcessError, Running, Settings, Spawner};
+use super::{Blank, Data, Death, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::border::{open_inputs, write_whole};
@@ -75,13 +75,21 @@ fn follow(running: &mut Running, watcher: Option<&dyn Progress>) -> Result<Resul
             match (message, watcher) {
                 (Message::Ended { report, outputs }, _) => return Ok(Ok((report, outputs))),
                 (Message::Died(death), _) => return Ok(Err(death)),
-                (_, None) | (Message::Point { .. }, _) => {}
-                (Message::Line { step, instance, stream, text }, Some(to)) => to.line(&step, instance, stream, &text),
-                (Message::StepStarted { step, instances }, Some(to)) => to.step_started(&step, instances),
-                (Message::InstanceEnded { step, instance, ok }, Some(to)) => to.instance_ended(&step, instance, ok),
-                (Message::StepEnded { step }, Some(to)) => to.step_ended(&step),
+                (Message::Notice(notice), Some(watcher)) => pass_on(notice, watcher),
+                (Message::Notice(_), None) => {}
             }
         }
+    }
+}
+
+fn pass_on(notice: Notice, to: &dyn Progress) {
+    match notice {
+        Notice::Line { step, instance, stream, text } => to.line(&step, instance, stream, &text),
+        Notice::StepStarted { step, instances } => to.step_started(&step, instances),
+        Notice::InstanceEnded { step, instance, ok } => to.instance_ended(&step, instance, ok),
+        Notice::StepEnded { step } => to.step_ended(&step),
+        // The report has them all.
+        Notice::Point { .. } => {}
     }
 }
 

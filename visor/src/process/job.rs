@@ -77,7 +77,7 @@ pub struct Job {
     pub load_all: bool,
     /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
     pub requested_ns: u64,
-    /// Whether [`Message::Line`](super::Message::Line) is wanted. The report has all lines anyway.
+    /// Whether [`Notice::Line`](super::Notice::Line) is wanted. The report has all lines anyway.
     pub lines: bool,
     /// Whether steps, instances and points in time are to be told as they happen. The report has all of them anyway.
     pub progress: bool,

@@ -35,11 +35,12 @@ mod worker;
 pub use death::{Cause, Death};
 pub use foreground::run;
 pub use job::{Data, Job};
+pub use protocol::Notice;
 pub use spawner::Spawner;
 
 use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
-use crate::report::{RunReport, Sandbox, Stream};
+use crate::report::{RunReport, Sandbox};
 use link::{Link, LinkError};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker};
@@ -123,45 +124,8 @@ fn host(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
 /// What is heard of a running workflow.
 #[derive(Debug)]
 pub enum Message {
-    /// A moment of its timeline, if progress is wanted.
-    Point {
-        /// What happened.
-        name: String,
-        /// When: CLOCK_MONOTONIC, in ns.
-        at_ns: u64,
-    },
-    /// A function has printed a line, if lines are wanted.
-    Line {
-        /// The step.
-        step: String,
-        /// The instance.
-        instance: u32,
-        /// Where to.
-        stream: Stream,
-        /// The line without its end.
-        text: String,
-    },
-    /// A step starts, if progress is wanted. So for the next two.
-    StepStarted {
-        /// Which.
-        step: String,
-        /// With so many instances.
-        instances: u32,
-    },
-    /// An instance has ended for good.
-    InstanceEnded {
-        /// The step.
-        step: String,
-        /// The instance.
-        instance: u32,
-        /// Whether it did its work.
-        ok: bool,
-    },
-    /// A step has ended.
-    StepEnded {
-        /// Which.
-        step: String,
-    },
+    /// What happens while it runs.
+    Notice(Notice),
     /// The workflow has ended. Its process ends by itself now; whoever does not care to see that may drop it.
     Ended {
         /// How it went. Outputs have sizes in it, and no content.
@@ -344,11 +308,7 @@ impl Worker {
                 return Ok(Heard::Ready(sandbox));
             }
             FromWorker::Refused(why) => return Ok(Heard::Refused(why)),
-            FromWorker::Point { name, at_ns } => Message::Point { name, at_ns },
-            FromWorker::Line { step, instance, stream, text } => Message::Line { step, instance, stream, text },
-            FromWorker::StepStarted { step, instances } => Message::StepStarted { step, instances },
-            FromWorker::InstanceEnded { step, instance, ok } => Message::InstanceEnded { step, instance, ok },
-            FromWorker::StepEnded { step } => Message::StepEnded { step },
+            FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
             FromWorker::Ended { report, outputs } => {
                 let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;

@@ -1,7 +1,7 @@
 //! What the processes say to each other. Each message is one packet of a [`Link`](super::link::Link).
 //!
 //! ```text
-//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Point, Line, …, Ended ──▶ supervisor
+//! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked | NotForked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
@@ -70,11 +70,31 @@ pub(super) enum FromWorker {
     },
     /// It cannot take a job, for this reason.
     Refused(String),
-    /// A moment of the timeline.
+    /// What happens while the workflow runs.
+    Notice(Notice),
+    /// The workflow has ended.
+    Ended {
+        /// The report as JSON: the document people see.
+        #[serde(with = "serde_bytes")]
+        report: Vec<u8>,
+        /// The output slots; those that are not here are attached.
+        outputs: Vec<(String, Content)>,
+    },
+    /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
+    Died {
+        /// See above.
+        status: i32,
+    },
+}
+
+/// What a workflow tells of while it runs, as far as it is wanted.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Notice {
+    /// A moment of its timeline.
     Point {
         /// What happened.
         name: String,
-        /// When (monotonic ns).
+        /// When: CLOCK_MONOTONIC, in ns.
         at_ns: u64,
     },
     /// A function has printed a line.
@@ -108,19 +128,6 @@ pub(super) enum FromWorker {
     StepEnded {
         /// Which.
         step: String,
-    },
-    /// The workflow has ended.
-    Ended {
-        /// The report as JSON: the document people see.
-        #[serde(with = "serde_bytes")]
-        report: Vec<u8>,
-        /// The output slots; those that are not here are attached.
-        outputs: Vec<(String, Content)>,
-    },
-    /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
-    Died {
-        /// See above.
-        status: i32,
     },
 }
 

@@ -92,9 +92,9 @@ fn pipe() -> (File, File) {
 #[test]
 fn what_is_right_is_taken() {
     let mut impostor = Impostor::new();
-    impostor.say(&FromWorker::Point { name: "now".to_owned(), at_ns: 7 }, &[]);
+    impostor.say(&FromWorker::Notice(Notice::Point { name: "now".to_owned(), at_ns: 7 }), &[]);
     let heard = impostor.running.next_message().expect("hearing");
-    assert!(matches!(heard, Some(Message::Point { at_ns: 7, .. })), "{heard:?}");
+    assert!(matches!(heard, Some(Message::Notice(Notice::Point { at_ns: 7, .. }))), "{heard:?}");
     assert!(impostor.running.next_message().expect("hearing").is_none());
     impostor.running.kill();
     impostor.process.wait().expect("it is our child");
@@ -110,8 +110,7 @@ proptest! {
         impostor.send(&sent, &[]);
         // They may happen to say something; then nothing more than that is heard.
         match impostor.running.next_message().expect("hearing") {
-            Some(Message::Died(_) | Message::Point { .. } | Message::Line { .. } | Message::StepStarted { .. }
-                | Message::InstanceEnded { .. } | Message::StepEnded { .. }) => {}
+            Some(Message::Died(_) | Message::Notice(_)) => {}
             other => panic!("{other:?}"),
         }
         impostor.running.kill();
@@ -175,7 +174,7 @@ fn too_many_files_are_refused_and_closed() {
 fn files_nobody_asked_for_are_refused_and_closed() {
     let impostor = Impostor::new();
     let (file, mut other) = pipe();
-    impostor.say(&FromWorker::Point { name: String::new(), at_ns: 0 }, &[file.as_fd()]);
+    impostor.say(&FromWorker::Notice(Notice::Point { name: String::new(), at_ns: 0 }), &[file.as_fd()]);
     drop(file);
     impostor.refuses("nobody asked for");
     assert_eq!(other.read(&mut [0]).expect("the other end is closed"), 0);

@@ -4,7 +4,7 @@
 use super::job::{Data, Received};
 use super::link::Link;
 use super::opener;
-use super::protocol::{Content, FromWorker, ToWorker};
+use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
 use super::warm;
 use crate::domain::Ground;
@@ -205,10 +205,10 @@ struct Teller {
 }
 
 impl Teller {
-    fn tell(&self, wanted: bool, message: &FromWorker) {
+    fn tell(&self, wanted: bool, notice: Notice) {
         if wanted {
             // If nobody is there any more, this process is about to be killed.
-            let _ = self.link.send(message, &[]);
+            let _ = self.link.send(&FromWorker::Notice(notice), &[]);
         }
     }
 }
@@ -238,24 +238,24 @@ impl Teller {
 
 impl Progress for Teller {
     fn step_started(&self, step: &str, instances: u32) {
-        self.tell(self.progress, &FromWorker::StepStarted { step: step.to_owned(), instances });
+        self.tell(self.progress, Notice::StepStarted { step: step.to_owned(), instances });
     }
 
     fn instance_ended(&self, step: &str, index: u32, ok: bool) {
-        self.tell(self.progress, &FromWorker::InstanceEnded { step: step.to_owned(), instance: index, ok });
+        self.tell(self.progress, Notice::InstanceEnded { step: step.to_owned(), instance: index, ok });
     }
 
     fn step_ended(&self, step: &str) {
-        self.tell(self.progress, &FromWorker::StepEnded { step: step.to_owned() });
+        self.tell(self.progress, Notice::StepEnded { step: step.to_owned() });
     }
 
     fn point(&self, name: &'static str, at_ns: u64) {
         self.points.lock().expect("points").push(Point { name: name.to_owned(), at_ns });
-        self.tell(self.progress, &FromWorker::Point { name: name.to_owned(), at_ns });
+        self.tell(self.progress, Notice::Point { name: name.to_owned(), at_ns });
     }
 
     fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
         let (step, text) = (step.to_owned(), text.to_owned());
-        self.tell(self.lines, &FromWorker::Line { step, instance: index, stream, text });
+        self.tell(self.lines, Notice::Line { step, instance: index, stream, text });
     }
 }

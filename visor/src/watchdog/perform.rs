@@ -18,7 +18,7 @@ use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
 use super::launch::Run;
 use crate::orchestrator::Ready;
-use crate::process::{Data, Job, Message};
+use crate::process::{Data, Job, Message, Notice};
 use crate::report::{self, RunReport};
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
@@ -131,9 +131,11 @@ impl Watchdog {
                 return (None, Err(Refusal::deadline(message, Blame::Workflow)));
             };
             match message {
-                Ok(Message::Point { name, at_ns }) => invocation.point_at(name, at_ns),
-                Ok(Message::Line { step, instance, stream, text }) => invocation.line(step, instance, stream, text),
-                Ok(Message::StepStarted { .. } | Message::InstanceEnded { .. } | Message::StepEnded { .. }) => {}
+                Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
+                Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
+                    invocation.line(step, instance, stream, text);
+                }
+                Ok(Message::Notice(_)) => {}
                 Ok(Message::Ended { report, outputs }) => return self.ended(invocation, *report, outputs),
                 Ok(Message::Died(death)) => return (None, Err(Refusal::died(&death.failure()))),
                 Err(refusal) => return (None, Err(refusal)),

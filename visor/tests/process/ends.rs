@@ -2,7 +2,7 @@
 
 use crate::watch::{endless, job, listen, next, one_step, run};
 use crate::{Spawners, Test};
-use monohull::process::{Cause, Death, Message, ProcessError, Running, Settings, Spawner};
+use monohull::process::{Cause, Death, Message, Notice, ProcessError, Running, Settings, Spawner};
 use monohull::report::Blame;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -35,7 +35,7 @@ fn a_spawner_is_not_forked_from_a_program_with_threads(_: &Spawners) {
 /// A workflow that runs and does not end.
 fn running(spawner: &Spawner) -> Running {
     let mut running = spawner.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("a job is taken");
-    while !matches!(next(&mut running), Some(Message::StepStarted { .. })) {}
+    while !matches!(next(&mut running), Some(Message::Notice(Notice::StepStarted { .. }))) {}
     running
 }
 

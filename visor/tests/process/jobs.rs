@@ -4,7 +4,7 @@ use crate::support;
 use crate::watch::{job, listen, one_step, run};
 use crate::{Spawners, Test};
 use monohull::domain::carrier::monotonic_ns;
-use monohull::process::{Cause, Data, Job, Message};
+use monohull::process::{Cause, Data, Job, Notice};
 use monohull::report::{FailureKind, Status};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -85,20 +85,20 @@ fn an_input_may_be_an_open_file(spawners: &Spawners) {
 
 fn what_is_printed_and_done_is_told_as_it_happens(spawners: &Spawners) {
     let heard = run(&spawners.usual, &job(&one_step("std-tour", json!({})), Vec::new()));
-    let told = |wanted: fn(&Message) -> bool| heard.told.iter().filter(|message| wanted(message)).count();
-    assert_eq!(told(|message| matches!(message, Message::StepStarted { instances: 1, .. })), 1, "{:?}", heard.told);
-    assert_eq!(told(|message| matches!(message, Message::InstanceEnded { instance: 0, ok: true, .. })), 1);
-    assert_eq!(told(|message| matches!(message, Message::StepEnded { step } if step == "step")), 1);
-    assert!(told(|message| matches!(message, Message::Point { .. })) >= 2);
+    let told = |wanted: fn(&Notice) -> bool| heard.told.iter().filter(|notice| wanted(notice)).count();
+    assert_eq!(told(|notice| matches!(notice, Notice::StepStarted { instances: 1, .. })), 1, "{:?}", heard.told);
+    assert_eq!(told(|notice| matches!(notice, Notice::InstanceEnded { instance: 0, ok: true, .. })), 1);
+    assert_eq!(told(|notice| matches!(notice, Notice::StepEnded { step } if step == "step")), 1);
+    assert!(told(|notice| matches!(notice, Notice::Point { .. })) >= 2);
     let lines: Vec<&str> = heard.told.iter().filter_map(printed).collect();
     let reported = heard.report().steps[0].instances[0].lines.iter().map(|line| line.text.as_str());
     assert!(!lines.is_empty());
     assert_eq!(lines, reported.collect::<Vec<_>>());
 }
 
-fn printed(message: &Message) -> Option<&str> {
-    match message {
-        Message::Line { text, .. } => Some(text),
+fn printed(notice: &Notice) -> Option<&str> {
+    match notice {
+        Notice::Line { text, .. } => Some(text),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Giving jobs and hearing what becomes of them.
 
-use monohull::process::{Data, Death, Job, Message, Running, Spawner};
+use monohull::process::{Data, Death, Job, Message, Notice, Running, Spawner};
 use monohull::report::RunReport;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// Everything but the answer and the death.
-    pub(crate) told: Vec<Message>,
+    pub(crate) told: Vec<Notice>,
     pub(crate) report: Option<Box<RunReport>>,
     pub(crate) outputs: Vec<(String, Data)>,
     pub(crate) death: Option<Death>,
@@ -55,7 +55,7 @@ pub(crate) fn listen(mut running: Running) -> Heard {
                 assert!(running.next_message().expect("hearing").is_none(), "nothing comes after a death");
                 return heard;
             }
-            Some(message) => heard.told.push(message),
+            Some(Message::Notice(notice)) => heard.told.push(notice),
         }
     }
 }
