@@ -101,3 +101,70 @@ fn a_checked_slice_is_a_pin() {
     assert_eq!(word.check_cell(mm.host(), &call).err(), Some(Refusal::NotYours));
     assert!(word.check(mm.host(), &call).is_ok());
 }
+
+/// Whatever threads do, the table sees it one after the other: so random sequences are all there is to try.
+#[test]
+fn in_any_order_a_pinned_buffer_stays_its_holders() {
+    let mut seed = 1u64;
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    for _ in 0..20 {
+        let mm = Mm::start();
+        // Who holds which buffer, and how often it is pinned; those in slots lie beside.
+        let mut held: Vec<(u32, u64, u32)> = Vec::new();
+        let mut slots: Vec<std::string::String> = Vec::new();
+        let mut names = 0;
+        for _ in 0..300 {
+            let who = [A, B][random(2)];
+            if held.is_empty() || random(6) == 0 {
+                held.push((who, mm.alloc(who, PAGE), 0));
+            }
+            if random(5) == 0 && !slots.is_empty() {
+                let name = slots.swap_remove(random(slots.len()));
+                held.push((who, mm.take(who, &name, BYTES).unwrap().address, 0));
+            }
+            let chosen = random(held.len());
+            let (holder, address, pins) = &mut held[chosen];
+            let answer = if *pins > 0 { BUSY } else { 0 };
+            match random(6) {
+                0 | 1 => {
+                    assert_eq!(mm.pin(who, *address + 1, 8), who == *holder);
+                    *pins += u32::from(who == *holder);
+                }
+                2 if *pins > 0 => {
+                    mm.unpin(*address + 1);
+                    *pins -= 1;
+                }
+                3 => {
+                    assert_eq!(mm.free(*holder, *address), answer);
+                    if answer == 0 {
+                        held.swap_remove(chosen);
+                    }
+                }
+                4 => {
+                    names += 1;
+                    let name = std::format!("slot {names}");
+                    assert_eq!(mm.publish(*holder, &name, *address, 1, BYTES), answer);
+                    if answer == 0 {
+                        held.swap_remove(chosen);
+                        slots.push(name);
+                    }
+                }
+                _ => {
+                    let resized = mm.resize(*holder, *address, 64 * PAGE);
+                    assert!(resized == BUSY && *pins > 0 || resized > 0, "{resized}");
+                    if resized > 0 {
+                        assert!(*pins == 0 || resized as u64 == *address, "it moved under a pin");
+                        *address = resized as u64;
+                    }
+                }
+            }
+            // Nobody else holds it, and nobody holds anything that is in nobody's hands.
+            for (holder, address, _) in &held {
+                assert!(mm.owns(*holder, *address, 8) && !mm.owns(A + B - *holder, *address, 8));
+            }
+        }
+    }
+}
