@@ -3,6 +3,37 @@
 //! A panic ends the whole instance, so nothing is ever poisoned; the types and results that speak of it are there so
 //! that programs compile unchanged.
 
+/// A lock is made from its value, and a guard shows itself as what it guards.
+macro_rules! like_its_value {
+    ($lock:ident, $($guard:ident),+) => {
+        impl<T: Default> Default for $lock<T> {
+            fn default() -> $lock<T> {
+                $lock::new(T::default())
+            }
+        }
+
+        impl<T> From<T> for $lock<T> {
+            fn from(value: T) -> $lock<T> {
+                $lock::new(value)
+            }
+        }
+
+        $(
+            impl<T: ?Sized + fmt::Debug> fmt::Debug for $guard<'_, T> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    (**self).fmt(f)
+                }
+            }
+
+            impl<T: ?Sized + fmt::Display> fmt::Display for $guard<'_, T> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    (**self).fmt(f)
+                }
+            }
+        )+
+    };
+}
+
 mod barrier;
 mod condvar;
 mod lazy_lock;
