@@ -4,6 +4,9 @@
 //! next value. So one pass over a file finds all of its mistakes.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use jsonc_parser::ast::{Array, Object, Value};
@@ -185,26 +188,27 @@ impl<'s> Reader<'s> {
 
     /// Reads a whole number within bounds.
     pub(super) fn integer(&mut self, value: &Value<'_>, what: &str, least: u64, most: u64) -> Option<u64> {
-        let expected = format!("a whole number from {least} to {most}");
-        let Some(literal) = value.as_number_lit() else {
-            self.wrong_type(value, what, expected);
-            return None;
-        };
-        let number = literal.value.parse().ok().filter(|number| (least..=most).contains(number));
-        if number.is_none() {
-            self.error(literal.range, format!("{what} is {}", shorten(literal.value)), expected);
-        }
-        number
+        self.bounded(value, what, least..=most, "a whole number")
     }
 
     /// Reads a number within bounds.
     pub(super) fn number(&mut self, value: &Value<'_>, what: &str, least: f64, most: f64) -> Option<f64> {
-        let expected = format!("a number from {least} to {most}");
+        self.bounded(value, what, least..=most, "a number")
+    }
+
+    fn bounded<N: FromStr + PartialOrd + Display>(
+        &mut self,
+        value: &Value<'_>,
+        what: &str,
+        bounds: RangeInclusive<N>,
+        kind: &str,
+    ) -> Option<N> {
+        let expected = format!("{kind} from {} to {}", bounds.start(), bounds.end());
         let Some(literal) = value.as_number_lit() else {
             self.wrong_type(value, what, expected);
             return None;
         };
-        let number = literal.value.parse().ok().filter(|number| (least..=most).contains(number));
+        let number = literal.value.parse().ok().filter(|number| bounds.contains(number));
         if number.is_none() {
             self.error(literal.range, format!("{what} is {}", shorten(literal.value)), expected);
         }
