@@ -10,6 +10,7 @@
 //! | `stub` | `other-carrier`, `victims-key`, `poison` (leave a stack for the next attempt, which then enters at the start) |
 //! | `exit` | `other-carrier`, `tail` (where the gates meet) |
 //! | `signal-entry` | the stack: `signal-stack`, `low` on it, `others-stack`, otherwise the thread's own |
+//! | `signal-entry` | the arguments: `kernels` (where the kernel would put them); the signal: `nudge`, otherwise a fault |
 
 use crate::leap::{Registers, leap};
 use crate::memory::{dear, touch};
@@ -32,6 +33,11 @@ const WRPKRU: u64 = 3;
 /// Rights with which nothing can be used but key 0; the kernel begins handlers so.
 const CLOSED: u64 = 0x5555_5554;
 const SIGSEGV: u64 = 11;
+/// What makes a carrier look up.
+const NUDGE: u64 = 12;
+/// Where the kernel puts a handler's third and second argument, from its stack pointer.
+const CONTEXT: u64 = 8;
+const INFORMATION: u64 = CONTEXT + 304;
 
 pub(crate) fn strike(attack: &Attack) -> Booty {
     match attack.what.as_str() {
@@ -84,7 +90,7 @@ pub(crate) fn own_key() -> u32 {
 }
 
 /// Which carrier this thread is on.
-fn carrier() -> u64 {
+pub(crate) fn carrier() -> u64 {
     let line: u64;
     // SAFETY: reads a register.
     unsafe { asm!("rdgsbase {}", out(reg) line, options(nomem, nostack, preserves_flags)) };
@@ -148,6 +154,14 @@ fn signal_entry(attack: &Attack) -> Booty {
     let information = attack.places.find("visor-data")? - 16;
     let mut registers =
         Registers { rax: rights, rdi: SIGSEGV, rsi: information, rdx: information, rsp, ..Default::default() };
+    if attack.chose("kernels") {
+        // As after a call: compiled code counts on it.
+        registers.rsp = rsp - 8;
+        (registers.rdx, registers.rsi) = (registers.rsp + CONTEXT, registers.rsp + INFORMATION);
+    }
+    if attack.chose("nudge") {
+        registers.rdi = NUDGE;
+    }
     if attack.chose("wrpkru") {
         // WRPKRU wants zeros there; the third argument is kept elsewhere meanwhile.
         (registers.rdx, registers.r8) = (0, information);

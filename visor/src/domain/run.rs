@@ -398,8 +398,9 @@ impl Shared {
                 self.lock().events.push_back(Event::Deadline);
                 self.end(instance, Err(Box::new(cancelled())));
             } else {
-                let text = "was interrupted for no reason";
-                self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Trap, Blame::Monohull, text))));
+                // A signal that finds user code running has a cause. So there was none.
+                let text = "called the handler of signals, as if it were the kernel";
+                self.end(instance, Err(Box::new(Failure::new(FailureKind::Trap, text))));
             }
         }
         // If its time was up, this is what it was doing.

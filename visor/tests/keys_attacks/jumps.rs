@@ -80,6 +80,10 @@ fn the_signal_entry_serves_the_kernel_alone() {
     for how in ["", "wrpkru", "wrpkru,closed", "low", "signal-stack", "signal-stack,wrpkru"] {
         jump("signal-entry", how).fails("illegal-instruction", &["jumped to", SYSTEM]);
     }
+    // With everything as the kernel would have it, the handler finds user code running. What it makes of the stack differs.
+    jump("signal-entry", "signal-stack,kernels").fails_by(&["memory-fault"], &["jumped to"]);
+    let nudge = jump("signal-entry", "signal-stack,kernels,nudge");
+    nudge.fails("trap", &["called the handler of signals, as if it were the kernel"]);
     // If there is no such carrier, it has no stack either.
     jump("signal-entry", "others-stack").fails_by(&["illegal-instruction", "memory-fault"], &["jumped to", SYSTEM]);
     jump("plain-signal-entry", "").fails("memory-fault", &["protection key denies", SYSTEM]);
@@ -93,6 +97,13 @@ fn trusted_code_runs_with_ones_own_rights() {
     for (place, how) in [("copy", "copy"), ("handler", "serve"), ("enter", ""), ("abandon", "")] {
         jump(place, how).fails("memory-fault", &["jumped to", "protection key denies"]);
     }
+}
+
+/// The dispatch of system calls does not see what is asked of this page. Not every kernel has it.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_page_of_old_system_calls_answers_nobody() {
+    jump("vsyscall", "").fails_by(&["system-call", "memory-fault"], &[]);
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
 //!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
+//! * a handler of nudge or timer: it was not the kernel that called it, for the kernel holds both back while one runs. A
+//!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
+//!   stack, so nothing there may be returned to; the carrier is taken off as if user code were running.
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
 use crate::domain::carrier::{NUDGE, interrupts, looked_up, timer_signal};
@@ -47,12 +50,16 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     let registers = context.cast::<libc::ucontext_t>();
     let here = std::ptr::from_ref(&signal) as u64;
     // SAFETY: the kernel passes both structures on this very stack.
-    let (code, ip) = unsafe { ((*info).si_code, (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] as u64) };
+    let (code, ip, sp) = unsafe {
+        let registers = &(*registers).uc_mcontext.gregs;
+        ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
+    };
     let looks_up = signal == NUDGE || signal == timer_signal();
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
-        let in_user = carrier.in_user();
+        let forged = looks_up && context_of(sp).is_some();
+        let in_user = carrier.in_user() || forged;
         if looks_up {
             looked_up(carrier.index(), signal, in_user);
         }
@@ -66,7 +73,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
                 // SAFETY: for faults it holds the address; for the rest the value is not used.
                 _ => unsafe { (*info).si_addr() as u64 },
             };
-            let (sp, bp) = (register(libc::REG_RSP), register(libc::REG_RBP));
+            let bp = register(libc::REG_RBP);
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
