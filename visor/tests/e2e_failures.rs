@@ -265,6 +265,23 @@ fn raw_system_call_32() {
     failed.at("misbehave::processor::raw_system_call_32").called_from_main().touched_nothing();
 }
 
+/// Where the kernel has such a page, it is a system call like any other, and the instance alone ends.
+#[test]
+fn vsyscall() {
+    let (status, report) = report("vsyscall");
+    let error = &report["error"];
+    assert_eq!(
+        (status, error["step"].as_str(), error["blame"].as_str()),
+        (1, Some("fail"), Some("function")),
+        "{error:#}"
+    );
+    let message = error["message"].as_str().expect("a failure has a message");
+    match error["kind"].as_str() {
+        Some("system-call") => assert!(message.contains("made system call 96 directly"), "{message}"),
+        kind => assert!(kind == Some("memory-fault") && message.contains("0xffffffffff600000"), "{error:#}"),
+    }
+}
+
 #[test]
 fn lost_thread_pointer() {
     if monohull::domain::keys::by_default() {

@@ -41,6 +41,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "alignment-check" => processor::alignment_check(),
         "raw-system-call" => processor::raw_system_call(),
         "raw-system-call-32" => processor::raw_system_call_32(),
+        "vsyscall" => processor::vsyscall(),
         "lost-thread-pointer" => processor::lost_thread_pointer(),
         "lost-gate" => processor::lost_gate(),
 

@@ -87,6 +87,25 @@ pub(crate) fn raw_system_call_32() {
     println!("the process is {process}");
 }
 
+/// Asks the page at the top of the address space for the time, as programs did before there was a vDSO.
+#[inline(never)]
+pub(crate) fn vsyscall() {
+    const GETTIMEOFDAY: u64 = 0xffff_ffff_ff60_0000;
+    let status: i64;
+    // SAFETY: with two null pointers it writes nothing. The page, if there is one, clobbers what any function may.
+    unsafe {
+        asm!(
+            "call {page}",
+            page = in(reg) GETTIMEOFDAY,
+            in("rdi") 0,
+            in("rsi") 0,
+            lateout("rax") status,
+            clobber_abi("C"),
+        );
+    }
+    println!("it answers {status}");
+}
+
 /// Takes away the register by which trusted code finds its thread's data, and makes a hostcall.
 #[inline(never)]
 pub(crate) fn lost_thread_pointer() {

@@ -26,6 +26,8 @@ pub(super) struct Filters {
     family: BpfProgram,
     /// Answers a call for which there is another way with an error.
     polite: BpfProgram,
+    /// Turns a call that a function can make into a fault of its own.
+    vsyscall: BpfProgram,
     /// Ends a worker for what only the spawner may do.
     worker: BpfProgram,
 }
@@ -41,12 +43,16 @@ impl Filters {
         // such call it uses `clone`.
         let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
         let clone3 = List::from([(libc::SYS_clone3, vec![])]);
+        // The page at the top of the address space from which old programs ask for the time: it is in every process, and the
+        // dispatch of system calls does not see what is asked there.
+        let vsyscall = VSYSCALL.iter().map(|call| (*call, vec![])).collect();
         let compile = |list, otherwise, listed| {
             SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
         };
         Ok(Filters {
             family: compile(family(traced)?, kill.clone(), allow.clone())?,
             polite: compile(clone3, allow.clone(), unknown)?,
+            vsyscall: compile(vsyscall, allow.clone(), SeccompAction::Trap)?,
             worker: compile(spawner_only()?, allow, kill)?,
         })
     }
@@ -54,6 +60,7 @@ impl Filters {
     /// Puts the list in force for this process and all it forks.
     pub(super) fn apply_to_family(&self) -> seccompiler::Result<()> {
         apply_filter(&self.polite)?;
+        apply_filter(&self.vsyscall)?;
         apply_filter(&self.family)
     }
 
@@ -138,7 +145,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
 
     // -- Memory ----------------------------------------------------------------------------------------------------------
     // Cells, images and the arena (`domain::region`), the C library's allocator, stacks of carrier threads, modules being
-    // mapped by `dlopen`. Code comes from files only, so that what is anonymous and can be written never becomes code.
+    // mapped by `dlopen`. What is anonymous and can be written never becomes code; a memory file could, but whoever comes that
+    // far has trusted code to run already.
     allow(
         libc::SYS_mmap,
         vec![when([without(2, X)])?, when([without(2, libc::PROT_WRITE), without(3, libc::MAP_ANONYMOUS)])?],
@@ -227,6 +235,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_clone, one_of(0, &[THREAD, FORK])?);
     // Refused politely, see above.
     allow(libc::SYS_clone3, vec![]);
+    // A fault of the function that made them, see above.
+    VSYSCALL.iter().for_each(|call| allow(*call, vec![]));
     // A new thread's first steps, and its last: the C library, then `domain::carrier`, which needs rseq gone.
     allow(libc::SYS_set_robust_list, vec![]);
     allow(libc::SYS_rseq, vec![]);
@@ -282,6 +292,9 @@ fn family(traced: bool) -> Result<List, BackendError> {
     }
     Ok(list)
 }
+
+/// What can be asked of the vsyscall page.
+const VSYSCALL: [i64; 3] = [libc::SYS_gettimeofday, libc::SYS_time, libc::SYS_getcpu];
 
 /// Calls that a worker makes no more once it waits for its job.
 const SPAWNER_ONLY: &[i64] = &[
