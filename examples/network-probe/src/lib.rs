@@ -77,8 +77,11 @@ fn ask(to: &str, patience: u64) -> io::Result<String> {
     socket.set_read_timeout(Some(Duration::from_millis(patience)))?;
     socket.send_to(b"question", to)?;
     let mut room = [0; 64];
-    let (bytes, from) = socket.recv_from(&mut room)?;
-    Ok(format!("{} from {from}", String::from_utf8_lossy(&room[..bytes])))
+    match socket.recv_from(&mut room) {
+        Ok((bytes, from)) => Ok(format!("{} from {from}", String::from_utf8_lossy(&room[..bytes]))),
+        Err(error) if room == [0; 64] => Err(error),
+        Err(error) => Ok(format!("{error}, but the bytes are here: {}", String::from_utf8_lossy(&room))),
+    }
 }
 
 fn answer(at: &str) -> io::Result<String> {
