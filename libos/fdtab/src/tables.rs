@@ -47,7 +47,7 @@ pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
 /// The descriptors of the instance in one cell.
 pub(crate) struct Table {
     entries: Segments<Entry>,
-    /// One bit for each descriptor in use.
+    /// One bit for each descriptor in use. Bits and entries change together, under this lock.
     used: Mutex<[u64; DESCRIPTORS_MAX / 64]>,
     /// The working directory: an absolute path without the first `/`.
     pub(crate) working: Mutex<String>,
@@ -88,7 +88,8 @@ impl Table {
 
     /// Gives an open file the lowest free descriptor.
     pub(crate) fn insert(&self, open: Arc<Open>) -> Result<u64, Arc<Open>> {
-        let Some(descriptor) = self.take_lowest() else { return Err(open) };
+        let mut used = self.used.lock();
+        let Some(descriptor) = take_lowest(&mut *used) else { return Err(open) };
         self.set(descriptor, Some(open));
         Ok(descriptor)
     }
@@ -98,15 +99,16 @@ impl Table {
         if !(FIRST_DESCRIPTOR..DESCRIPTORS_MAX as u64).contains(&descriptor) {
             return Err(open);
         }
-        self.used.lock()[descriptor as usize / 64] |= 1 << (descriptor % 64);
+        let mut used = self.used.lock();
+        used[descriptor as usize / 64] |= 1 << (descriptor % 64);
         Ok(self.set(descriptor, Some(open)))
     }
 
     /// Takes a descriptor away.
     pub(crate) fn remove(&self, descriptor: u64) -> Option<Arc<Open>> {
+        let mut used = self.used.lock();
         let open = self.entries.get(usize::try_from(descriptor).ok()?)?.0.lock().take()?;
-        // Only now: until then nobody may be given this number.
-        self.used.lock()[descriptor as usize / 64] &= !(1 << (descriptor % 64));
+        used[descriptor as usize / 64] &= !(1 << (descriptor % 64));
         Some(open)
     }
 
@@ -118,24 +120,24 @@ impl Table {
         descriptors.filter_map(|descriptor| self.remove(descriptor)).collect()
     }
 
-    fn take_lowest(&self) -> Option<u64> {
-        let mut used = self.used.lock();
-        for (index, word) in used.iter_mut().enumerate() {
-            // The standard streams count as taken.
-            let taken = if index == 0 { *word | ((1 << FIRST_DESCRIPTOR) - 1) } else { *word };
-            if taken != u64::MAX {
-                let bit = taken.trailing_ones();
-                *word |= 1 << bit;
-                return Some(index as u64 * 64 + u64::from(bit));
-            }
-        }
-        None
-    }
-
     fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         let entry = self.entries.make(descriptor as usize)?;
         core::mem::replace(&mut *entry.0.lock(), open)
     }
+}
+
+/// The lowest descriptor that is free; it is taken from here on.
+fn take_lowest(used: &mut [u64]) -> Option<u64> {
+    for (index, word) in used.iter_mut().enumerate() {
+        // The standard streams count as taken.
+        let taken = if index == 0 { *word | ((1 << FIRST_DESCRIPTOR) - 1) } else { *word };
+        if taken != u64::MAX {
+            let bit = taken.trailing_ones();
+            *word |= 1 << bit;
+            return Some(index as u64 * 64 + u64::from(bit));
+        }
+    }
+    None
 }
 
 impl Open {

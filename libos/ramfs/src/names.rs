@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec;
 use monohull_abi::Errno;
 use monohull_abi::file::NAME_MAX;
 
@@ -20,6 +21,20 @@ pub(crate) enum Entry {
     /// A file's node.
     File(u64),
     Directory(Box<Directory>),
+}
+
+impl Drop for Directory {
+    /// One after another: by renaming, directories can be made to lie deeper in each other than a stack is.
+    fn drop(&mut self) {
+        let mut waiting = vec![core::mem::take(&mut self.entries)];
+        while let Some(entries) = waiting.pop() {
+            let inner = entries.into_values().filter_map(|entry| match entry {
+                Entry::Directory(mut directory) => Some(core::mem::take(&mut directory.entries)),
+                Entry::File(_) => None,
+            });
+            waiting.extend(inner);
+        }
+    }
 }
 
 impl Directory {
@@ -79,5 +94,22 @@ pub(crate) fn split(path: &str) -> Result<(&str, &str), Errno> {
         0 => Err(Errno::Busy),
         1..=NAME_MAX => Ok((parent, name)),
         _ => Err(Errno::NameTooLong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Directory, Entry};
+    use alloc::boxed::Box;
+
+    #[test]
+    fn directories_deeper_than_any_stack_are_dropped() {
+        let mut inner = Directory::new(0, 0);
+        for node in 1..500_000 {
+            let mut outer = Directory::new(node, 0);
+            outer.entries.insert("d".into(), Entry::Directory(Box::new(inner)));
+            inner = outer;
+        }
+        drop(inner);
     }
 }
