@@ -1,19 +1,23 @@
 //! Reads, writes and runs memory.
 //!
-//! `what` names the place: something of the victim's, something of one's own that one has no more, or a place of the
-//! system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if it were code that tells).
+//! `what` names the place: something of the victim's, something of one's own that one has no more, `left-in-frame`, or a
+//! place of the system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if it were code that tells).
 
+use crate::jumps::{carrier, own_key};
 use crate::victim::Dear;
 use crate::{Attack, Booty, MARK, SECRET, number};
 use core::arch::asm;
 use core::mem::transmute;
-use monohull_abi::layout::{CELL_SIZE, USER_BASE};
+use monohull_abi::layout::{CELL_SIZE, FRAMES_BASE, KEY_COUNT, PAGE, USER_BASE};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
 use monohull_trampoline::user::stack_pointer;
 
 pub(crate) fn strike(attack: &Attack) -> Booty {
+    if attack.what == "left-in-frame" {
+        return left_in_frame();
+    }
     touch(target(attack)?, &attack.how)
 }
 
@@ -51,6 +55,21 @@ fn target(attack: &Attack) -> Result<u64, Box<dyn Error>> {
         "tls" => thread_pointer(),
         name => attack.places.find(name)?,
     })
+}
+
+/// What an earlier instance with the same key has left in the entry frame of this carrier; then leaves something there.
+fn left_in_frame() -> Booty {
+    let frame = FRAMES_BASE + (carrier() * KEY_COUNT as u64 + u64::from(own_key())) * PAGE;
+    // The first words change with every entry.
+    let spare = (frame + PAGE / 2) as *mut u64;
+    // SAFETY: none; it is an attack.
+    unsafe {
+        match spare.read_volatile() {
+            0 => spare.write_volatile(MARK),
+            left => return number(left),
+        }
+    }
+    Err("nothing was left".into())
 }
 
 /// Something of the victim's. What was taken goes back if the attempt fails, so that the next one finds it too.

@@ -14,9 +14,9 @@ pub(super) struct Accounts(Box<[Account]>);
 pub(super) struct Account {
     /// The instance, or [`NOBODY`].
     id: AtomicU32,
-    /// Most bytes of heap and slot buffers.
+    /// Most bytes of the image's data, heap, thread stacks and slot buffers.
     limit: AtomicI64,
-    /// Bytes of heap and slot buffers.
+    /// Bytes of the image's data, heap, thread stacks and slot buffers.
     charged: AtomicI64,
     /// Bytes taken over by reference.
     bytes_in: AtomicU64,
@@ -32,11 +32,11 @@ impl Accounts {
         Accounts((0..CELL_COUNT).map(|_| Account::default()).collect())
     }
 
-    /// Opens the account of an instance that is about to start.
-    pub(super) fn open(&self, cell: usize, id: u32, limit: u64) {
+    /// Opens the account of an instance that is about to start with `charged` bytes.
+    pub(super) fn open(&self, cell: usize, id: u32, limit: u64, charged: u64) {
         let account = &self.0[cell];
         account.limit.store(i64::try_from(limit).unwrap_or(i64::MAX), Ordering::Relaxed);
-        account.charged.store(0, Ordering::Relaxed);
+        account.charged.store(i64::try_from(charged).unwrap_or(i64::MAX), Ordering::Relaxed);
         account.bytes_in.store(0, Ordering::Relaxed);
         account.bytes_out.store(0, Ordering::Relaxed);
         account.id.store(id, Ordering::Release);

@@ -9,6 +9,7 @@
 //! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks …
 //! ```
 
+use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
 use super::region::{Access, Partition, RegionError};
@@ -97,6 +98,12 @@ impl Cell {
     /// The committed heap.
     pub fn heap(&self) -> Range<u64> {
         self.heap_start..self.heap_end
+    }
+
+    /// Bytes of the image that an instance may write to, bss included.
+    pub fn data_bytes(&self) -> u64 {
+        let writable = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
+        writable.map(|segment| segment.pages()).map(|pages| pages.end - pages.start).sum::<u64>()
     }
 
     /// The image's pages, bss included.

@@ -14,7 +14,9 @@ use super::region::RegionError;
 use super::scheduler::{Scheduler, TimerKind, get};
 use super::thread::{State, THREADS_MAX, ThreadRef};
 use super::{Ended, Event, Shared, after, bounds_of_cell};
+use monohull_abi::layout::{CARRIER_MAX, PAGE};
 use monohull_abi::module::{Ending, NEVER};
+use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -58,6 +60,7 @@ impl Shared {
             self.first_mapped.store(ticks(), Ordering::Relaxed);
         }
         let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
+        let data = cell.data_bytes();
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
             id: self.next_id(index),
@@ -73,12 +76,19 @@ impl Shared {
             spec,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
-        self.accounts.open(index, instance.id, instance.spec.memory_limit);
+        let limit = instance.spec.memory_limit;
+        self.accounts.open(index, instance.id, limit, data);
         self.instances.write().expect("instances")[index] = Some(instance.clone());
         let mut scheduler = self.lock();
         scheduler.rosters.insert(instance.id, Roster::default());
         if deadline != NEVER {
             scheduler.set_timer(deadline, TimerKind::Instance(instance.id));
+        }
+        if data > limit {
+            drop(scheduler);
+            let text = format!("the data of its image takes {data} bytes, its memory limit is {limit} bytes");
+            return self
+                .end(&instance, Err(Box::new(Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text))));
         }
         match scheduler.spawn(&instance, None, user_rsp, 0) {
             Some(thread) => scheduler.enqueue(thread),
@@ -169,6 +179,13 @@ impl Shared {
         self.accounts.close(index);
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(mut cell) = cell {
+            if self.partition.keys().separate() {
+                // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
+                for carrier in 0..CARRIER_MAX {
+                    let frame = frame_page(carrier, cell.key().number());
+                    self.partition.discard(frame..frame + PAGE);
+                }
+            }
             match cell.wipe(&self.partition) {
                 Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
                 Err(error) => {

@@ -168,7 +168,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Retry")]
     pub retry: Option<Retry>,
-    /// Most bytes of heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample for most work, and a leak ends
+    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample for most work, and a leak ends
     /// one instance before it ends the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]

@@ -68,7 +68,7 @@ pub struct Step {
     pub timeout: Option<Duration>,
     /// What to do when an instance fails.
     pub retry: Retry,
-    /// Most bytes of heap, thread stacks (but the main one) and owned slot buffers, per instance.
+    /// Most bytes of the image's data, heap, thread stacks (but the main one) and owned slot buffers, per instance.
     pub memory: u64,
     /// Bytes of each stack, a power of two.
     pub stack: u64,

@@ -147,3 +147,12 @@ fn cells_and_keys_that_were_used_before_keep_functions_apart_too() {
     memory("visor-data", "read").after("no-op", 30).fails("memory-fault", &[DENIED, "in the system partition"]);
     memory("heap", "read").after("no-op", 30).works("mpk");
 }
+
+/// The frames through which a key's instances are entered are memory of that key. The next instance with it must not be led
+/// by what the one before has left there.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn entry_frames_are_empty_for_the_next_instance_with_the_same_key() {
+    let left = memory("left-in-frame", "").apart().carriers(1).attempts("1,1,1");
+    left.fails("error", &["nothing was left"]);
+}
