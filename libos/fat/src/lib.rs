@@ -1,8 +1,8 @@
 //! What Monohull itself knows about FAT: where things lie in an image, how to follow a chain and read a directory, and
 //! whether all of it fits together.
 //!
-//! Names are made, removed and moved by a published FAT library; this crate is for what a file system needs besides:
-//! the places of a file's bytes, which the library does not tell, and a check that names what is lost.
+//! Names are made, removed and moved by a published FAT library, on a stage ([`edit`]). What a file system needs besides is
+//! this crate's own: the places of a file's bytes, which the library does not tell, and a check that names what is lost.
 //!
 //! ```text
 //!   | boot sector | reserved | FAT | FAT (copy) | root directory (12, 16) | cluster 2 | cluster 3 | … |
@@ -20,12 +20,15 @@ extern crate std;
 mod chain;
 pub mod check;
 mod directory;
+pub mod edit;
+mod format;
 mod geometry;
 mod name;
 mod time;
 
 pub use chain::{Run, Runs, runs};
 pub use directory::{Entry, Found, Slots, entries, find, find_in, first_cluster};
+pub use format::format;
 pub use geometry::{FatEntry, Geometry, Kind};
 pub use time::{decode_time, encode_time};
 

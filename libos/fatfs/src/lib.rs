@@ -1,15 +1,15 @@
 //! Libos module: FAT disk images, mapped.
 //!
 //! A file's bytes are copied straight between the function's buffer and the image: where they lie is known in runs, and
-//! no lock but the file's own (shared) is held. Names, directories and chains are changed by a published FAT library, on a
-//! stage beside the image; what it changed is then stored in an order that survives being interrupted.
+//! no lock but the file's own (shared) is held. Names, directories and chains are changed by the crate `monohull-fat`, in an
+//! order that survives being interrupted.
 //!
 //! ```text
 //!   read, write inside ─▶ file: size, runs ────────────────── copy ──▶ mapped image
-//!   write behind, names ─▶ volume ─▶ library ─▶ stage ── ordered words ──▶    "
+//!   write behind, names ─▶ volume ─▶ editor ───────── ordered words ──▶     "
 //! ```
 //!
-//! Locks, outermost first: the volume's library, a file, the stage.
+//! Locks, outermost first: the volume's editor, a file, the table of open files.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -17,9 +17,8 @@ extern crate alloc;
 
 mod file;
 mod files;
-mod library;
-mod naming;
-mod stage;
+mod image;
+mod moving;
 mod volume;
 
 use alloc::boxed::Box;

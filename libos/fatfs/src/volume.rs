@@ -2,16 +2,14 @@
 
 use crate::file::{File, SIZE_MAX};
 use crate::files::{Files, Place};
-use crate::library::{Fat, Library, LibraryError, errno_of_damage, lengthen, shorten};
-use crate::naming::{Move, make, move_name};
-use crate::stage::{Mapped, Stage};
+use crate::image::{Mapped, errno_of, errno_of_damage};
 use alloc::borrow::ToOwned;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat, NAME_MAX, open};
+use monohull_fat::edit::{EditError, Editor};
 use monohull_fat::{Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
 use monohull_module::fs::{Listing, in_pieces};
 use monohull_module::{Checked, HostRef, Memory, Mutex};
@@ -27,13 +25,13 @@ pub(crate) struct Volume {
     host: HostRef,
     mount: u32,
     writable: bool,
-    image: Memory,
-    geometry: Geometry,
-    library: Mutex<Library>,
-    files: Files,
-    /// The image says that it is in use, because we have written to it.
+    pub(crate) image: Memory,
+    pub(crate) geometry: Geometry,
+    pub(crate) editor: Mutex<Editor<Mapped>>,
+    pub(crate) files: Files,
+    /// The image says that it is in use.
     marked: AtomicBool,
-    next_removed: AtomicU64,
+    pub(crate) next_removed: AtomicU64,
 }
 
 impl Volume {
@@ -47,7 +45,7 @@ impl Volume {
             writable: info.read_only == 0,
             image,
             geometry,
-            library: Mutex::new(Library::new(host, Mapped(image), geometry)),
+            editor: Mutex::new(Editor::new(Mapped(image), geometry, move || host.realtime() as i64)),
             files: Files::new(),
             marked: AtomicBool::new(false),
             next_removed: AtomicU64::new(0),
@@ -68,41 +66,37 @@ impl Volume {
         if self.writable && listed.is_ok() {
             for name in left {
                 // What cannot be removed stays, unseen.
-                let _ = self.change(|fat, _| fat.root_dir().remove(&name));
+                let _ = self.change(|editor| editor.remove(&name));
             }
         }
     }
 
-    /// Has the library change something. The image says from then on that it is in use.
-    fn change<R>(&self, change: impl FnOnce(&Fat, &Mutex<Stage>) -> Result<R, LibraryError>) -> Result<R, Errno> {
-        self.mark();
-        self.library.lock().change(change)
+    /// Changes names or chains.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Editor<Mapped>) -> Result<(), EditError>,
+    ) -> Result<(), Errno> {
+        change(&mut self.editor.lock()).map_err(errno_of)
     }
 
+    /// The image is to say that it is in use: we write to it.
     fn mark(&self) {
         if !self.marked.swap(true, Ordering::Relaxed) {
-            self.set_mark(1);
+            // An image that cannot be written fails everywhere else too.
+            let _ = self.editor.lock().mark();
         }
     }
 
-    fn set_mark(&self, bit: u8) {
-        let at = self.geometry.dirty_flag();
-        let mut flags = [0];
-        // An image that cannot be read fails everywhere else too.
-        if self.image.fill(at, &mut flags).is_ok() {
-            let _ = self.image.write(at, &[flags[0] & !1 | bit]);
+    pub(crate) fn find(&self, path: &str) -> Result<Found, Errno> {
+        match find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)? {
+            // However its name was spelt.
+            Found::Entry(entry) if !path.contains('/') && entry.name.starts_with(REMOVED) => Err(Errno::NotFound),
+            found => Ok(found),
         }
-    }
-
-    fn find(&self, path: &str) -> Result<Found, Errno> {
-        if path.starts_with(REMOVED) {
-            return Err(Errno::NotFound);
-        }
-        find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)
     }
 
     /// What a path leads to, if it is not the root.
-    fn find_entry(&self, path: &str) -> Result<Entry, Errno> {
+    pub(crate) fn find_entry(&self, path: &str) -> Result<Entry, Errno> {
         match self.find(path)? {
             Found::Entry(entry) => Ok(entry),
             Found::Root => Err(Errno::Busy),
@@ -110,8 +104,8 @@ impl Volume {
     }
 
     /// Whether a path that leads nowhere could be made: its parent is a directory.
-    fn check_parent(&self, path: &str) -> Result<(), Errno> {
-        if path.starts_with(REMOVED) {
+    pub(crate) fn check_parent(&self, path: &str) -> Result<(), Errno> {
+        if path.get(..REMOVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(REMOVED)) {
             return Err(Errno::InvalidName);
         }
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -129,7 +123,7 @@ impl Volume {
             Ok(Found::Root) => return Err(Errno::IsDirectory),
             Err(Errno::NotFound) if flags & (open::CREATE | open::DIRECTORY) == open::CREATE => {
                 self.check_parent(path)?;
-                self.change(|fat, stage| make(fat, stage, &self.geometry, path, false))?;
+                self.change(|editor| editor.make(path, false))?;
                 self.find_entry(path)?
             }
             Err(errno) => return Err(errno),
@@ -152,7 +146,7 @@ impl Volume {
 
     fn open_entry(&self, path: &str, entry: &Entry) -> Result<u64, Errno> {
         // Against a close that finds nobody else at the file.
-        let _library = self.library.lock();
+        let _editor = self.editor.lock();
         let node = match self.files.at(entry.slot) {
             Some(node) => node,
             None => {
@@ -171,7 +165,7 @@ impl Volume {
 
     pub(crate) fn close(&self, node: u64) -> Result<(), Errno> {
         let place = self.files.place(node)?;
-        let mut library = self.library.lock();
+        let mut editor = self.editor.lock();
         let last = place.write(node, |file| {
             file.opened = file.opened.saturating_sub(1);
             Ok(file.opened == 0)
@@ -183,9 +177,9 @@ impl Volume {
         let (path, size, capacity, named) =
             place.read(node, |file| Ok((file.path.clone(), file.size, file.runs.capacity(), file.named)))?;
         let closed = if !named {
-            library.change(|fat, _| fat.root_dir().remove(&path))
+            editor.remove(&path).map_err(errno_of)
         } else if capacity - size >= self.geometry.cluster_size {
-            library.change(|fat, _| shorten(fat, &path, size))
+            editor.shorten(&path, size).map_err(errno_of)
         } else {
             Ok(())
         };
@@ -252,15 +246,16 @@ impl Volume {
 
     /// Gives a file clusters for at least `size` bytes.
     fn grow(&self, place: &Place, node: u64, size: u64) -> Result<(), Errno> {
-        let mut library = self.library.lock();
+        let mut editor = self.editor.lock();
         place.write(node, |file| {
             let ahead = file.runs.capacity().min(AHEAD_MAX);
             let generous = (size + ahead).min(SIZE_MAX);
-            let mut lengthen = |to: u64| library.change(|fat, stage| lengthen(fat, stage, file, to));
+            let mut lengthen = |to: u64| editor.lengthen(&file.path, file.slot, file.size, to);
             match lengthen(generous) {
-                Err(Errno::NoSpace) if generous > size => lengthen(size)?,
-                grown => grown?,
+                Err(EditError::NoSpace) if generous > size => lengthen(size),
+                grown => grown,
             }
+            .map_err(errno_of)?;
             self.follow(file)?;
             if file.runs.capacity() >= size { Ok(()) } else { Err(Errno::Io) }
         })
@@ -282,13 +277,13 @@ impl Volume {
         if place.read(node, |file| Ok(size > file.runs.capacity()))? {
             self.grow(place, node, size)?;
         }
-        let mut library = self.library.lock();
+        let mut editor = self.editor.lock();
         place.write(node, |file| {
             if size >= file.size {
                 file.clear(&self.image, size)?;
                 return file.set_size(&self.image, size);
             }
-            library.change(|fat, _| shorten(fat, &file.path, size))?;
+            editor.shorten(&file.path, size).map_err(errno_of)?;
             file.size = size;
             self.follow(file)
         })?;
@@ -379,7 +374,7 @@ impl Volume {
             Ok(_) => Err(Errno::Exists),
             Err(Errno::NotFound) => {
                 self.check_parent(path)?;
-                self.change(|fat, stage| make(fat, stage, &self.geometry, path, true))
+                self.change(|editor| editor.make(path, true))
             }
             Err(errno) => Err(errno),
         }
@@ -391,10 +386,10 @@ impl Volume {
             return Err(Errno::NotDirectory);
         }
         self.check_empty(entry)?;
-        self.change(|fat, _| fat.root_dir().remove(path))
+        self.change(|editor| editor.remove(path))
     }
 
-    fn check_empty(&self, directory: Entry) -> Result<(), Errno> {
+    pub(crate) fn check_empty(&self, directory: Entry) -> Result<(), Errno> {
         let mut empty = true;
         let found = Found::Entry(directory);
         entries(&self.geometry, &Mapped(self.image), &found, |_| {
@@ -405,105 +400,6 @@ impl Volume {
         if empty { Ok(()) } else { Err(Errno::NotEmpty) }
     }
 
-    pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
-        let entry = self.find_entry(path)?;
-        if entry.directory {
-            return Err(Errno::IsDirectory);
-        }
-        match self.files.at(entry.slot) {
-            None => self.change(|fat, _| fat.root_dir().remove(path)),
-            Some(node) => self.hide(path, node),
-        }
-    }
-
-    /// Gives a file that is open a name that nobody sees.
-    fn hide(&self, path: &str, node: u64) -> Result<(), Errno> {
-        let name = self.hidden_name();
-        self.mark();
-        let mut library = self.library.lock();
-        self.files.place(node)?.write(node, |file| {
-            library.change(|fat, _| fat.root_dir().rename(path, &fat.root_dir(), &name))?;
-            file.named = false;
-            self.settle(node, file, &name)
-        })
-    }
-
-    fn hidden_name(&self) -> String {
-        format!("{REMOVED}{}", self.next_removed.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// A file's slot has moved: finds it under its new path.
-    fn settle(&self, node: u64, file: &mut File, path: &str) -> Result<(), Errno> {
-        let found = find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)?;
-        let Found::Entry(entry) = found else { return Err(Errno::Io) };
-        self.files.moved(node, file.slot, entry.slot);
-        file.slot = entry.slot;
-        file.path = path.to_owned();
-        Ok(())
-    }
-
-    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
-        let moved = self.find_entry(from)?;
-        if from == to {
-            return Ok(());
-        }
-        if moved.directory && to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) {
-            return Err(Errno::Invalid);
-        }
-        self.check_parent(to)?;
-        let replaced = match self.find(to) {
-            Ok(Found::Root) => return Err(Errno::Busy),
-            Ok(Found::Entry(entry)) => Some(entry),
-            Err(Errno::NotFound) => None,
-            Err(errno) => return Err(errno),
-        };
-        // Another way to write the same name replaces nothing.
-        let respelled = replaced.as_ref().is_some_and(|entry| entry.slot == moved.slot);
-        let replaced = replaced.filter(|_| !respelled);
-        match replaced.as_ref().map(|replaced| (moved.directory, replaced)) {
-            Some((true, replaced)) if !replaced.directory => return Err(Errno::NotDirectory),
-            Some((false, replaced)) if replaced.directory => return Err(Errno::IsDirectory),
-            Some((true, replaced)) => self.check_empty(replaced.clone())?,
-            _ => {}
-        }
-        self.mark();
-        let mut library = self.library.lock();
-        let moved_node = self.files.at(moved.slot);
-        let replaced_node = replaced.as_ref().and_then(|entry| self.files.at(entry.slot));
-        // Slots of open files must not be written while they move.
-        let lock = |node| self.files.place(node).map(Place::lock);
-        let mut moved_file = moved_node.map(lock).transpose()?;
-        let mut replaced_file = replaced_node.map(lock).transpose()?;
-        let hidden = replaced_node.map(|_| self.hidden_name());
-        let hidden = hidden.as_deref();
-        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), respelled, hidden };
-        library.change(|fat, stage| move_name(fat, stage, &self.geometry, &change))?;
-        if let (Some(node), Some(content), Some(hidden)) = (replaced_node, &mut replaced_file, hidden) {
-            let file = content.get_mut(node)?;
-            file.named = false;
-            self.settle(node, file, hidden)?;
-        }
-        if let (Some(node), Some(content)) = (moved_node, &mut moved_file) {
-            self.settle(node, content.get_mut(node)?, to)?;
-        }
-        drop((moved_file, replaced_file));
-        if moved.directory { self.settle_below(from, to) } else { Ok(()) }
-    }
-
-    /// A directory has another name now: so have the open files below it.
-    fn settle_below(&self, from: &str, to: &str) -> Result<(), Errno> {
-        for node in self.files.all() {
-            self.files.place(node)?.write(node, |file| {
-                let below = file.path.strip_prefix(from).filter(|rest| rest.starts_with('/'));
-                if let Some(path) = below.map(|rest| format!("{to}{rest}")) {
-                    file.path = path;
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn sync(&self, node: u64) -> Result<(), Errno> {
         self.stamp(node, self.files.place(node)?)?;
         self.host.image_sync(self.mount)
@@ -512,10 +408,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        self.library.lock().close();
-        if self.marked.load(Ordering::Relaxed) {
-            self.set_mark(0);
-        }
+        self.editor.lock().close();
     }
 }
 

@@ -1,6 +1,6 @@
 //! A process that is killed between any two stores leaves an image that has lost space at most.
 
-use crate::{ME, Slice, closed, domain, formatted};
+use crate::{ME, Slice, checked, closed, domain, formatted};
 use lamfat::FatType;
 use monohull_fat::check::{Finding, check, repair};
 use monohull_fat::{Error, Image, ImageMut};
@@ -95,4 +95,18 @@ fn killed_after_any_number_of_stores() {
         }
         assert!(stores > 60, "{kind:?}: only {stores} stores");
     }
+}
+
+#[test]
+fn an_image_that_was_not_closed_stays_so_until_it_is_checked() {
+    let mut image = prepared(FatType::Fat16);
+    let flag = monohull_fat::Geometry::read(&Slice(&image)).unwrap().dirty_flag() as usize;
+    image[flag] |= 1;
+    let used = domain(image);
+    let file = used.files(ME).make("/fat/new");
+    used.files(ME).write(file, b"text").unwrap();
+    used.files(ME).close(file).unwrap();
+    let mut image = Owned(closed(used));
+    assert_eq!(repair(&mut image).unwrap().findings, [Finding::NotClosed]);
+    assert_eq!(checked(domain(image.0)).findings, []);
 }

@@ -196,3 +196,45 @@ fn what_is_removed_while_it_is_open_is_gone_with_the_last_descriptor() {
     let report = checked(domain);
     assert_eq!((report.findings, report.files), (vec![], 1));
 }
+
+#[test]
+fn a_directory_is_the_same_however_it_is_spelt() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        files.make_directory("/fat/A long name").unwrap();
+        files.make_directory("/fat/A long name/inner").unwrap();
+        // By its short name, and in other letters.
+        for (from, to) in [
+            ("/fat/A long name", "/fat/a LONG name/b"),
+            ("/fat/A long name", "/fat/ALONGN~1/b"),
+            ("/fat/ALONGN~1", "/fat/A long name/inner/b"),
+            ("/fat/a long name/INNER", "/fat/A long name/inner/b"),
+        ] {
+            assert_eq!(files.rename(from, to), Err(Errno::Invalid), "{from} {to}");
+        }
+        let open = files.make("/fat/alongn~1/INNER/file");
+        files.rename("/fat/A LONG NAME", "/fat/B").unwrap();
+        // It grows and shrinks, which takes its path.
+        files.write(open, &vec![5; 10_000]).unwrap();
+        files.resize(open, 3).unwrap();
+        files.close(open).unwrap();
+        assert_eq!(files.read("/fat/b/inner/file").unwrap(), [5; 3]);
+        assert_eq!(checked(domain).findings, [], "{kind:?}");
+    }
+}
+
+#[test]
+fn what_is_removed_while_it_is_open_has_no_name_to_be_found_by() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    let open = files.make("/fat/f");
+    files.remove_file("/fat/f").unwrap();
+    for name in ["/fat/.monohull-removed-0", "/fat/.MONOHULL-REMOVED-0", "/fat/MONOHU~1"] {
+        assert_eq!(files.stat(name).map(drop), Err(Errno::NotFound), "{name}");
+        assert_eq!(files.rename(name, "/fat/g"), Err(Errno::NotFound), "{name}");
+    }
+    assert_eq!(files.open("/fat/.Monohull-Removed-7", open::WRITE | open::CREATE), Err(Errno::InvalidName));
+    files.close(open).unwrap();
+    assert_eq!(checked(domain).files, 0);
+}

@@ -14,10 +14,10 @@
 //!
 //! Each store is one aligned word, which is there whole or not at all.
 
+use super::Store;
+use crate::{Error, Geometry, Image, Kind};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use monohull_fat::{Error, Geometry, Image, Kind};
-use monohull_module::Memory;
 
 /// Bytes of a block: what is kept aside together.
 const BLOCK: u64 = 512;
@@ -36,23 +36,9 @@ struct Block {
     new: [u8; BLOCK as usize],
 }
 
-/// The image as it is.
-#[derive(Clone, Copy)]
-pub(crate) struct Mapped(pub(crate) Memory);
-
-impl Image for Mapped {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
-        self.0.fill(offset, to).map_err(|_| Error::Bytes)
-    }
-}
-
 /// The image as it would be.
-pub(crate) struct Stage {
-    image: Mapped,
+pub(crate) struct Stage<S> {
+    image: S,
     geometry: Geometry,
     blocks: BTreeMap<u64, Block>,
     /// The blocks in the order in which they were first written.
@@ -61,7 +47,7 @@ pub(crate) struct Stage {
     budget: u64,
 }
 
-impl Image for Stage {
+impl<S: Store> Image for Stage<S> {
     fn len(&self) -> u64 {
         self.image.len()
     }
@@ -83,8 +69,8 @@ impl Image for Stage {
     }
 }
 
-impl Stage {
-    pub(crate) fn new(image: Mapped, geometry: Geometry) -> Stage {
+impl<S: Store> Stage<S> {
+    pub(crate) fn new(image: S, geometry: Geometry) -> Stage<S> {
         Stage { image, geometry, blocks: BTreeMap::new(), order: Vec::new(), budget: 0 }
     }
 
@@ -123,6 +109,17 @@ impl Stage {
             done += len;
         }
         Ok(())
+    }
+
+    /// Says in the image, at once, whether somebody writes to it; gives what it said before.
+    pub(crate) fn set_mark(&self, mark: bool) -> Result<bool, Error> {
+        let (at, mut flags) = (self.geometry.dirty_flag(), [0]);
+        self.image.read(at, &mut flags)?;
+        let before = flags[0] & 1 != 0;
+        if before != mark {
+            self.store(at, &[flags[0] & !1 | u8::from(mark)])?;
+        }
+        Ok(before)
     }
 
     /// Makes the change.
@@ -197,6 +194,6 @@ impl Stage {
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.image.0.write(offset, bytes).map_err(|_| Error::Bytes)
+        self.image.store(offset, bytes)
     }
 }

@@ -1,47 +1,61 @@
-//! The FAT library, for everything that changes names, directories and chains.
+//! The published FAT library, over a stage.
 
-use crate::file::File;
-use crate::stage::{Mapped, Stage};
+use super::stage::Stage;
+use super::{EditError, Store};
+use crate::{Error, Geometry, Image, encode_time};
 use alloc::sync::Arc;
 use lamfat::{
     Date, DateTime, FileSystem, FsOptions, IoBase, IoError, LossyOemCpConverter, Read, Seek, SeekFrom, Time,
     TimeProvider, Write,
 };
-use monohull_abi::Errno;
-use monohull_fat::{Error, Geometry, encode_time};
-use monohull_module::{HostRef, Mutex};
+use spin::Mutex;
 
 /// A file system of the library's.
-pub(crate) type Fat = FileSystem<Disk, Clock, LossyOemCpConverter>;
+pub(crate) type Fat<S> = FileSystem<Disk<S>, Clock, LossyOemCpConverter>;
 /// An error of the library's.
 pub(crate) type LibraryError = lamfat::Error<DiskError>;
+/// Tells the time, in ns since 1970.
+pub(crate) type Now = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// Bytes that are written to make a file longer. Only the chain is wanted: their contents are dropped on the way.
 static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// The library over one image.
-pub(crate) struct Library {
-    host: HostRef,
-    stage: Arc<Mutex<Stage>>,
+pub(crate) struct Library<S: Store> {
+    now: Now,
+    pub(crate) geometry: Geometry,
+    stage: Arc<Mutex<Stage<S>>>,
     /// Made when it is first needed, and again after a failure: what it remembers must be what is true.
-    fat: Option<Fat>,
+    fat: Option<Fat<S>>,
+    /// Whether the image said that somebody writes to it before we made it say so; none until then.
+    marked_before: Option<bool>,
 }
 
-impl Library {
-    pub(crate) fn new(host: HostRef, image: Mapped, geometry: Geometry) -> Library {
-        Library { host, stage: Arc::new(Mutex::new(Stage::new(image, geometry))), fat: None }
+impl<S: Store> Library<S> {
+    pub(crate) fn new(image: S, geometry: Geometry, now: Now) -> Library<S> {
+        let stage = Arc::new(Mutex::new(Stage::new(image, geometry)));
+        Library { now, geometry, stage, fat: None, marked_before: None }
+    }
+
+    /// Has the image say that somebody writes to it, until it is closed.
+    pub(crate) fn mark(&mut self) -> Result<(), Error> {
+        if self.marked_before.is_none() {
+            self.marked_before = Some(self.stage.lock().set_mark(true)?);
+        }
+        Ok(())
     }
 
     /// Makes a change: all of it, or nothing.
     pub(crate) fn change<R>(
         &mut self,
-        change: impl FnOnce(&Fat, &Mutex<Stage>) -> Result<R, LibraryError>,
-    ) -> Result<R, Errno> {
+        change: impl FnOnce(&Fat<S>, &Mutex<Stage<S>>) -> Result<R, LibraryError>,
+    ) -> Result<R, EditError> {
+        self.mark()?;
         self.stage.lock().begin();
         let stage = self.stage.clone();
         let changed = self.mounted().and_then(|fat| change(fat, &stage));
-        let committed = changed.map_err(errno_of).and_then(|result| {
-            self.stage.lock().commit().map_err(errno_of_damage)?;
+        let committed = changed.map_err(EditError::from).and_then(|result| {
+            self.stage.lock().commit()?;
             Ok(result)
         });
         if committed.is_err() {
@@ -52,7 +66,8 @@ impl Library {
         committed
     }
 
-    /// Writes down how many clusters are free. A wrong count does no harm: nobody relies on it.
+    /// Writes down how many clusters are free, and that nobody writes any more. A wrong count does no harm: nobody relies on
+    /// it. An image that was not closed before stays so: it has to be checked.
     pub(crate) fn close(&mut self) {
         self.stage.lock().begin();
         // An image in use has no count that can be trusted; the library counts anew then.
@@ -60,20 +75,28 @@ impl Library {
         if let Some(Ok(())) = counted {
             let _ = self.stage.lock().commit();
         }
+        if self.marked_before.take() == Some(false) {
+            let _ = self.stage.lock().set_mark(false);
+        }
     }
 
-    fn mounted(&mut self) -> Result<&Fat, LibraryError> {
+    fn mounted(&mut self) -> Result<&Fat<S>, LibraryError> {
         if self.fat.is_none() {
-            let options = FsOptions::new().time_provider(Clock(self.host)).update_accessed_date(false);
+            let options = FsOptions::new().time_provider(Clock(self.now.clone())).update_accessed_date(false);
             self.fat = Some(FileSystem::new(Disk { stage: self.stage.clone(), position: 0 }, options)?);
         }
         self.fat.as_ref().ok_or(lamfat::Error::InvalidInput)
     }
 }
 
-/// Makes a file's chain long enough for `to` bytes, and leaves its size as it is.
-pub(crate) fn lengthen(fat: &Fat, stage: &Mutex<Stage>, file: &File, to: u64) -> Result<(), LibraryError> {
-    let mut chain = fat.root_dir().open_file(&file.path)?;
+/// Makes the chain of a file long enough for `to` bytes, and leaves its size as it is.
+pub(crate) fn lengthen<S: Store>(
+    fat: &Fat<S>,
+    stage: &Mutex<Stage<S>>,
+    (path, slot, size): (&str, u64, u64),
+    to: u64,
+) -> Result<(), LibraryError> {
+    let mut chain = fat.root_dir().open_file(path)?;
     let mut left = to.saturating_sub(chain.seek(SeekFrom::End(0))?);
     while left > 0 {
         let room = &ROOM[..left.min(ROOM.len() as u64) as usize];
@@ -83,20 +106,19 @@ pub(crate) fn lengthen(fat: &Fat, stage: &Mutex<Stage>, file: &File, to: u64) ->
         }
     }
     drop(chain);
-    let size = (file.size as u32).to_le_bytes();
-    stage.lock().write(file.slot + 28, &size).map_err(as_library_error)
+    stage.lock().write(slot + 28, &(size as u32).to_le_bytes()).map_err(as_library_error)
 }
 
 /// Cuts a file, and gives back the clusters behind its new end.
-pub(crate) fn shorten(fat: &Fat, path: &str, size: u64) -> Result<(), LibraryError> {
+pub(crate) fn shorten<S: Store>(fat: &Fat<S>, path: &str, size: u64) -> Result<(), LibraryError> {
     let mut file = fat.root_dir().open_file(path)?;
     file.seek(SeekFrom::Start(size))?;
     file.truncate()
 }
 
 /// What the library reads and writes.
-pub(crate) struct Disk {
-    stage: Arc<Mutex<Stage>>,
+pub(crate) struct Disk<S> {
+    stage: Arc<Mutex<Stage<S>>>,
     position: u64,
 }
 
@@ -123,13 +145,12 @@ impl IoError for DiskError {
     }
 }
 
-impl IoBase for Disk {
+impl<S> IoBase for Disk<S> {
     type Error = DiskError;
 }
 
-impl Read for Disk {
+impl<S: Store> Read for Disk<S> {
     fn read(&mut self, to: &mut [u8]) -> Result<usize, DiskError> {
-        use monohull_fat::Image;
         let mut stage = self.stage.lock();
         stage.pay().map_err(DiskError::Image)?;
         let len = to.len().min(usize::try_from(stage.len().saturating_sub(self.position)).unwrap_or(usize::MAX));
@@ -139,7 +160,7 @@ impl Read for Disk {
     }
 }
 
-impl Write for Disk {
+impl<S: Store> Write for Disk<S> {
     fn write(&mut self, from: &[u8]) -> Result<usize, DiskError> {
         if !ROOM.as_ptr_range().contains(&from.as_ptr()) {
             let mut stage = self.stage.lock();
@@ -155,9 +176,8 @@ impl Write for Disk {
     }
 }
 
-impl Seek for Disk {
+impl<S: Store> Seek for Disk<S> {
     fn seek(&mut self, to: SeekFrom) -> Result<u64, DiskError> {
-        use monohull_fat::Image;
         let position = match to {
             SeekFrom::Start(position) => Some(position),
             SeekFrom::Current(distance) => self.position.checked_add_signed(distance),
@@ -168,8 +188,8 @@ impl Seek for Disk {
     }
 }
 
-/// The host's clock, as the library asks for it.
-pub(crate) struct Clock(HostRef);
+/// The clock, as the library asks for it.
+pub(crate) struct Clock(Now);
 
 impl core::fmt::Debug for Clock {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -183,21 +203,9 @@ impl TimeProvider for Clock {
     }
 
     fn get_current_date_time(&self) -> DateTime {
-        let (date, time) = encode_time(self.0.realtime() as i64);
+        let (date, time) = encode_time((self.0)());
         let date = Date::new(1980 + (date >> 9), date >> 5 & 15, date & 31);
         DateTime::new(date, Time::new(time >> 11, time >> 5 & 63, (time & 31) * 2, 0))
-    }
-}
-
-fn errno_of(error: LibraryError) -> Errno {
-    match error {
-        lamfat::Error::NotFound => Errno::NotFound,
-        lamfat::Error::AlreadyExists => Errno::Exists,
-        lamfat::Error::DirectoryIsNotEmpty => Errno::NotEmpty,
-        lamfat::Error::NotEnoughSpace | lamfat::Error::WriteZero => Errno::NoSpace,
-        lamfat::Error::InvalidFileNameLength | lamfat::Error::UnsupportedFileNameCharacter => Errno::InvalidName,
-        lamfat::Error::Io(DiskError::Image(error)) => errno_of_damage(error),
-        _ => Errno::Io,
     }
 }
 
@@ -206,10 +214,18 @@ pub(crate) fn as_library_error(error: Error) -> LibraryError {
     lamfat::Error::Io(DiskError::Image(error))
 }
 
-pub(crate) fn errno_of_damage(error: Error) -> Errno {
-    match error {
-        Error::NotFound => Errno::NotFound,
-        Error::NotDirectory => Errno::NotDirectory,
-        Error::Bytes | Error::NotFat(_) | Error::Damaged(_) => Errno::Io,
+impl From<LibraryError> for EditError {
+    fn from(error: LibraryError) -> EditError {
+        match error {
+            lamfat::Error::NotFound => EditError::NotFound,
+            lamfat::Error::AlreadyExists => EditError::Exists,
+            lamfat::Error::DirectoryIsNotEmpty => EditError::NotEmpty,
+            lamfat::Error::NotEnoughSpace | lamfat::Error::WriteZero => EditError::NoSpace,
+            lamfat::Error::InvalidFileNameLength | lamfat::Error::UnsupportedFileNameCharacter => {
+                EditError::InvalidName
+            }
+            lamfat::Error::Io(DiskError::Image(error)) => EditError::Image(error),
+            _ => EditError::Image(Error::Damaged("its structures contradict each other")),
+        }
     }
 }

@@ -1,16 +1,16 @@
 //! Giving a file or directory a name, or another one.
 
-use crate::library::{Fat, LibraryError, as_library_error};
-use crate::stage::Stage;
-use crate::volume::REMOVED;
+use super::library::{Fat, LibraryError, as_library_error};
+use super::stage::Stage;
+use super::{Move, Store};
+use crate::{Entry, Error, Found, Geometry, Image, find};
 use alloc::format;
-use monohull_fat::{Entry, Error, Found, Geometry, Image, find};
-use monohull_module::Mutex;
+use spin::Mutex;
 
 /// Makes an empty file, or a directory.
-pub(crate) fn make(
-    fat: &Fat,
-    stage: &Mutex<Stage>,
+pub(crate) fn make<S: Store>(
+    fat: &Fat<S>,
+    stage: &Mutex<Stage<S>>,
     geometry: &Geometry,
     path: &str,
     directory: bool,
@@ -23,8 +23,8 @@ pub(crate) fn make(
 
 /// Has the library make a name. It cannot make one that begins with a character of several bytes, so such a name first
 /// begins with ASCII. The short name is the same for both, and the beginning is put right in the long one.
-fn named(
-    stage: &Mutex<Stage>,
+fn named<S: Store>(
+    stage: &Mutex<Stage<S>>,
     geometry: &Geometry,
     path: &str,
     make: impl FnOnce(&str) -> Result<(), LibraryError>,
@@ -54,33 +54,18 @@ fn named(
     Ok(())
 }
 
-/// What is to be done to a name.
-pub(crate) struct Move<'m> {
-    pub(crate) from: &'m str,
-    pub(crate) to: &'m str,
-    /// What has the first name.
-    pub(crate) moved: &'m Entry,
-    /// Something else has the second name.
-    pub(crate) replaced: bool,
-    /// The second name is another spelling of the first.
-    pub(crate) respelled: bool,
-    /// What is replaced is open: the name it goes on under.
-    pub(crate) hidden: Option<&'m str>,
-}
-
-/// Does it, on the stage.
-pub(crate) fn move_name(
-    fat: &Fat,
-    stage: &Mutex<Stage>,
+/// Changes a name.
+pub(crate) fn rename<S: Store>(
+    fat: &Fat<S>,
+    stage: &Mutex<Stage<S>>,
     geometry: &Geometry,
     change: &Move<'_>,
 ) -> Result<(), LibraryError> {
     let (root, Move { from, to, .. }) = (fat.root_dir(), change);
     if change.respelled {
         // To the library both are one name; by way of a third they are not.
-        let aside = format!("{REMOVED}aside");
-        root.rename(from, &root, &aside)?;
-        return named(stage, geometry, to, |to| root.rename(&aside, &root, to));
+        root.rename(from, &root, change.aside)?;
+        return named(stage, geometry, to, |to| root.rename(change.aside, &root, to));
     }
     match change.hidden {
         Some(hidden) => root.rename(to, &root, hidden)?,
@@ -92,7 +77,7 @@ pub(crate) fn move_name(
 }
 
 /// `..` of a directory that has moved leads to where it is now, which the library leaves out.
-fn lead_up(stage: &Mutex<Stage>, geometry: &Geometry, change: &Move<'_>) -> Result<(), LibraryError> {
+fn lead_up<S: Store>(stage: &Mutex<Stage<S>>, geometry: &Geometry, change: &Move<'_>) -> Result<(), LibraryError> {
     const SLOT: u64 = 32;
     let mut stage = stage.lock();
     let parent = change.to.rsplit_once('/').map_or("", |(parent, _)| parent);

@@ -1,0 +1,131 @@
+//! Files that lose their name, or get another, while they are open.
+//!
+//! FAT has nothing but names: a file is where its slot in a directory says. So an open file that is removed goes on under a
+//! name that nobody sees, and one that is renamed is found anew.
+
+use crate::file::File;
+use crate::files::Place;
+use crate::image::{Mapped, errno_of, errno_of_damage};
+use crate::volume::{REMOVED, Volume};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use monohull_abi::Errno;
+use monohull_fat::edit::Move;
+use monohull_fat::{Entry, Found, find};
+
+impl Volume {
+    pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        let entry = self.find_entry(path)?;
+        if entry.directory {
+            return Err(Errno::IsDirectory);
+        }
+        match self.files.at(entry.slot) {
+            None => self.change(|editor| editor.remove(path)),
+            Some(node) => self.hide(path, &entry, node),
+        }
+    }
+
+    /// Gives a file that is open a name that nobody sees.
+    fn hide(&self, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
+        let name = self.hidden_name();
+        let mut editor = self.editor.lock();
+        self.files.place(node)?.write(node, |file| {
+            let (replaced, respelled) = (false, false);
+            let change = Move { from: path, to: &name, moved: entry, replaced, respelled, hidden: None, aside: &name };
+            editor.rename(&change).map_err(errno_of)?;
+            file.named = false;
+            self.settle(node, file, &name)
+        })
+    }
+
+    fn hidden_name(&self) -> String {
+        format!("{REMOVED}{}", self.next_removed.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A file's slot has moved: finds it under its new path.
+    fn settle(&self, node: u64, file: &mut File, path: &str) -> Result<(), Errno> {
+        let found = find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)?;
+        let Found::Entry(entry) = found else { return Err(Errno::Io) };
+        self.files.moved(node, file.slot, entry.slot);
+        file.slot = entry.slot;
+        file.path = path.to_owned();
+        Ok(())
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        let moved = self.find_entry(from)?;
+        if from == to {
+            return Ok(());
+        }
+        if moved.directory && self.way_through(to, moved.slot).is_some() {
+            return Err(Errno::Invalid);
+        }
+        self.check_parent(to)?;
+        let replaced = match self.find(to) {
+            Ok(Found::Root) => return Err(Errno::Busy),
+            Ok(Found::Entry(entry)) => Some(entry),
+            Err(Errno::NotFound) => None,
+            Err(errno) => return Err(errno),
+        };
+        // Another way to write the same name replaces nothing.
+        let respelled = replaced.as_ref().is_some_and(|entry| entry.slot == moved.slot);
+        let replaced = replaced.filter(|_| !respelled);
+        match replaced.as_ref().map(|replaced| (moved.directory, replaced)) {
+            Some((true, replaced)) if !replaced.directory => return Err(Errno::NotDirectory),
+            Some((false, replaced)) if replaced.directory => return Err(Errno::IsDirectory),
+            Some((true, replaced)) => self.check_empty(replaced.clone())?,
+            _ => {}
+        }
+        let mut editor = self.editor.lock();
+        let moved_node = self.files.at(moved.slot);
+        let replaced_node = replaced.as_ref().and_then(|entry| self.files.at(entry.slot));
+        // Slots of open files must not be written while they move.
+        let lock = |node| self.files.place(node).map(Place::lock);
+        let mut moved_file = moved_node.map(lock).transpose()?;
+        let mut replaced_file = replaced_node.map(lock).transpose()?;
+        let hidden = replaced_node.map(|_| self.hidden_name());
+        let hidden = hidden.as_deref();
+        let aside = self.hidden_name();
+        let change = Move { from, to, moved: &moved, replaced: replaced.is_some(), respelled, hidden, aside: &aside };
+        let below = if moved.directory { self.open_below(moved.slot)? } else { Vec::new() };
+        editor.rename(&change).map_err(errno_of)?;
+        if let (Some(node), Some(content), Some(hidden)) = (replaced_node, &mut replaced_file, hidden) {
+            let file = content.get_mut(node)?;
+            file.named = false;
+            self.settle(node, file, hidden)?;
+        }
+        if let (Some(node), Some(content)) = (moved_node, &mut moved_file) {
+            self.settle(node, content.get_mut(node)?, to)?;
+        }
+        drop((moved_file, replaced_file));
+        for (node, rest) in below {
+            self.files.place(node)?.write(node, |file| {
+                file.path = format!("{to}{rest}");
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The open files below the directory with this slot, and what of their paths comes after it.
+    fn open_below(&self, slot: u64) -> Result<Vec<(u64, String)>, Errno> {
+        let mut below = Vec::new();
+        for node in self.files.all() {
+            let path = self.files.place(node)?.read(node, |file| Ok(file.path.clone()))?;
+            if let Some(len) = self.way_through(&path, slot) {
+                below.push((node, path[len..].to_owned()));
+            }
+        }
+        Ok(below)
+    }
+
+    /// How much of a path leads to the directory with this slot, if the path goes on from there. Spelling says nothing: case
+    /// does not count, and a long name has a short one too.
+    fn way_through(&self, path: &str, slot: u64) -> Option<usize> {
+        let here = |at: &usize| matches!(self.find(&path[..*at]), Ok(Found::Entry(entry)) if entry.slot == slot);
+        path.match_indices('/').map(|(at, _)| at).find(here)
+    }
+}
