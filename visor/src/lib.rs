@@ -2,8 +2,10 @@
 
 pub mod cli;
 pub mod domain;
+pub mod host_files;
 pub mod network;
 pub mod orchestrator;
+mod packets;
 pub mod process;
 pub mod report;
 mod sealed;

@@ -169,7 +169,9 @@ fn file_systems_have_places() {
     let access = r#""files":[{"at":"/a","image":"x","access":"copies"}]"#;
     top_mistake(access, 41, "`access` is `copies`, did you mean `copy`?", "`read`, `copy` or `write`");
     let access = r#""files":[{"at":"/a","memory":"1MiB","access":"read"}]"#;
-    top_mistake(access, 45, "`access` says nothing about files in memory", "with an `image` only");
+    top_mistake(access, 45, "`access` says nothing about files in memory", "with an `image` or a `directory`");
+    let access = r#""files":[{"at":"/a","directory":"x","access":"copy"}]"#;
+    top_mistake(access, 45, "`access` is `copy`", "`read` or `write`");
     let twice = r#""files":[{"at":"/a","memory":"1MiB"},{"at":"/a","memory":"1MiB"}]"#;
     top_mistake(twice, 43, "`files` names `/a` twice", "once");
 }

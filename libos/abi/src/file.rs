@@ -155,6 +155,8 @@ pub enum MountKind {
     Memory = 0,
     /// A disk image; served by `fatfs`.
     Image = 1,
+    /// A directory of the host; served by the visor.
+    Host = 2,
 }
 
 /// One mount, as the workflow has it.

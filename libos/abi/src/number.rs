@@ -186,6 +186,10 @@ hostcalls! {
         /// System only: as `RAMFS`.
         FATFS = 201,
     }
+    "core" {
+        /// System only: as `RAMFS`, for granted directories of the host.
+        HOST_FILES = 202,
+    }
     "mm" {
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
         SLOT_LOOK = 193,

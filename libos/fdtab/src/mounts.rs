@@ -83,6 +83,7 @@ impl Mounts {
         let number = match self.list[mount as usize].info.kind {
             MountKind::Memory => number::RAMFS,
             MountKind::Image => number::FATFS,
+            MountKind::Host => number::HOST_FILES,
         };
         let [a, b, c, d, e] = args;
         self.host.call(number, [op.word(mount), a, b, c, d, e])

@@ -36,6 +36,8 @@ use crate::network::Network;
 use account::{Account, Accounts};
 use carrier::{Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
+use files::host::HostFiles;
+pub(crate) use files::host::RWF_APPEND;
 use files::{Images, Mount};
 use gadgets::GadgetsError;
 use hostcall::network::Datagrams;
@@ -189,6 +191,7 @@ pub struct Shared {
     modules: Modules,
     /// Unmapped after the modules that use them have been stopped.
     images: Images,
+    host_files: HostFiles,
     scheduler: Mutex<Scheduler>,
     /// Idle carriers wait here, with the scheduler's lock.
     work: Condvar,
@@ -238,6 +241,7 @@ impl Domain {
             host: hostcall::services(weak.as_ptr().cast_mut().cast()),
             modules: Modules::new(options.modules.clone()),
             images: Images::default(),
+            host_files: HostFiles::default(),
             options,
             partition,
             table: Table::new(),

@@ -16,11 +16,11 @@
 
 use super::errno_of;
 use super::list::{Allowed, Rules};
-use super::wire::{Reply, Request, Room, give, say};
+use super::wire::{MESSAGE_MAX, Reply, Request, Room, give, pair, say};
 use monohull_abi::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, SockaddrStorage, bind, connect, listen, sendto, setsockopt,
-    socket, socketpair, sockopt,
+    socket, sockopt,
 };
 use std::collections::HashMap;
 use std::io;
@@ -49,14 +49,14 @@ type Answer = Result<(Reply, Option<OwnedFd>), Errno>;
 
 /// Starts a broker for these lists. It ends when the socket that this gives is closed, by whoever has it then.
 pub(super) fn start(rules: Rules) -> io::Result<OwnedFd> {
-    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    let (ours, theirs) = pair()?;
     std::thread::Builder::new().name("network-broker".to_owned()).spawn(move || serve(&ours, &rules))?;
     Ok(theirs)
 }
 
 /// Serves until the other end is closed, or says something that makes no sense.
 fn serve(link: &OwnedFd, rules: &Rules) {
-    let mut room = Room::new();
+    let mut room = Room::new(MESSAGE_MAX);
     let mut broker = match Allowed::resolve(rules) {
         Ok(allowed) => Broker { allowed, datagrams: HashMap::new(), next: 0 },
         Err(error) => {

@@ -1,7 +1,7 @@
 //! A worker's end of its broker.
 
 use super::NetworkError;
-use super::wire::{Reply, Request, Room, decode, say};
+use super::wire::{MESSAGE_MAX, Reply, Request, Room, decode, say};
 use monohull_abi::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Waits until the broker has resolved the names on the list.
     pub(super) fn connect(socket: OwnedFd) -> Result<Client, NetworkError> {
-        let client = Client(Mutex::new(Line { socket, room: Room::new() }));
+        let client = Client(Mutex::new(Line { socket, room: Room::new(MESSAGE_MAX) }));
         match client.ask(&Request::Hello) {
             Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
             Ok(_) => Ok(client),

@@ -32,6 +32,7 @@ use border::Files;
 use clock::Clock;
 use conductor::{Conductor, Outcome};
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +46,9 @@ pub enum HostError {
     /// {0}
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// the workflow's files cannot be handed over: {0}
+    #[error("the workflow's files cannot be handed over: {0}")]
+    Files(io::Error),
     /// the job lacks files of the workflow; this is a bug in Monohull
     #[error("the job lacks files of the workflow; this is a bug in Monohull")]
     FilesMissing,
@@ -143,10 +147,11 @@ impl Ready {
             load_all: options.load_all,
             requested_ns,
         };
-        let files = match mounts::open(&self.plan) {
-            Ok(files) => files,
+        let opened = match mounts::open(&self.plan) {
+            Ok(opened) => opened,
             Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
         };
+        let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
         let means = Means { files, network: self.plan.network.open()? };
         self.run_on(ground, &conditions, means, &mut Files(options), progress, |mut report| {

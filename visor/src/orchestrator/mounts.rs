@@ -1,23 +1,45 @@
 //! The workflow's file systems: opened where the rights to do so are, built where the domain is.
 //!
 //! ```text
-//!   plan ── open ──▶ one descriptor for each image ── with the job ──▶ build ──▶ Mount, … ──▶ Domain
+//!   plan ── open ──▶ Opened ── hand_over ──▶ one descriptor each ── with the job ──▶ build ──▶ Mount, … ──▶ Domain
+//!           told of all mistakes         image: its own; directory: a broker's
 //! ```
 
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::files::{ImageAccess, Mount, Source, claim_image};
+use crate::host_files::{self, Client, Directory};
 use crate::report::Failure;
 use crate::workflow::Plan;
 use crate::workflow::plan::{Access, MountSource};
 use monohull_fat::{Error, Geometry, Image};
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens what a plan's mounts lead to, in their order.
-pub fn open(plan: &Plan) -> Result<Vec<OwnedFd>, Box<Failure>> {
+/// What a mount of a plan leads to, open.
+#[derive(Debug)]
+pub enum Opened {
+    /// A disk image, claimed.
+    Image(File),
+    /// A directory.
+    Directory(Directory),
+}
+
+impl Opened {
+    /// What the domain's process gets of it. For a directory a broker is started, so this comes after the last fork.
+    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+        match self {
+            Opened::Image(file) => Ok(file.try_clone()?.into()),
+            Opened::Directory(directory) => host_files::start(directory.try_clone()?),
+        }
+    }
+}
+
+/// Opens what a plan's mounts lead to, in their order; memory leads nowhere.
+pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
     let mut opened = Vec::new();
     for mount in &plan.files {
         let failed = |text: String| {
@@ -26,7 +48,14 @@ pub fn open(plan: &Plan) -> Result<Vec<OwnedFd>, Box<Failure>> {
         };
         match &mount.source {
             MountSource::Memory { .. } => {}
-            MountSource::Image { path, access } => opened.push(open_image(path, *access).map_err(failed)?),
+            MountSource::Image { path, access } => {
+                opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
+            }
+            MountSource::Directory { path, writable } => {
+                let directory = Directory::open(path, *writable);
+                let directory = directory.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                opened.push(Opened::Directory(directory));
+            }
         }
     }
     Ok(opened)
@@ -34,7 +63,7 @@ pub fn open(plan: &Plan) -> Result<Vec<OwnedFd>, Box<Failure>> {
 
 /// Opens a disk image and claims it: alone to write, together with other readers otherwise. The claim lasts until the
 /// last descriptor is closed, also after a kill.
-fn open_image(path: &Path, access: Access) -> Result<OwnedFd, String> {
+fn open_image(path: &Path, access: Access) -> Result<File, String> {
     let writes = access == Access::Write;
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::options().read(true).write(writes).open(path).map_err(|error| said(&error))?;
@@ -44,12 +73,12 @@ fn open_image(path: &Path, access: Access) -> Result<OwnedFd, String> {
     })?;
     // Said now, in words; whoever changes the image later gets errors from its files.
     Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
-    Ok(file.into())
+    Ok(file)
 }
 
-/// What a plan's mounts are, with what was opened for them. `None` if something is missing.
-pub fn build(plan: &Plan, opened: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
-    let mut opened = opened.into_iter();
+/// What a plan's mounts are, with what was handed over for them. `None` if something is missing.
+pub fn build(plan: &Plan, handed_over: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
+    let mut files = handed_over.into_iter();
     let mut mounts = Vec::new();
     for mount in &plan.files {
         let source = match &mount.source {
@@ -60,7 +89,10 @@ pub fn build(plan: &Plan, opened: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
                     Access::Copy => ImageAccess::Copy,
                     Access::Write => ImageAccess::Write,
                 };
-                Source::Image { file: opened.next()?, access }
+                Source::Image { file: files.next()?, access }
+            }
+            MountSource::Directory { writable, .. } => {
+                Source::Directory { client: Arc::new(Client::new(files.next()?)), writable: *writable }
             }
         };
         mounts.push(Mount { point: mount.point.clone(), source });
@@ -75,7 +107,7 @@ struct Bytes<'f> {
 }
 
 impl Bytes<'_> {
-    fn of(file: &File) -> std::io::Result<Bytes<'_>> {
+    fn of(file: &File) -> io::Result<Bytes<'_>> {
         Ok(Bytes { file, len: file.metadata()?.len() })
     }
 }

@@ -7,6 +7,7 @@ use super::{Link, ProcessError};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::image::map::LoadedImage;
 use crate::network::Way;
+use crate::orchestrator::mounts::Opened;
 use crate::orchestrator::{HostError, Means, Ready, Source};
 use crate::sealed::{read_sealed, seal};
 use crate::workflow::Plan;
@@ -72,7 +73,7 @@ pub struct Job {
     /// Input slots. All of the plan's must be here.
     pub inputs: Vec<(String, Data)>,
     /// What the workflow's file systems lie in, as [`mounts::open`](crate::orchestrator::mounts::open) gives it.
-    pub files: Vec<OwnedFd>,
+    pub files: Vec<Opened>,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
     /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
@@ -116,7 +117,9 @@ impl Job {
         for (index, file) in &made {
             files[*index] = file.as_fd();
         }
-        files.extend(self.files.iter().map(AsFd::as_fd));
+        // As with the network below: now, and no earlier.
+        let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
+        files.extend(mounts.iter().map(AsFd::as_fd));
         let job = WireJob {
             plan: encode(&**self.workflow.plan())?.into_vec(),
             images: images.iter().map(|image| encode(&image.image)).collect::<Result<_, _>>()?,

@@ -334,7 +334,7 @@ fn check_document(
         // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
             MountSource::Memory { .. } => {}
-            MountSource::Image { .. } => {
+            MountSource::Image { .. } | MountSource::Directory { .. } => {
                 let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
                 return Err(Refusal::invalid(Blame::Workflow, message));
             }

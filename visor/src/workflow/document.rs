@@ -247,12 +247,14 @@ pub struct OutputObject {
     pub content_type: Option<String>,
 }
 
-/// A file system that all functions of the workflow see at the same place. It has one source: `memory` or `image`.
+/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image` or
+/// `directory`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     { "required": ["memory"], "not": { "required": ["access"] } },
     { "required": ["image"] },
+    { "required": ["directory"], "properties": { "access": { "enum": ["read", "write"] } } },
 ]))]
 pub struct Mount {
     /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
@@ -268,9 +270,15 @@ pub struct Mount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub image: Option<String>,
+    /// A directory of the host, granted with everything below it on the same file system. Symbolic links in it are not
+    /// followed. A relative path counts from the workflow file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub directory: Option<String>,
     /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
     /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
-    /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs.
+    /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs. A directory has
+    /// `read` or `write`, by default `read`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Access")]
     pub access: Option<Access>,

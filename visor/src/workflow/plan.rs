@@ -140,6 +140,13 @@ pub enum MountSource {
         /// What becomes of changes.
         access: Access,
     },
+    /// A directory of the host.
+    Directory {
+        /// Where it is, resolved against the workflow file's folder.
+        path: PathBuf,
+        /// Functions may change it.
+        writable: bool,
+    },
 }
 
 impl Mount {
@@ -147,7 +154,8 @@ impl Mount {
     pub(super) fn in_folder(self, folder: &Path) -> Mount {
         let source = match self.source {
             MountSource::Image { path, access } => MountSource::Image { path: folder.join(path), access },
-            source => source,
+            MountSource::Directory { path, writable } => MountSource::Directory { path: folder.join(path), writable },
+            source @ MountSource::Memory { .. } => source,
         };
         Mount { source, ..self }
     }
@@ -158,7 +166,7 @@ impl MountSource {
     pub fn path(&self) -> Option<&Path> {
         match self {
             MountSource::Memory { .. } => None,
-            MountSource::Image { path, .. } => Some(path),
+            MountSource::Image { path, .. } | MountSource::Directory { path, .. } => Some(path),
         }
     }
 }

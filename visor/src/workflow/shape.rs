@@ -74,9 +74,9 @@ const LIMITS: &[&str] = &["timeout", "slots", "output", "carriers", "threads"];
 const NETWORK: &[&str] = &["mode", "connect", "listen"];
 const INPUT: &[&str] = &["slot", "path"];
 const OUTPUT: &[&str] = &["slot", "content_type"];
-const MOUNT: &[&str] = &["at", "memory", "image", "access"];
+const MOUNT: &[&str] = &["at", "memory", "image", "directory", "access"];
 /// The fields of a mount that say what is there; it has one of them.
-const SOURCES: &[&str] = &["memory", "image"];
+const SOURCES: &[&str] = &["memory", "image", "directory"];
 
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
@@ -307,6 +307,15 @@ impl Reader<'_> {
         mounts
     }
 
+    /// Reads a path on the host, which a server does not go to for a workflow.
+    fn host_path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
+        if self.registered.is_some() {
+            let message = format!("{what} is on the host, and a server opens no files of it for a workflow");
+            self.error(value.range(), message, "files in `memory`".to_owned());
+        }
+        self.path(value, what)
+    }
+
     /// Reads what is at a mount point.
     fn source(&mut self, entry: Range, fields: &Fields<'_>) -> Option<MountSource> {
         let given: Vec<_> = SOURCES.iter().filter_map(|name| Some((*name, fields.get(name)?))).collect();
@@ -321,23 +330,29 @@ impl Reader<'_> {
             "memory" => {
                 if let Some(access) = access {
                     let message = "`access` says nothing about files in memory".to_owned();
-                    self.error(access.range(), message, "`access` with an `image` only".to_owned());
+                    self.error(access.range(), message, "`access` with an `image` or a `directory`".to_owned());
                 }
                 let size = self.size(value, "`memory`", doc::FILES_MIN, layout::ARENA_SIZE)?;
                 Some(MountSource::Memory { size })
             }
-            _ => {
+            "image" => {
                 const WORDS: &[&str] = &["read", "copy", "write"];
                 let access = match access {
                     Some(value) => self.word(value, "`access`", "`read`, `copy` or `write`", WORDS)?,
                     None => Access::Copy,
                 };
-                let path = self.path(value, "`image`")?;
-                if self.registered.is_some() {
-                    let message = "`image` is a file, and a server opens no files for a workflow".to_owned();
-                    self.error(value.range(), message, "files in `memory`".to_owned());
+                Some(MountSource::Image { path: self.host_path(value, "`image`")?, access })
+            }
+            _ => {
+                let access = match access {
+                    Some(value) => self.word(value, "`access`", "`read` or `write`", &["read", "write"])?,
+                    None => Access::Read,
+                };
+                if let (Access::Copy, Some(value)) = (access, fields.get("access")) {
+                    self.error(value.range(), "`access` is `copy`".to_owned(), "`read` or `write`".to_owned());
                 }
-                Some(MountSource::Image { path, access })
+                let path = self.host_path(value, "`directory`")?;
+                Some(MountSource::Directory { path, writable: access == Access::Write })
             }
         }
     }

@@ -6,9 +6,12 @@
 //!
 //! Whoever starts a domain opens its mounts with the rights it has then. The domain itself opens nothing by path.
 
+use crate::host_files::Client;
 use monohull_abi::file::{MountInfo, MountKind};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
+pub(super) mod host;
 mod image;
 mod store;
 
@@ -40,6 +43,13 @@ pub enum Source {
         /// What becomes of changes.
         access: ImageAccess,
     },
+    /// A granted directory of the host.
+    Directory {
+        /// Where its files come from.
+        client: Arc<Client>,
+        /// Functions may change it.
+        writable: bool,
+    },
 }
 
 /// What becomes of changes to an image.
@@ -60,6 +70,9 @@ impl Mount {
             Source::Memory { size } => MountInfo { kind: MountKind::Memory, read_only: 0, size: *size },
             Source::Image { access, .. } => {
                 MountInfo { kind: MountKind::Image, read_only: (*access == ImageAccess::Read).into(), size: 0 }
+            }
+            Source::Directory { writable, .. } => {
+                MountInfo { kind: MountKind::Host, read_only: (!writable).into(), size: 0 }
             }
         }
     }

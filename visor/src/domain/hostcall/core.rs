@@ -69,6 +69,7 @@ pub fn bind(domain: &Shared) {
         FACT => |domain, call| fact(domain, call).into(),
         RANDOM => |domain, call| random(domain, call).into(),
         EXPLAIN => |domain, call| explain(domain, call).into(),
+        HOST_FILES => |domain, call| crate::domain::files::host::serve(domain, call).into(),
     }
 }
 

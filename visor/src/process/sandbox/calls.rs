@@ -9,6 +9,7 @@
 //! who one is.
 
 use super::super::worker::LINK;
+use crate::domain::RWF_APPEND;
 use monohull_abi::layout::{USER_BASE, USER_END};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -192,6 +193,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_ftruncate, vec![]);
     // Disk images that came with the job (`domain::files`): written to the disk, and given up at the end.
     allow(libc::SYS_fdatasync, vec![]);
+    // Files of granted directories, which the broker has opened (`host_files`): writes to the end.
+    allow(libc::SYS_pwritev2, vec![when([is(5, RWF_APPEND)])?]);
     allow(libc::SYS_flock, one_of(1, &[libc::LOCK_UN])?);
     // Sealing; the border's own copy of an input's descriptor; what debug builds of std ask before each `close`.
     let commands = [libc::F_ADD_SEALS, libc::F_GET_SEALS, libc::F_DUPFD_CLOEXEC, libc::F_GETFD];

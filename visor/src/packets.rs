@@ -1,0 +1,99 @@
+//! Packets between a worker and a broker of its own: one packet is one message, with a descriptor attached where one is
+//! given.
+//!
+//! A broker is a thread of the process above the worker, which does what the worker has no right to and hands over what
+//! comes of it. What a worker sends is read as what it may be: words of somebody hostile.
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, send, sendmsg,
+    socketpair,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// The broker's end of a new socket, and the worker's.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
+}
+
+/// Sends a message without anything attached. Plain `send`, because that is all a worker may do.
+pub(crate) fn say(socket: &OwnedFd, message: &impl Serialize) -> io::Result<()> {
+    let bytes = encode(message)?;
+    loop {
+        match send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Sends a message with a descriptor.
+pub(crate) fn give(socket: &OwnedFd, message: &impl Serialize, attached: BorrowedFd<'_>) -> io::Result<()> {
+    let bytes = encode(message)?;
+    let attached = [attached.as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&attached)];
+    loop {
+        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&bytes)], &rights, MsgFlags::MSG_NOSIGNAL, None) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_extend(message, Vec::new()).map_err(io::Error::other)
+}
+
+/// Room for a message.
+pub(crate) struct Room(Vec<u8>);
+
+impl Room {
+    /// Room for messages up to this length; longer ones are errors.
+    pub(crate) fn new(longest: usize) -> Room {
+        Room(vec![0; longest])
+    }
+
+    /// Waits for a message; `None` when the other end is closed. What was attached to it comes too.
+    pub(crate) fn hear(&mut self, socket: &OwnedFd) -> io::Result<Option<(&[u8], Option<OwnedFd>)>> {
+        let mut space = cmsg_space!([RawFd; 1]);
+        let (len, attached, whole) = loop {
+            let mut slices = [IoSliceMut::new(&mut self.0)];
+            let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+            let received = match recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+                Ok(received) => received,
+                Err(Errno::EINTR) => continue,
+                Err(Errno::ECONNRESET) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            };
+            // If there was no descriptor left for what was attached, it is simply not there.
+            let attached = received.cmsgs().ok().and_then(|mut messages| {
+                messages.find_map(|message| match message {
+                    ControlMessageOwned::ScmRights(raw) => raw.first().copied().map(own),
+                    _ => None,
+                })
+            });
+            break (received.bytes, attached, !received.flags.contains(MsgFlags::MSG_TRUNC));
+        };
+        match (len, whole) {
+            (0, _) => Ok(None),
+            (_, false) => Err(io::ErrorKind::InvalidData.into()),
+            (len, true) => Ok(Some((&self.0[..len], attached))),
+        }
+    }
+}
+
+/// The message in a packet.
+pub(crate) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> io::Result<M> {
+    postcard::from_bytes(bytes).map_err(io::Error::other)
+}
+
+#[allow(unsafe_code, reason = "only the kernel knows that nobody else has this descriptor")]
+fn own(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
