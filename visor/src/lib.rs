@@ -1,6 +1,7 @@
 //! The visor: command line, orchestrator, domain, loader.
 
 pub mod cli;
+pub mod disk;
 pub mod domain;
 pub mod host_files;
 pub mod network;

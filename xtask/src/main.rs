@@ -9,6 +9,7 @@ mod browser;
 mod build;
 mod ci;
 mod demo;
+mod fat_tools;
 mod lint;
 mod shell;
 mod test;
@@ -82,7 +83,7 @@ fn main() -> ExitCode {
             Err(why) => Err(why),
         },
         Chore::Bench { arguments } => bench::run(&arguments),
-        Chore::Fetch => vm::fetch().and_then(|()| browser::ready()),
+        Chore::Fetch => vm::fetch().and_then(|()| browser::ready()).and_then(|()| fat_tools::ready()),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),
     };

@@ -1,7 +1,7 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, lint, shell, vm};
+use crate::{Result, browser, build, fat_tools, lint, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -14,6 +14,7 @@ const RUNNER: (&str, &str) =
 pub(crate) fn run(arguments: &[String]) -> Result {
     build::everything()?;
     browser::ready()?;
+    fat_tools::ready()?;
     let workspace = Workspace::load()?;
     let mut total = Count::default();
     // This machine: release and debug make the same promises, so the everyday build is tested.

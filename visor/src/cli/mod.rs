@@ -17,6 +17,7 @@ mod client;
 mod deploy;
 mod doctor;
 pub mod exit;
+mod image;
 mod invoke;
 mod isolation;
 mod list;
@@ -61,6 +62,7 @@ enum Verb {
     New(new::New),
     Build(build::Build),
     Check(check::Check),
+    Image(image::Image),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
 }
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
         Verb::New(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
         Verb::Check(verb) => return verb.run(),
+        Verb::Image(verb) => return verb.run(),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
     };

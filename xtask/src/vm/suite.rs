@@ -23,7 +23,8 @@ pub(super) const KEYS: &str = "keys_";
 pub(super) const STARTED: &[&str] = &["monohull"];
 
 /// The computer's programs that tests compare with. Busybox's stop at zero bytes, and its shell takes no others.
-pub(super) const TOOLS: &[&str] = &["/usr/bin/sh", "/usr/bin/sed", "/usr/bin/sort", "/usr/bin/tr", "/usr/bin/uniq"];
+pub(super) const TOOLS: &[&str] =
+    &["/usr/bin/grep", "/usr/bin/sed", "/usr/bin/sh", "/usr/bin/sort", "/usr/bin/tr", "/usr/bin/uniq"];
 
 /// A program, or a test of it, that does not run in the guest.
 pub(super) struct LeftOut {

@@ -1,0 +1,272 @@
+//! `monohull image`: makes disk images and looks into them.
+
+use super::{Exit, concat_help, fail, print, print_json};
+use crate::disk::{Disk, DiskError, needed};
+use crate::workflow::units;
+use clap::{Args, Subcommand};
+use monohull_fat::check::Report;
+use monohull_fat::{Entry, Kind};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Make disk images and look into them
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!(
+    "monohull image create photos.img --from photos/",
+    "monohull image cp photos.img:/index.html .",
+    "monohull image check photos.img"
+))]
+pub(super) struct Image {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make an image, empty or with a directory's files
+    #[command(after_help = concat_help!("monohull image create photos.img --from photos/ --size 256MiB"))]
+    Create {
+        /// The image to make
+        #[arg(value_name = "IMAGE")]
+        image: PathBuf,
+        /// Copy everything in this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        from: Option<PathBuf>,
+        /// Size of the image, such as 64MiB; without it, what the directory needs
+        #[arg(long, value_parser = parse_size, required_unless_present = "from")]
+        size: Option<u64>,
+        /// Replace a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// List a directory of an image
+    #[command(after_help = concat_help!("monohull image ls photos.img /2026"))]
+    Ls {
+        /// The image
+        image: PathBuf,
+        /// The directory
+        #[arg(default_value = "/")]
+        path: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a file of an image
+    #[command(after_help = concat_help!("monohull image cat photos.img /index.html"))]
+    Cat {
+        /// The image
+        image: PathBuf,
+        /// The file
+        path: String,
+    },
+    /// Copy a file or a whole directory into an image or out of it
+    #[command(after_help = concat_help!("monohull image cp notes.txt photos.img:/notes.txt"))]
+    Cp {
+        /// A path, or IMAGE:/PATH
+        from: String,
+        /// A path, or IMAGE:/PATH
+        to: String,
+    },
+    /// Look for what is not as it should be in an image
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        /// The image
+        image: PathBuf,
+        /// Put right what is found; every file keeps what can be read of it
+        #[arg(long)]
+        repair: bool,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// An example, and exit codes that never change their meaning.
+const CHECK_HELP: &str = "\
+Example:
+  monohull image check photos.img
+
+Exit codes:
+  0  the image is as it should be, or has been put right
+  1  something is not as it should be
+  2  the invocation is wrong, or the file is no image";
+
+impl Image {
+    pub(super) fn run(&self) -> ExitCode {
+        let done = match &self.verb {
+            Verb::Create { image, from, size, force } => create(image, from.as_deref(), *size, *force),
+            Verb::Ls { image, path, json } => list(image, path, *json),
+            Verb::Cat { image, path } => cat(image, path),
+            Verb::Cp { from, to } => copy(from, to),
+            Verb::Check { image, repair, json } => return check(image, *repair, *json),
+        };
+        match done {
+            Ok(()) => Exit::Done.into(),
+            Err(error) => fail(Exit::Usage, &*error).into(),
+        }
+    }
+}
+
+/// A size as in a workflow file.
+fn parse_size(text: &str) -> std::result::Result<u64, String> {
+    let bytes = units::size(text).or_else(|| text.parse().ok());
+    bytes.ok_or_else(|| "a size is a number of bytes, or one with a unit: 64MiB".to_owned())
+}
+
+type Result = std::result::Result<(), Box<dyn std::error::Error>>;
+
+fn create(image: &Path, from: Option<&Path>, size: Option<u64>, force: bool) -> Result {
+    let size = match (size, from) {
+        (Some(size), _) => size,
+        (None, Some(from)) => needed(from)?,
+        (None, None) => return Err("the size is missing".into()),
+    };
+    let made = Disk::create(image, size, force).and_then(|mut disk| match from {
+        Some(from) => disk.copy_in(from, "").map(|files| (disk, files)),
+        None => Ok((disk, 0)),
+    });
+    if let Err(DiskError::File { .. } | DiskError::Host { .. } | DiskError::Kind { .. } | DiskError::Image { .. }) =
+        &made
+        && !matches!(&made, Err(DiskError::Host { path, .. }) if path == image)
+    {
+        // Half an image is none. One that was there before `--force` is gone either way.
+        let _ = std::fs::remove_file(image);
+    }
+    let (disk, files) = made?;
+    let kind = match disk.geometry().kind {
+        Kind::Fat12 => "FAT12",
+        Kind::Fat16 => "FAT16",
+        Kind::Fat32 => "FAT32",
+    };
+    eprintln!("{}: {kind}, {size} bytes, {files} files", image.display());
+    Ok(())
+}
+
+/// An entry as it is printed.
+#[derive(Serialize)]
+struct Listed<'e> {
+    name: &'e str,
+    kind: &'static str,
+    bytes: u64,
+    /// RFC 3339, in UTC.
+    modified: String,
+}
+
+fn listed(entry: &Entry) -> Listed<'_> {
+    let kind = if entry.directory { "directory" } else { "file" };
+    let time = UNIX_EPOCH + Duration::from_nanos(entry.modified.max(0) as u64);
+    let modified = humantime::format_rfc3339_seconds(time).to_string();
+    Listed { name: &entry.name, kind, bytes: entry.size, modified }
+}
+
+fn list(image: &Path, path: &str, json: bool) -> Result {
+    let entries = Disk::open(image, false)?.list(relative(path))?;
+    let entries: Vec<_> = entries.iter().map(listed).collect();
+    if json {
+        print_json(&entries);
+    } else {
+        for entry in &entries {
+            let end = if entry.kind == "directory" { "/" } else { "" };
+            print(&format!("{:>12}  {}  {}{end}\n", entry.bytes, entry.modified, entry.name));
+        }
+    }
+    Ok(())
+}
+
+fn cat(image: &Path, path: &str) -> Result {
+    let disk = Disk::open(image, false)?;
+    let mut out = std::io::stdout().lock();
+    match disk.read(relative(path), &mut out) {
+        // A reader that has gone away is not our failure.
+        Err(DiskError::Host { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other
+            .and_then(|()| out.flush().map_err(|source| DiskError::Host { path: "standard output".into(), source }))?),
+    }
+}
+
+/// One side of a copy.
+enum Side<'a> {
+    Host(&'a Path),
+    Image(&'a Path, &'a str),
+}
+
+fn side(text: &str) -> Side<'_> {
+    match text.split_once(":/") {
+        Some((image, path)) => Side::Image(Path::new(image), relative(path)),
+        None => Side::Host(Path::new(text)),
+    }
+}
+
+fn copy(from: &str, to: &str) -> Result {
+    match (side(from), side(to)) {
+        (Side::Host(from), Side::Image(image, to)) => {
+            let mut disk = Disk::open(image, true)?;
+            let to = into_directory(disk.find(to).is_ok_and(|found| found.is_directory()), to, from.file_name());
+            disk.copy_in(from, &to)?;
+        }
+        (Side::Image(image, from), Side::Host(to)) => {
+            let disk = Disk::open(image, false)?;
+            let name = Path::new(from).file_name();
+            let to = if to.is_dir() { name.map_or(to.to_owned(), |name| to.join(name)) } else { to.to_owned() };
+            disk.copy_out(from, &to)?;
+        }
+        _ => return Err("one of the two must be a path in an image, IMAGE:/PATH, and one must not".into()),
+    }
+    Ok(())
+}
+
+/// Where something is copied to: into a directory that is there, or under the name given.
+fn into_directory(is_directory: bool, to: &str, name: Option<&std::ffi::OsStr>) -> String {
+    match name.and_then(|name| name.to_str()).filter(|_| is_directory) {
+        Some(name) if to.is_empty() => name.to_owned(),
+        Some(name) => format!("{to}/{name}"),
+        None => to.to_owned(),
+    }
+}
+
+/// A path in an image as the library takes it.
+fn relative(path: &str) -> &str {
+    path.trim_matches('/')
+}
+
+/// A check as it is printed.
+#[derive(Serialize)]
+struct Checked {
+    image: PathBuf,
+    clean: bool,
+    repaired: bool,
+    files: u64,
+    directories: u64,
+    free_bytes: u64,
+    findings: Vec<String>,
+}
+
+fn check(image: &Path, repair: bool, json: bool) -> ExitCode {
+    let report = Disk::open(image, repair).and_then(|mut disk| disk.check(repair));
+    let Report { geometry, findings, files, directories, free } = match report {
+        Ok(report) => report,
+        Err(error) => return fail(Exit::Usage, &error).into(),
+    };
+    let clean = findings.is_empty();
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    let free_bytes = u64::from(free) * geometry.cluster_size;
+    let exit = if clean || repair { 0 } else { 1 };
+    if json {
+        let (image, repaired) = (image.to_owned(), repair && !clean);
+        print_json(&Checked { image, clean, repaired, files, directories, free_bytes, findings });
+        return ExitCode::from(exit);
+    }
+    let end = match (clean, repair) {
+        (true, _) => "as it should be",
+        (false, true) => "put right",
+        (false, false) => "`--repair` puts it right",
+    };
+    for finding in &findings {
+        print(&format!("{}: {finding}\n", image.display()));
+    }
+    print(&format!("{}: {files} files, {directories} directories, {free_bytes} bytes free: {end}\n", image.display()));
+    ExitCode::from(exit)
+}

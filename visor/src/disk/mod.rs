@@ -1,0 +1,256 @@
+//! Disk images as files: made, filled, read and checked by an ordinary user, without mounting anything.
+//!
+//! ```text
+//!   store   an image's bytes in a file        tree   copies of whole directories, in and out
+//! ```
+#![deny(unsafe_code)]
+
+mod store;
+mod tree;
+
+use crate::domain::files::claim_image;
+use monohull_fat::check::{Report, check, repair};
+use monohull_fat::edit::{EditError, Editor};
+use monohull_fat::{Entry, Error, Found, Geometry, encode_time, entries, find, first_cluster, format, runs};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::Bytes;
+pub use tree::needed;
+
+/// The largest file in an image.
+const SIZE_MAX: u64 = u32::MAX as u64;
+/// Bytes that are copied together.
+const PIECE: usize = 1 << 20;
+
+/// Something about a disk image that could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// {path}: {source}
+    #[error("{}: {source}", path.display())]
+    Host {
+        /// The file or directory of the host.
+        path: PathBuf,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// {path} is in use: {who}
+    #[error("{} is in use: {who}", path.display())]
+    InUse {
+        /// The image.
+        path: PathBuf,
+        /// By whom.
+        who: &'static str,
+    },
+    /// {image}: {source}
+    #[error("{}: {source}", image.display())]
+    Image {
+        /// The image.
+        image: PathBuf,
+        /// What is wrong with it.
+        source: Error,
+    },
+    /// {image}: {path}: {source}
+    #[error("{}: {path}: {source}", image.display())]
+    File {
+        /// The image.
+        image: PathBuf,
+        /// What is in it.
+        path: String,
+        /// Why it could not be.
+        source: EditError,
+    },
+    /// {image}: {path} {what}
+    #[error("{}: {path} {what}", image.display())]
+    Kind {
+        /// The image.
+        image: PathBuf,
+        /// What is in it.
+        path: String,
+        /// What it is, or is not.
+        what: &'static str,
+    },
+}
+
+/// An image that is open.
+pub struct Disk {
+    path: PathBuf,
+    bytes: Bytes,
+    geometry: Geometry,
+    editor: Editor<Bytes>,
+    writable: bool,
+}
+
+impl Disk {
+    /// Makes an empty image of this many bytes. A file that is there is replaced only if `force` says so.
+    pub fn create(path: &Path, size: u64, force: bool) -> Result<Disk, DiskError> {
+        let host = |source| DiskError::Host { path: path.to_owned(), source };
+        let mut options = File::options();
+        options.read(true).write(true).create(true).create_new(!force).truncate(false);
+        let file = options.open(path).map_err(host)?;
+        claim(path, &file, true)?;
+        // Cut to nothing first: what is added then is zeros.
+        file.set_len(0).and_then(|()| file.set_len(size)).map_err(host)?;
+        let bytes = Bytes::new(file).map_err(host)?;
+        let id =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32);
+        format(&bytes, id).map_err(|source| DiskError::Image { image: path.to_owned(), source })?;
+        Disk::of(path, bytes, true)
+    }
+
+    /// Opens an image, alone if it is to be written.
+    pub fn open(path: &Path, writable: bool) -> Result<Disk, DiskError> {
+        let host = |source| DiskError::Host { path: path.to_owned(), source };
+        let file = File::options().read(true).write(writable).open(path).map_err(host)?;
+        claim(path, &file, writable)?;
+        Disk::of(path, Bytes::new(file).map_err(host)?, writable)
+    }
+
+    fn of(path: &Path, bytes: Bytes, writable: bool) -> Result<Disk, DiskError> {
+        let damaged = |source| DiskError::Image { image: path.to_owned(), source };
+        let geometry = Geometry::read(&bytes).map_err(damaged)?;
+        let editor = Editor::new(bytes.clone(), geometry, now);
+        Ok(Disk { path: path.to_owned(), bytes, geometry, editor, writable })
+    }
+
+    /// Where everything is.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What is not as it should be; put right if asked for.
+    pub fn check(&mut self, mend: bool) -> Result<Report, DiskError> {
+        let report = if mend { repair(&mut self.bytes) } else { check(&self.bytes) };
+        report.map_err(|source| DiskError::Image { image: self.path.clone(), source })
+    }
+
+    /// What a path leads to.
+    pub fn find(&self, path: &str) -> Result<Found, DiskError> {
+        find(&self.geometry, &self.bytes, path).map_err(|error| self.of_path(path, error))
+    }
+
+    /// The entries of a directory, sorted by name; of a file the file alone.
+    pub fn list(&self, path: &str) -> Result<Vec<Entry>, DiskError> {
+        let found = self.find(path)?;
+        if let Found::Entry(entry) = &found
+            && !entry.directory
+        {
+            return Ok(vec![entry.clone()]);
+        }
+        let mut list = Vec::new();
+        let listed = entries(&self.geometry, &self.bytes, &found, |entry| {
+            list.push(entry);
+            true
+        });
+        listed.map_err(|error| self.of_path(path, error))?;
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(list)
+    }
+
+    /// Copies a file out.
+    pub fn read(&self, path: &str, to: &mut dyn Write) -> Result<(), DiskError> {
+        let Found::Entry(entry) = self.find(path)? else { return Err(self.kind(path, "is a directory")) };
+        if entry.directory {
+            return Err(self.kind(path, "is a directory"));
+        }
+        let damaged = |error| self.of_path(path, error);
+        let chain = runs(&self.geometry, &self.bytes, entry.cluster).map_err(damaged)?;
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        while at < entry.size {
+            let (offset, side_by_side) =
+                chain.find(at).ok_or_else(|| damaged(Error::Damaged("a chain ends before its file")))?;
+            let len = side_by_side.min(entry.size - at).min(PIECE as u64) as usize;
+            monohull_fat::Image::read(&self.bytes, offset, &mut piece[..len]).map_err(damaged)?;
+            to.write_all(&piece[..len]).map_err(|source| DiskError::Host { path: "the copy".into(), source })?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Copies a file in, in the place of one that has the name: `size` bytes, last changed at `modified` (ns since 1970).
+    pub fn write(&mut self, path: &str, from: &mut dyn Read, size: u64, modified: i64) -> Result<(), DiskError> {
+        if size > SIZE_MAX {
+            return Err(self.kind(path, "would have more than 4 GiB, which FAT cannot hold"));
+        }
+        match self.find(path) {
+            Ok(found) if found.is_directory() => return Err(self.kind(path, "is a directory")),
+            Ok(_) => self.edit(path, |editor| editor.remove(path))?,
+            Err(_) => {}
+        }
+        self.edit(path, |editor| editor.make(path, false))?;
+        let Found::Entry(entry) = self.find(path)? else { return Err(self.kind(path, "is a directory")) };
+        if let Err(error) = self.edit(path, |editor| editor.lengthen(path, entry.slot, 0, size)) {
+            // What is there of it would be an empty file that nobody asked for.
+            let _ = self.editor.remove(path);
+            return Err(error);
+        }
+        let damaged = |disk: &Disk, error| disk.of_path(path, error);
+        let first = first_cluster(&self.geometry, &self.bytes, entry.slot).map_err(|error| damaged(self, error))?;
+        let chain = runs(&self.geometry, &self.bytes, first).map_err(|error| damaged(self, error))?;
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        while at < size {
+            let (offset, side_by_side) =
+                chain.find(at).ok_or_else(|| damaged(self, Error::Damaged("a chain ends before its file")))?;
+            let len = side_by_side.min(size - at).min(PIECE as u64) as usize;
+            from.read_exact(&mut piece[..len]).map_err(|source| DiskError::Host { path: path.into(), source })?;
+            self.store(path, offset, &piece[..len])?;
+            at += len as u64;
+        }
+        let (date, time) = encode_time(modified);
+        self.store(path, entry.slot + 22, &time.to_le_bytes())?;
+        self.store(path, entry.slot + 24, &date.to_le_bytes())?;
+        self.store(path, entry.slot + 28, &(size as u32).to_le_bytes())
+    }
+
+    /// Makes a directory, if it is not there.
+    pub fn make_directory(&mut self, path: &str) -> Result<(), DiskError> {
+        match self.find(path) {
+            Ok(found) if found.is_directory() => Ok(()),
+            Ok(_) => Err(self.kind(path, "is a file")),
+            Err(_) => self.edit(path, |editor| editor.make(path, true)),
+        }
+    }
+
+    fn store(&self, path: &str, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        monohull_fat::edit::Store::store(&self.bytes, offset, bytes).map_err(|error| self.of_path(path, error))
+    }
+
+    fn edit(
+        &mut self,
+        path: &str,
+        edit: impl FnOnce(&mut Editor<Bytes>) -> Result<(), EditError>,
+    ) -> Result<(), DiskError> {
+        let edited = edit(&mut self.editor);
+        edited.map_err(|source| DiskError::File { image: self.path.clone(), path: path.to_owned(), source })
+    }
+
+    fn of_path(&self, path: &str, error: Error) -> DiskError {
+        DiskError::File { image: self.path.clone(), path: format!("/{path}"), source: error.into() }
+    }
+
+    fn kind(&self, path: &str, what: &'static str) -> DiskError {
+        DiskError::Kind { image: self.path.clone(), path: format!("/{path}"), what }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.writable {
+            self.editor.close();
+        }
+    }
+}
+
+/// Claims an image, as a workflow does.
+fn claim(path: &Path, file: &File, alone: bool) -> Result<(), DiskError> {
+    let who = if alone { "somebody has it open" } else { "a workflow that writes to it runs" };
+    claim_image(file, alone).map_err(|_| DiskError::InUse { path: path.to_owned(), who })
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i64)
+}

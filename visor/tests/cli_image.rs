@@ -1,0 +1,312 @@
+//! `monohull image` as a user meets it: what it writes is read by mtools and found clean by fsck.fat, and what they write is
+//! read by it.
+//!
+//! Both come from Debian; `cargo xtask test` fetches them.
+
+use monohull_fat::{Geometry, Image};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const MONOHULL: &str = env!("CARGO_BIN_EXE_monohull");
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
+}
+
+fn run(program: &Path, arguments: &[&str]) -> (i32, String, String) {
+    // mtools writes names in the characters of its locale.
+    let output: Output = Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output().expect("it starts");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
+}
+
+/// One of Debian's programs.
+fn tool(name: &str, arguments: &[&str]) -> (i32, String, String) {
+    let path = root().join("target/fat-tools/bookworm").join(name);
+    assert!(path.exists(), "{}: tools are fetched first: run `cargo xtask test`", path.display());
+    run(&path, arguments)
+}
+
+fn image(arguments: &[&str]) -> (i32, String, String) {
+    run(Path::new(MONOHULL), &[&["image"], arguments].concat())
+}
+
+#[track_caller]
+fn done((code, out, errors): (i32, String, String)) -> String {
+    assert_eq!(code, 0, "{out}{errors}");
+    out
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// Files of all sizes and names.
+fn fill(folder: &Path) {
+    let byte = |name: &str, at: usize| (at * 31 + at / 253 + name.len()) as u8;
+    for (name, size) in [
+        ("empty", 0),
+        ("ONE.TXT", 1),
+        ("one sector", 512),
+        ("one more.than that", 513),
+        ("deep/er/and deeper/file", 5000),
+        ("deep/large", 300_000),
+        ("ä ö ü/名前.txt", 4096),
+        ("with.many.dots.in it", 77),
+        ("x/a", 10),
+        ("x/a~1", 11),
+    ] {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, (0..size).map(|at| byte(name, at)).collect::<Vec<u8>>()).expect("a file");
+    }
+    for index in 0..60 {
+        fs::create_dir_all(folder.join("many")).expect("a folder");
+        fs::write(folder.join(format!("many/one of many files, number {index}")), vec![index; 100]).expect("a file");
+    }
+}
+
+/// Everything below a folder: relative path and bytes.
+fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    fn add(folder: &Path, base: &Path, all: &mut Vec<(PathBuf, Vec<u8>)>) {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(base).expect("below").to_owned();
+            if path.is_dir() {
+                all.push((name, Vec::new()));
+                add(&path, base, all);
+            } else {
+                all.push((name, fs::read(&path).expect("readable")));
+            }
+        }
+    }
+    let mut all = Vec::new();
+    add(folder, folder, &mut all);
+    all.sort();
+    all
+}
+
+/// `fsck.fat` finds nothing.
+#[track_caller]
+fn clean(image: &str) {
+    let (code, out, errors) = tool("fsck.fat", &["-n", image]);
+    assert_eq!(code, 0, "{out}{errors}");
+}
+
+#[test]
+fn what_we_write_mtools_read() {
+    let folder = TempDir::new().expect("a folder");
+    let (source, out, again) = (folder.path().join("in"), folder.path().join("out"), folder.path().join("again"));
+    fill(&source);
+    for size in [None, Some("8MiB"), Some("64MiB"), Some("600MiB")] {
+        let path = folder.path().join("disk.img");
+        let mut arguments = vec!["create", text(&path), "--force", "--from", text(&source)];
+        arguments.extend(size.iter().flat_map(|size| ["--size", size]));
+        done(image(&arguments));
+        clean(text(&path));
+        fs::create_dir_all(&out).expect("a folder");
+        done(tool("mtools", &["mcopy", "-s", "-n", "-i", text(&path), "::/", text(&out)]));
+        assert_eq!(tree(&out), tree(&source), "{size:?}");
+        done(image(&["cp", &format!("{}:/", text(&path)), text(&again)]));
+        assert_eq!(tree(&again), tree(&source), "{size:?}");
+        fs::remove_dir_all(&out).and_then(|()| fs::remove_dir_all(&again)).expect("ours");
+        let said = done(image(&["check", text(&path), "--json"]));
+        let said: Value = serde_json::from_str(&said).expect("JSON");
+        assert_eq!((said["clean"].as_bool(), said["files"].as_u64()), (Some(true), Some(70)), "{said:#}");
+    }
+}
+
+#[test]
+fn what_mtools_write_we_read() {
+    let folder = TempDir::new().expect("a folder");
+    let (source, out) = (folder.path().join("in"), folder.path().join("out"));
+    fill(&source);
+    for (bits, mebibytes) in [("12", "4"), ("16", "32"), ("32", "64")] {
+        let path = folder.path().join(format!("{bits}.img"));
+        fs::File::create(&path)
+            .and_then(|file| file.set_len(mebibytes.parse::<u64>().expect("a number") << 20))
+            .expect("room");
+        done(tool("mkfs.fat", &["-F", bits, text(&path)]));
+        for entry in fs::read_dir(&source).expect("a folder") {
+            let entry = entry.expect("an entry").path();
+            done(tool("mtools", &["mcopy", "-s", "-i", text(&path), text(&entry), "::/"]));
+        }
+        done(image(&["check", text(&path)]));
+        done(image(&["cp", &format!("{}:/", text(&path)), text(&out)]));
+        assert_eq!(tree(&out), tree(&source), "FAT{bits}");
+        fs::remove_dir_all(&out).expect("ours");
+    }
+}
+
+#[test]
+fn files_are_listed_printed_and_copied_one_by_one() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, notes) = (folder.path().join("disk.img"), folder.path().join("notes.txt"));
+    let path = text(&path);
+    done(image(&["create", path, "--size", "1MiB"]));
+    fs::write(&notes, "some notes\n").expect("a file");
+    done(image(&["cp", text(&notes), &format!("{path}:/")]));
+    done(image(&["cp", text(&notes), &format!("{path}:/other name.txt")]));
+    assert_eq!(done(image(&["cat", path, "/other name.txt"])), "some notes\n");
+    let listed: Value = serde_json::from_str(&done(image(&["ls", path, "--json"]))).expect("JSON");
+    let names: Vec<_> = listed.as_array().expect("a list").iter().map(|entry| entry["name"].as_str()).collect();
+    assert_eq!(names, [Some("notes.txt"), Some("other name.txt")]);
+    assert_eq!((listed[0]["bytes"].as_u64(), listed[0]["kind"].as_str()), (Some(11), Some("file")));
+    assert!(done(image(&["ls", path])).lines().all(|line| line.trim_start().starts_with("11  20")));
+    // The one that is there is replaced.
+    fs::write(&notes, "other notes\n").expect("a file");
+    done(image(&["cp", text(&notes), &format!("{path}:/notes.txt")]));
+    assert_eq!(done(image(&["cat", path, "notes.txt"])), "other notes\n");
+    clean(path);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, large) = (folder.path().join("disk.img"), folder.path().join("large"));
+    let path = text(&path);
+    fs::write(&large, vec![1; 3 << 20]).expect("a file");
+    for (arguments, said) in [
+        (&["create", path][..], "--size"),
+        (&["create", path, "--size", "10"], "too small"),
+        (&["create", path, "--size", "1MB"], "64MiB"),
+        (&["ls", text(&large)], "this is no FAT image"),
+        (&["ls", "/nowhere"], "No such file"),
+    ] {
+        let (code, _, errors) = image(arguments);
+        assert!(code == 2 && errors.contains(said), "{arguments:?}: {code} {errors}");
+        let _ = fs::remove_file(path);
+    }
+    done(image(&["create", path, "--size", "1MiB"]));
+    for (arguments, said) in [
+        (&["create", path, "--size", "1MiB"][..], "File exists"),
+        (&["cp", text(&large), &format!("{path}:/large")], "the image is full"),
+        (&["cat", path, "/missing"], "nothing by that name"),
+        (&["cat", path, "/"], "is a directory"),
+        (&["cp", path, path], "one of the two"),
+    ] {
+        let (code, _, errors) = image(arguments);
+        assert!(code == 2 && errors.contains(said), "{arguments:?}: {code} {errors}");
+    }
+    // What did not fit left nothing.
+    assert_eq!(done(image(&["ls", path])), "");
+    clean(path);
+}
+
+/// An image in a file, to be damaged.
+struct Bytes(Vec<u8>);
+
+impl Image for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), monohull_fat::Error> {
+        to.copy_from_slice(&self.0[offset as usize..offset as usize + to.len()]);
+        Ok(())
+    }
+}
+
+impl Bytes {
+    /// Changes a cluster's entry in all copies of the FAT.
+    fn set(&mut self, geometry: &Geometry, cluster: u32, value: u32) {
+        for copy in 0..geometry.fats {
+            let at = (geometry.entry_offset(cluster) + copy * geometry.fat_bytes) as usize;
+            let (mut bytes, len) = ([0; 4], geometry.entry_len());
+            bytes[..len].copy_from_slice(&self.0[at..at + len]);
+            self.0[at..at + len].copy_from_slice(&geometry.with_value(bytes, cluster, value)[..len]);
+        }
+    }
+}
+
+/// Changes an image, given where everything is and the clusters of a file.
+type Damage<'d> = &'d dyn Fn(&mut Bytes, &Geometry, &[u32]);
+
+#[test]
+fn what_is_wrong_is_named_and_put_right() {
+    let folder = TempDir::new().expect("a folder");
+    let source = folder.path().join("in");
+    fs::create_dir(&source).expect("a folder");
+    for name in ["a", "b"] {
+        fs::write(source.join(name), vec![name.as_bytes()[0]; 40_000]).expect("a file");
+    }
+    for size in ["4MiB", "64MiB", "600MiB"] {
+        let path = folder.path().join("disk.img");
+        let path = text(&path);
+        let damages: [(&str, Damage<'_>, &str); 5] = [
+            ("lost", &|bytes, g, _| bytes.set(g, g.clusters, 0x0fff_ffff), "belong to no file"),
+            ("cut", &|bytes, g, chain| bytes.set(g, chain[2], 0x0fff_ffff), "its chain ends before"),
+            ("free", &|bytes, g, chain| bytes.set(g, chain[2], 0), "leads to a free cluster"),
+            ("round", &|bytes, g, chain| bytes.set(g, chain[2], chain[0]), "runs into another file's"),
+            ("open", &|bytes, g, _| bytes.0[g.dirty_flag() as usize] |= 1, "it was not closed"),
+        ];
+        for (what, damage, said) in damages {
+            done(image(&["create", path, "--force", "--from", text(&source), "--size", size]));
+            let mut bytes = Bytes(fs::read(path).expect("readable"));
+            let geometry = Geometry::read(&bytes).expect("an image");
+            let monohull_fat::Found::Entry(a) = monohull_fat::find(&geometry, &bytes, "a").expect("it is there") else {
+                panic!("a file")
+            };
+            let chain: Vec<u32> =
+                (0..40_000u32.div_ceil(geometry.cluster_size as u32)).map(|n| a.cluster + n).collect();
+            damage(&mut bytes, &geometry, &chain);
+            fs::write(path, &bytes.0).expect("writable");
+            let (code, out, errors) = image(&["check", path]);
+            assert!(code == 1 && out.contains(said), "{size} {what}: {code} {out}{errors}");
+            let out = done(image(&["check", path, "--repair"]));
+            assert!(out.contains(said) && out.ends_with("put right\n"), "{size} {what}: {out}");
+            assert!(done(image(&["check", path])).ends_with("as it should be\n"), "{size} {what}");
+            clean(path);
+            assert_eq!(done(image(&["cat", path, "b"])), "b".repeat(40_000), "{size} {what}");
+        }
+    }
+}
+
+#[test]
+fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("disk.img");
+    let path = text(&path);
+    let kept = folder.path().join("kept");
+    fs::write(&kept, "kept whatever happens").expect("a file");
+    done(image(&["create", path, "--size", "64MiB"]));
+    done(image(&["cp", text(&kept), &format!("{path}:/kept")]));
+    let function = root().join("target/images/log-analytics.so");
+    let workflow = folder.path().join("workflow.json");
+    let document = serde_json::json!({
+        "name": "killed",
+        "functions": { "log-analytics": { "image": function } },
+        "steps": [{ "name": "write", "function": "log-analytics", "args": { "part": "write", "files": 400, "lines": 2000 } }],
+        "files": [{ "at": "/logs", "image": path, "access": "write" }],
+    });
+    fs::write(&workflow, document.to_string()).expect("a file");
+    let mut interrupted = 0;
+    for round in 0..12u64 {
+        let mut command = Command::new(MONOHULL);
+        command.arg("run").arg(&workflow).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(5 + round * 9));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        // Its worker dies with it; the claim on the image ends then.
+        let (code, out, errors) = loop {
+            let (code, out, errors) = image(&["check", path]);
+            if !errors.contains("is in use") {
+                break (code, out, errors);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(code == 0 || code == 1, "{out}{errors}");
+        // Space may be lost, and what was being moved may have had two names; nothing else.
+        assert!(!out.contains("of which"), "{out}");
+        interrupted += code;
+        assert_eq!(done(image(&["cat", path, "kept"])), "kept whatever happens");
+        done(image(&["check", path, "--repair"]));
+        clean(path);
+    }
+    assert!(interrupted > 0, "no run was interrupted while it wrote");
+}
