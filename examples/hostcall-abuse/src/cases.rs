@@ -253,9 +253,8 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    for number in
-        (14..32).chain([40, 63, 66, 79, 82, 191, 192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, 255, 256, 1_000_000, u32::MAX])
-    {
+    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, RAMFS, FATFS, HOST_FILES];
+    for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

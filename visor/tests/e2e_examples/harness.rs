@@ -41,6 +41,11 @@ impl Workflow {
         Workflow { document }
     }
 
+    /// The document, to be changed.
+    pub(crate) fn document(&mut self) -> &mut Value {
+        &mut self.document
+    }
+
     /// Changes one field of one step.
     pub(crate) fn set(&mut self, step: &str, pointer: &str, value: impl Into<Value>) -> &mut Workflow {
         let steps = self.document["steps"].as_array_mut().expect("steps are a list");
