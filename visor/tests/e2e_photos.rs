@@ -4,10 +4,12 @@
 mod support;
 
 use jpeg_encoder::{ColorType, Encoder};
+use monohull::disk::Disk;
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Content, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tempfile::TempDir;
 use zune_core::bit_depth::BitDepth;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
@@ -82,6 +84,27 @@ fn run(photos: Vec<Vec<u8>>) -> RunReport {
     ready.run(&options, Arc::new(Silent)).expect("the host can hold a domain")
 }
 
+/// The same from a disk image: no inputs, but a folder to look into.
+fn run_from_image(photos: Vec<Vec<u8>>) -> RunReport {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("photos.img");
+    let mut disk = Disk::create(&path, 8 << 20, false).expect("an image");
+    for (n, file) in photos.iter().enumerate() {
+        disk.write(&format!("photo {n}"), &mut &file[..], file.len() as u64, 0).expect("there is room");
+    }
+    drop(disk);
+    support::run(&json!({
+        "name": "photos-in-an-image",
+        "functions": { "photos": { "image": "photos" } },
+        "steps": [
+            { "name": "thumbnails", "function": "photos", "instances": 6, "args": { "part": "thumbnail", "folder": "/photos" } },
+            { "name": "sheet", "function": "photos", "after": ["thumbnails"], "args": { "part": "sheet", "columns": 3 } },
+        ],
+        "files": [{ "at": "/photos", "image": path, "access": "read" }],
+        "outputs": ["sheet", "metadata"],
+    }))
+}
+
 fn photos() -> Vec<Vec<u8>> {
     SCENES.iter().map(Scene::file).collect()
 }
@@ -94,7 +117,19 @@ fn assert_close(what: &str, seen: Colour, expected: Colour) {
 
 #[test]
 fn six_photos_become_a_contact_sheet() {
-    let report = run(photos());
+    assert_is_right(&run(photos()));
+}
+
+#[test]
+fn photos_in_a_disk_image_do_too() {
+    let report = run_from_image(photos());
+    assert_is_right(&report);
+    assert!(report.modules.iter().any(|module| module == "fatfs"), "{:?}", report.modules);
+}
+
+/// Looks at the sheet and at what is said of the photos.
+#[track_caller]
+fn assert_is_right(report: &RunReport) {
     assert_eq!(report.status, Status::Done, "{:#?}", report.error);
     let Some(Content::Bytes(file)) = &report.output["sheet"].content else { panic!("a PNG is no text") };
     // For people who want to see it.
@@ -124,7 +159,7 @@ fn six_photos_become_a_contact_sheet() {
         }
     }
 
-    let metadata: Value = serde_json::from_str(support::text(&report, "metadata")).expect("the metadata are JSON");
+    let metadata: Value = serde_json::from_str(support::text(report, "metadata")).expect("the metadata are JSON");
     for ((n, scene), file) in SCENES.iter().enumerate().zip(photos()) {
         let photo = &metadata[n];
         let format = if scene.png { "PNG" } else { "JPEG" };

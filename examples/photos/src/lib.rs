@@ -5,6 +5,8 @@
 //!   photo.0  JPEG or PNG ──▶ thumbnails 0 ──▶ thumbnail.0 ─┐
 //!   photo.1  …           ──▶ thumbnails 1 ──▶ thumbnail.1 ─┼─▶ sheet ──▶ sheet (PNG), metadata (JSON)
 //! ```
+//!
+//! With the argument `folder` the photos are files there instead, in a disk image for example.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -24,9 +26,9 @@ enum Part {
 }
 
 #[monohull::main]
-fn main(part: Part, columns: Option<usize>) -> Result<(), Box<dyn std::error::Error>> {
+fn main(part: Part, columns: Option<usize>, folder: Option<String>) -> Result<(), Box<dyn std::error::Error>> {
     match part {
-        Part::Thumbnail => thumbnail::make(monohull::instance().index),
+        Part::Thumbnail => thumbnail::make(monohull::instance().index, folder.as_deref()),
         Part::Sheet => sheet::make(columns.unwrap_or(3)),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::picture::{self, Format};
 use monohull_std::error::Error;
+use monohull_std::fs;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotData, indexed_name};
 use resize::Pixel::RGB8;
@@ -27,10 +28,20 @@ pub(crate) struct Thumbnail {
     pub(crate) rgb: [u8; SIDE * SIDE * 3],
 }
 
-/// Takes photo `index` and hands its thumbnail on.
-pub(crate) fn make(index: usize) -> Result<(), Box<dyn Error>> {
-    let file = SlotBuffer::<[u8]>::from_slot(&indexed_name("photo", index))?;
-    let photo = picture::read(&file).map_err(|error| format!("photo {index}: {error}"))?;
+/// Takes photo `index`, from its slot or as a file of this folder, and hands its thumbnail on.
+pub(crate) fn make(index: usize, folder: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let (taken, kept);
+    let file: &[u8] = match folder {
+        None => {
+            taken = SlotBuffer::<[u8]>::from_slot(&indexed_name("photo", index))?;
+            &taken
+        }
+        Some(folder) => {
+            kept = read_nth(folder, index)?;
+            &kept
+        }
+    };
+    let photo = picture::read(file).map_err(|error| format!("photo {index}: {error}"))?;
     let longer = photo.width.max(photo.height).max(SIDE);
     let small = |side: usize| (side * SIDE / longer).max(1);
     let (width, height) = (small(photo.width), small(photo.height));
@@ -51,4 +62,13 @@ pub(crate) fn make(index: usize) -> Result<(), Box<dyn Error>> {
     println!("{}×{} became {width}×{height}", photo.width, photo.height);
     thumbnail.publish()?;
     Ok(())
+}
+
+/// The file that is number `index` in the order of names.
+fn read_nth(folder: &str, index: usize) -> Result<Vec<u8>, Box<dyn Error>> {
+    let entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    let mut paths: Vec<_> = entries.iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    let path = paths.get(index).ok_or_else(|| format!("{folder} has {} files, not {}", paths.len(), index + 1))?;
+    Ok(fs::read(path)?)
 }
