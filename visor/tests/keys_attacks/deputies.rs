@@ -29,3 +29,16 @@ fn no_hostcall_reads_or_writes_trusted_memory() {
         attack("deputy", what, "own").works("mpk");
     }
 }
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn no_file_is_filled_from_trusted_memory_or_read_into_it() {
+    for (place, why) in PLACES {
+        for what in ["store", "load"] {
+            attack("deputy", what, place).granted().fails("error", &[why]);
+        }
+    }
+    for what in ["store", "load"] {
+        attack("deputy", what, "own").granted().works("mpk");
+    }
+}

@@ -33,6 +33,8 @@ pub(crate) struct Attack {
     attacker: Value,
     /// Steps that run before all others.
     before: Vec<Value>,
+    /// A directory of the host is granted, for writing.
+    granted: bool,
 }
 
 /// What came of a run.
@@ -57,6 +59,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         carriers: 8,
         attacker: json!({}),
         before: Vec::new(),
+        granted: false,
     }
 }
 
@@ -102,6 +105,12 @@ impl Attack {
         self
     }
 
+    /// A directory of the host is at `/host`: what is read and written there the kernel copies.
+    pub(crate) fn granted(mut self) -> Attack {
+        self.granted = true;
+        self
+    }
+
     /// A step with so many instances of another image runs before.
     pub(crate) fn after(mut self, image: &str, instances: u32) -> Attack {
         let name = format!("before-{}", self.before.len());
@@ -130,12 +139,14 @@ impl Attack {
             functions[name] = json!({ "image": image(name) });
         }
         steps.extend(self.before.iter().cloned());
+        let granted = json!({ "at": "/host", "directory": "granted", "access": "write" });
         json!({
             "name": "attack",
             "isolation": self.separation,
             "functions": functions,
             "steps": steps,
             "inputs": ["places"],
+            "files": if self.granted { vec![granted] } else { Vec::new() },
             "limits": { "carriers": self.carriers, "slots": "256MiB" }
         })
     }
@@ -143,6 +154,7 @@ impl Attack {
     /// Runs it, for the report.
     pub(crate) fn run(&self, isolation: &str, attempts: &str) -> Ran {
         let folder = tempfile::tempdir().expect("a folder for the workflow");
+        std::fs::create_dir(folder.path().join("granted")).expect("a folder to grant");
         let file = folder.path().join("workflow.json");
         std::fs::write(&file, self.document(attempts).to_string()).expect("the workflow");
         let places = folder.path().join("places");
