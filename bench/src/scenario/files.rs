@@ -6,14 +6,14 @@ use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours::{self, Workflow};
 use crate::peer;
 use example_kernels::files::Pass;
+use monohull::disk::Disk;
 use serde_json::{Value, json};
-use std::process::Command;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let bytes = effort.size(256u64 << 20, 8 << 20);
     let folder = ours::scratch()?;
     let image = folder.join("files.img");
-    make_image(&image, bytes + (64 << 20))?;
+    Disk::create(&image, bytes + (64 << 20), true).map_err(|error| error.to_string())?;
     let on_host = folder.join("files.host");
     let arguments = [on_host.to_string_lossy().into_owned(), bytes.to_string(), "2".to_owned()];
     let memory = json!({"at": "/files", "memory": bytes + (16 << 20)});
@@ -49,15 +49,4 @@ fn document(mount: &Value, bytes: u64) -> Value {
         "outputs": ["figures"],
         "limits": {"carriers": 2},
     })
-}
-
-/// An image with nothing in it.
-fn make_image(path: &std::path::Path, bytes: u64) -> Result<()> {
-    let file = std::fs::File::create(path).and_then(|file| file.set_len(bytes));
-    file.map_err(|error| format!("{}: {error}", path.display()))?;
-    let status = Command::new("mkfs.fat").args(["-F", "32", "-s", "8"]).arg(path).output();
-    match status {
-        Ok(output) if output.status.success() => Ok(()),
-        other => Err(format!("mkfs.fat: {other:?}")),
-    }
 }

@@ -3,13 +3,14 @@
 
 use crate::harness::{Effort, Result, Row, Samples, Unit, pairs, take_turns};
 use crate::ours;
+use monohull::disk::Disk;
 use monohull::report::RunReport;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the probe calls: each loads the module of that name, a file system the table of descriptors as well.
-const MODULES: &[&str] = &["mm", "stdio", "time", "fdtab", "fdtab, ramfs", "socket"];
+const MODULES: &[&str] = &["mm", "stdio", "time", "fdtab", "fdtab, ramfs", "fdtab, fatfs", "socket"];
 /// What loading all may cost, in nanoseconds. (AlloyStack, EuroSys 2025, needs 89.4 ms with all and 1.3 ms on demand.)
 const ALL_LIMIT: f64 = 3e6;
 
@@ -41,6 +42,10 @@ fn workflow(what: &str) -> Result<PathBuf> {
     });
     if what.contains("ramfs") {
         document["files"] = json!([{"at": "/data", "memory": "1MiB"}]);
+    } else if what.contains("fatfs") {
+        let image = ours::scratch()?.join("modules.img");
+        Disk::create(&image, 1 << 20, true).map_err(|error| error.to_string())?;
+        document["files"] = json!([{"at": "/data", "image": image}]);
     }
     std::fs::write(&file, document.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(file)

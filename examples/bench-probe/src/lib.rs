@@ -35,7 +35,7 @@ fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize
         "mm" => SlotBuffer::<[u8]>::with_slot_len("scratch", 1).discard(),
         "stdio" => println!(),
         // That they are refused makes no difference to the modules.
-        "fdtab" | "fdtab, ramfs" => _ = black_box(fs::metadata("/data")),
+        "fdtab" | "fdtab, ramfs" | "fdtab, fatfs" => _ = black_box(fs::metadata("/data")),
         "socket" => _ = black_box(UdpSocket::bind("0.0.0.0:0")),
         _ => return Err(format!("no measurement is called {what}").into()),
     }
