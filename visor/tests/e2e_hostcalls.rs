@@ -30,6 +30,7 @@ fn alone(role: &str) -> Value {
         "name": "abuse",
         "functions": { "hostcall-abuse": { "image": "hostcall-abuse" } },
         "steps": [{ "name": "alone", "function": "hostcall-abuse", "args": { "role": role } }],
+        "limits": { "timeout": "60s" },
     })
 }
 
@@ -59,6 +60,14 @@ fn structures_that_change_during_a_call_are_read_once() {
         assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
         assert_eq!(text(&report, "victim-says"), "intact");
     }
+}
+
+#[test]
+fn a_call_that_waits_does_not_hold_its_buffer() {
+    let mut document = alone("let-go");
+    document["network"] = json!({ "mode": "host", "listen": ["127.0.0.1:0"] });
+    let report = run(&document);
+    assert!(report.error.is_none(), "{:#?}", report.error);
 }
 
 #[test]

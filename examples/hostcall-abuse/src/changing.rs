@@ -12,11 +12,12 @@ use crate::PATTERN;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use monohull_abi::Errno::{self, Fault, Invalid, NotFound, NotPermitted};
 use monohull_abi::file::{IoVec, WORKING_DIRECTORY, open};
-use monohull_abi::network::{SocketAddress, SocketEnd};
+use monohull_abi::network::{SocketAddress, SocketEnd, SocketOption};
 use monohull_abi::number::*;
 use monohull_abi::types::{BYTES_FINGERPRINT, SlotView, TAKE_NOW};
 use monohull_std::prelude::*;
 use monohull_std::thread;
+use monohull_std::time::Duration;
 use monohull_trampoline::user::hostcall;
 
 /// At least so many calls; fewer of those that ask another process.
@@ -168,13 +169,14 @@ fn name() -> Result<(), String> {
     })
 }
 
+/// A socket's address in words: family and port, the address in network order, flow and scope.
+fn at(address: [u8; 4]) -> [u64; 4] {
+    let [a, b, c, d] = address;
+    [4, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0, 0]
+}
+
 /// The one address where the workflow may listen, and every address there is.
 fn address() -> Result<(), String> {
-    let at = |address: [u8; 4]| {
-        let [a, b, c, d] = address;
-        // Family and port, the address in network order, flow and scope.
-        [4, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0, 0]
-    };
     let mut found = Box::new(SocketAddress::default());
     change(CALLS_ELSEWHERE, [at([127, 0, 0, 1]), at([0, 0, 0, 0])], |address| {
         let listens = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
@@ -188,4 +190,23 @@ fn address() -> Result<(), String> {
         }
         refused(listens, NotPermitted)
     })
+}
+
+/// A buffer that is freed while a call waits to write into it: the call does not hold it, and does not find it again.
+pub(crate) fn freed_while_a_call_waits() -> Result<(), String> {
+    /// How long the call waits, in ns: nobody sends it anything.
+    const WAIT: u64 = 1_000_000_000;
+    let here = at([127, 0, 0, 1]);
+    let socket = hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
+    hostcall(SOCKET_SET, [socket, SocketOption::ReadTimeout as u64, WAIT, 0, 0, 0]);
+    let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
+    let waiter = thread::spawn(move || hostcall(SOCKET_READ, [socket, buffer, 64, 0, 0, 0]));
+    thread::sleep(Duration::from_millis(10));
+    while hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]) == Errno::Busy.to_value() {
+        thread::yield_now();
+    }
+    match waiter.join() {
+        Ok(answer) if answer == Fault.to_value() => Ok(()),
+        answer => Err(format!("it waited and got {answer:?}")),
+    }
 }
