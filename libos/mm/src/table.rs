@@ -132,7 +132,8 @@ pub(crate) struct Table {
     host: HostRef,
     arena: Arena,
     buffers: BTreeMap<u64, Buffer>,
-    names: HashMap<Arc<str>, u64, Hasher>,
+    /// Ordered, not hashed: functions choose the names.
+    names: BTreeMap<Arc<str>, u64>,
     instances: HashMap<u32, Instance, Hasher>,
     bytes: u64,
 }
@@ -143,7 +144,7 @@ impl Table {
             host,
             arena: Arena::new(host),
             buffers: BTreeMap::new(),
-            names: HashMap::default(),
+            names: BTreeMap::new(),
             instances: HashMap::default(),
             bytes: 0,
         }
