@@ -9,6 +9,7 @@ use serve_support::{Answer, Server, StateFolder, image_bytes, request, single};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -166,10 +167,41 @@ fn what_is_damaged_is_set_aside_and_the_rest_works() {
     let (_, log) = server.stop();
     assert_eq!(log.matches("set aside").count(), 3, "{log}");
 
-    // What was set aside is not met again.
+    // What was set aside is kept, its image too, and not met again.
+    let kept = fs::read_dir(state.path().join("damaged")).expect("a folder").flatten();
+    assert_eq!(kept.filter(|kept| kept.file_name().to_string_lossy().starts_with("images-")).count(), 2);
     let server = Server::start_on(&state, &[], &[]);
     assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
     server.post("/invoke/json-report", b"").expect(200);
+}
+
+/// A host that is short of descriptors says nothing about what was kept.
+#[test]
+fn what_could_not_be_read_is_not_taken_for_damaged() {
+    const FUNCTIONS: usize = 40;
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    let image = image_bytes("no-op");
+    for number in 0..FUNCTIONS {
+        server.ask("PUT", &format!("/functions/f{number}"), &image).expect(201);
+    }
+    let before = server.get("/functions").json();
+    assert_eq!(server.stop().0, Some(0));
+    // Each function takes a descriptor.
+    let script = format!("ulimit -n {FUNCTIONS}; exec \"$@\"");
+    let failed = Command::new("sh")
+        .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_monohull"), "serve", "--listen", "127.0.0.1:0", "--state"])
+        .arg(state.path())
+        .output()
+        .expect("sh starts");
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!((failed.status.code(), failed.stdout), (Some(3), Vec::new()), "{said}");
+    assert!(said.contains("Too many open files"), "{said}");
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+    assert_eq!(server.get("/functions").json(), before);
+    server.put_example("echo");
+    assert_eq!(fs::read_dir(state.path().join("images")).expect("a folder").count(), 2);
 }
 
 #[test]

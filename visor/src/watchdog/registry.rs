@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::error::{Blame, Refusal};
-use super::state::{Damage, FunctionEntry, Kind, State, StateError, now};
+use super::state::{Damage, FunctionEntry, Kind, State, StateError, Trouble, now};
 use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
@@ -82,7 +82,8 @@ struct Tables {
 }
 
 impl Registry {
-    /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything.
+    /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything; what
+    /// could not be read is an error, and leaves everything in its place.
     pub(super) fn open(root: &Path, timeout: Duration) -> Result<Registry, StateError> {
         let state = State::open(root)?;
         let mut tables = Tables::default();
@@ -92,7 +93,8 @@ impl Registry {
                 Ok(function) => {
                     tables.functions.insert(entry.name, Arc::new(function));
                 }
-                Err(reason) => damages.push(state.set_entry_aside(entry.kind, &entry.name, reason)),
+                Err(Trouble::Damaged(reason)) => damages.push(state.damage(&entry, reason)),
+                Err(Trouble::Host(error)) => return Err(error),
             }
         }
         let (entries, more) = state.entries(Kind::Workflow)?;
@@ -101,13 +103,15 @@ impl Registry {
             // A function that was lost may come back; its workflows wait for it.
             match check_document(&entry.name, &entry.content, &|_| true, timeout) {
                 Ok(plan) => tables.put_workflow(Arc::new(plan), entry.content.into()),
-                Err(refusal) => damages.push(state.set_entry_aside(entry.kind, &entry.name, refusal.error.message)),
+                Err(refusal) => damages.push(state.damage(&entry, refusal.error.message)),
             }
         }
+        let images = tables.images();
+        state.set_aside(&mut damages, &images)?;
         for damage in &damages {
             tracing::error!(path = %damage.path.display(), reason = damage.reason, "set aside");
         }
-        state.sweep(&tables.images())?;
+        state.sweep(&images)?;
         Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })
     }
 
@@ -289,13 +293,19 @@ fn functions_named(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// A function as an entry has it. An image is checked again, because this server may know more than the one that kept it.
-fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, String> {
-    let entry: FunctionEntry = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, Trouble> {
+    let entry: FunctionEntry = serde_json::from_slice(content).map_err(Trouble::damaged)?;
     if entry.image.len() != 64 || !entry.image.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("it does not name an image".to_owned());
+        return Err(Trouble::damaged("it does not name an image"));
     }
-    let bytes = state.image(&entry.image).map_err(|damage| format!("its image {}", damage.reason))?;
-    let image = LoadedImage::new(name, &bytes).map_err(|error| error.to_string())?;
+    let bytes = state.image(&entry.image).map_err(|trouble| match trouble {
+        Trouble::Damaged(reason) => Trouble::Damaged(format!("its image: {reason}")),
+        host @ Trouble::Host(_) => host,
+    })?;
+    let image = LoadedImage::new(name, &bytes).map_err(|error| match error {
+        LoadError::Refused { .. } => Trouble::damaged(error),
+        LoadError::Read { .. } | LoadError::Seal { .. } => Trouble::Host(error.into()),
+    })?;
     Ok(Function { name: name.to_owned(), size: bytes.len() as u64, entry, image: Arc::new(image) })
 }
 

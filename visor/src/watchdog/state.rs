@@ -13,7 +13,8 @@
 //! machine or the server stops, an entry is either the old one or the new one, and one that has been acknowledged is
 //! there. An image is written before the entry that names it, and removed after the last such entry.
 //!
-//! At the start everything is compared with its hash. What does not fit is set aside and told; the rest works.
+//! At the start everything is compared with its hash. What does not fit is set aside and told; the rest works. What the
+//! host could not read just then is no damage: the server does not start, and nothing is moved.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::trace::hex;
+use crate::domain::image::map::LoadError;
 
 /// The first word of every entry; the number is the format's.
 const MAGIC: &str = "monohull-entry-1";
@@ -46,6 +48,32 @@ pub enum StateError {
         /// The host's answer.
         source: io::Error,
     },
+    /// the host failed to load a registered function
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// Why something that was kept cannot be had.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The host could not give it: it may be as it should.
+    Host(StateError),
+    /// It is not as it should be.
+    Damaged(String),
+}
+
+impl Trouble {
+    /// A file of the state could not be read. One that is not there, or is none, will not come back by itself.
+    fn reading(path: &Path, error: io::Error) -> Trouble {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Trouble::Damaged(error.to_string()),
+            _ => Trouble::Host(at(path)(error)),
+        }
+    }
+
+    pub(super) fn damaged(reason: impl ToString) -> Trouble {
+        Trouble::Damaged(reason.to_string())
+    }
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError + use<> {
@@ -91,7 +119,7 @@ pub(super) struct Entry {
     pub(super) content: Vec<u8>,
 }
 
-/// Something that was set aside.
+/// Something that is damaged.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Damage {
     /// The file, as it was called.
@@ -133,27 +161,25 @@ impl State {
         Ok(State { root: root.to_owned(), _lock: lock })
     }
 
-    /// Reads all entries of a kind. What is damaged is set aside.
+    /// Reads all entries of a kind, and tells of those that are damaged.
     pub(super) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<Damage>), StateError> {
         let mut entries = Vec::new();
         let mut damages = Vec::new();
         for path in list(&self.root.join(kind.folder()))? {
             match read_entry(&path) {
                 Ok(content) => entries.push(Entry { kind, name: name_of(&path), content }),
-                Err(reason) => damages.push(self.set_aside(&path, reason)),
+                Err(Trouble::Damaged(reason)) => damages.push(Damage { path, reason }),
+                Err(Trouble::Host(error)) => return Err(error),
             }
         }
         Ok((entries, damages))
     }
 
-    /// The bytes of an image that has not changed since it was written. A damaged one is set aside.
-    pub(super) fn image(&self, hash: &str) -> Result<Vec<u8>, Damage> {
+    /// The bytes of an image that has not changed since it was written.
+    pub(super) fn image(&self, hash: &str) -> Result<Vec<u8>, Trouble> {
         let path = self.image_path(hash);
-        match fs::read(&path) {
-            Ok(bytes) if hex(&Sha256::digest(&bytes)) == hash => Ok(bytes),
-            Ok(_) => Err(self.set_aside(&path, "its bytes have changed".to_owned())),
-            Err(error) => Err(Damage { path, reason: error.to_string() }),
-        }
+        let bytes = fs::read(&path).map_err(|error| Trouble::reading(&path, error))?;
+        if hex(&Sha256::digest(&bytes)) == hash { Ok(bytes) } else { Err(Trouble::damaged("its bytes have changed")) }
     }
 
     /// Keeps an image. It is there for good once an entry names it.
@@ -183,25 +209,39 @@ impl State {
 
     /// Removes the images that no function is any more.
     pub(super) fn sweep(&self, used: &HashSet<String>) -> Result<(), StateError> {
-        for path in list(&self.root.join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))) {
-            fs::remove_file(&path).map_err(at(&path))?;
+        self.unused(used)?.into_iter().try_for_each(|path| fs::remove_file(&path).map_err(at(&path)))
+    }
+
+    fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
+        Ok(list(&self.root.join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
+    }
+
+    /// An entry that is whole, and of no use for this reason.
+    pub(super) fn damage(&self, entry: &Entry, reason: String) -> Damage {
+        Damage { path: self.entry_path(entry.kind, &entry.name), reason }
+    }
+
+    /// Moves away what is damaged, so that the next start does not meet it again. With it go the images that are not used:
+    /// one of them may be what a damaged entry named. They go first, or a stop in between would leave them unprotected.
+    pub(super) fn set_aside(&self, damages: &mut [Damage], used: &HashSet<String>) -> Result<(), StateError> {
+        if damages.is_empty() {
+            return Ok(());
+        }
+        for path in self.unused(used)? {
+            self.move_away(&path)?;
+        }
+        for damage in damages {
+            let kept = self.move_away(&damage.path)?;
+            damage.reason = format!("{}; kept as {}", damage.reason, kept.display());
         }
         Ok(())
     }
 
-    /// Moves an entry away, so that the next start does not meet it again.
-    pub(super) fn set_entry_aside(&self, kind: Kind, name: &str, reason: String) -> Damage {
-        self.set_aside(&self.entry_path(kind, name), reason)
-    }
-
-    fn set_aside(&self, path: &Path, reason: String) -> Damage {
+    fn move_away(&self, path: &Path) -> Result<PathBuf, StateError> {
         let folder = path.parent().map(name_of).unwrap_or_default();
         let kept = self.root.join("damaged").join(format!("{folder}-{}-{}", name_of(path), now()));
-        let reason = match fs::rename(path, &kept) {
-            Ok(()) => format!("{reason}; kept as {}", kept.display()),
-            Err(error) => format!("{reason}; it could not be moved to {}: {error}", kept.display()),
-        };
-        Damage { path: path.to_owned(), reason }
+        fs::rename(path, &kept).map_err(at(path))?;
+        Ok(kept)
     }
 
     fn image_path(&self, hash: &str) -> PathBuf {
@@ -219,15 +259,15 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-fn read_entry(path: &Path) -> Result<Vec<u8>, String> {
+fn read_entry(path: &Path) -> Result<Vec<u8>, Trouble> {
     if !crate::workflow::is_name(&name_of(path)) {
-        return Err("it is not called like an entry".to_owned());
+        return Err(Trouble::damaged("it is not called like an entry"));
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or("it has no first line")?;
+    let bytes = fs::read(path).map_err(|error| Trouble::reading(path, error))?;
+    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(|| Trouble::damaged("it has no first line"))?;
     let (head, content) = (&bytes[..end], &bytes[end + 1..]);
     let right = format!("{MAGIC} {}", hex(&Sha256::digest(content)));
-    if head == right.as_bytes() { Ok(content.to_vec()) } else { Err("its bytes have changed".to_owned()) }
+    if head == right.as_bytes() { Ok(content.to_vec()) } else { Err(Trouble::damaged("its bytes have changed")) }
 }
 
 /// The files of a folder, by name.
@@ -305,9 +345,10 @@ mod tests {
         fs::write(path("flipped"), &bytes).expect("written");
         fs::write(path("empty"), "").expect("written");
         fs::write(path("..strange"), "").expect("written");
-        let (entries, damages) = state.entries(Kind::Workflow).expect("readable");
+        let (entries, mut damages) = state.entries(Kind::Workflow).expect("readable");
         assert_eq!(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["whole"]);
         assert_eq!(damages.len(), 4, "{damages:?}");
+        state.set_aside(&mut damages, &HashSet::new()).expect("moved");
         assert_eq!(fs::read_dir(folder.path().join("damaged")).expect("a folder").count(), 4);
         assert_eq!(names(&state, Kind::Workflow).len(), 1);
     }
@@ -320,12 +361,34 @@ mod tests {
         state.put_image(&hash, b"image").expect("kept");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
         fs::write(folder.path().join("images").join(&hash), b"imagE").expect("written");
-        assert!(state.image(&hash).is_err());
-        assert!(state.image(&hash).is_err(), "it is gone");
+        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))));
+        state.sweep(&HashSet::new()).expect("swept");
+        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))), "it is gone");
         state.put_image(&hash, b"image").expect("kept again");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
-        state.sweep(&HashSet::new()).expect("swept");
-        assert!(state.image(&hash).is_err());
+    }
+
+    /// A damaged entry no longer tells which image it named.
+    #[test]
+    fn images_without_a_function_are_kept_beside_what_is_damaged() {
+        let folder = TempDir::new().expect("a folder");
+        let state = State::open(folder.path()).expect("a state");
+        let [used, lost] = [b"used", b"lost"].map(|bytes| {
+            let hash = hex(&Sha256::digest(bytes));
+            state.put_image(&hash, bytes).expect("kept");
+            hash
+        });
+        fs::write(folder.path().join("functions/f"), "cut").expect("written");
+        let (_, mut damages) = state.entries(Kind::Function).expect("readable");
+        state.set_aside(&mut damages, &HashSet::from([used.clone()])).expect("moved");
+        assert_eq!(state.image(&used).expect("whole"), b"used");
+        let kept: Vec<Vec<u8>> = list(&folder.path().join("damaged"))
+            .expect("a folder")
+            .iter()
+            .map(|path| fs::read(path).expect("readable"))
+            .collect();
+        assert!(kept.contains(&b"lost".to_vec()) && kept.contains(&b"cut".to_vec()), "{kept:?} {lost}");
+        assert!(damages[0].reason.contains("kept as"), "{damages:?}");
     }
 
     #[test]
