@@ -68,6 +68,8 @@ pub(super) struct Packet {
     pub(super) files: Vec<OwnedFd>,
     /// Who sent it, if the receiving end asks for that.
     pub(super) sender: i32,
+    /// Its body came as memory.
+    pub(super) spilled: bool,
 }
 
 impl Packet {
@@ -172,6 +174,7 @@ impl Link {
             return Err(LinkError::TooLarge);
         }
         bytes.truncate(received.bytes);
+        let spilled = bytes.get(1) == Some(&SPILLED);
         match bytes[..] {
             [] => return Ok(None),
             [VERSION, INLINE, ..] => {
@@ -181,7 +184,7 @@ impl Link {
             [VERSION, ..] => return Err(LinkError::Malformed("its form is unknown".to_owned())),
             [version, ..] => return Err(LinkError::Version(version)),
         }
-        Ok(Some(Packet { body: bytes, files, sender }))
+        Ok(Some(Packet { body: bytes, files, sender, spilled }))
     }
 
     /// Bytes of the next packet: memory is taken for what is there, not for what could be.

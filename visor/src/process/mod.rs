@@ -41,7 +41,7 @@ pub use spawner::Spawner;
 use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
-use link::{Link, LinkError};
+use link::{Link, LinkError, Packet};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -289,16 +289,18 @@ impl Worker {
             }
             Err(error) => return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error))))),
         };
-        Ok(Some(
-            match packet.read::<FromWorker>().and_then(|said| self.understand(said, packet.files, packet.sender)) {
-                Ok(heard) => heard,
-                Err(error) => Heard::Message(Message::Died(self.misbehaved(error))),
-            },
-        ))
+        Ok(Some(match packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)) {
+            Ok(heard) => heard,
+            Err(error) => Heard::Message(Message::Died(self.misbehaved(error))),
+        }))
     }
 
-    fn understand(&mut self, said: FromWorker, files: Vec<OwnedFd>, sender: i32) -> Result<Heard, LinkError> {
+    fn understand(&mut self, said: FromWorker, packet: Packet) -> Result<Heard, LinkError> {
         let unexpected = |what: &str| LinkError::Malformed(what.to_owned());
+        let Packet { files, sender, spilled, .. } = packet;
+        if spilled && !matches!(said, FromWorker::Ended { .. }) {
+            return Err(unexpected("it is longer than anything but an answer"));
+        }
         if !files.is_empty() && !matches!(said, FromWorker::Ended { .. }) {
             return Err(unexpected("it has files that nobody asked for"));
         }

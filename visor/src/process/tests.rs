@@ -205,6 +205,13 @@ fn a_body_that_is_too_large_is_refused_unread() {
 }
 
 #[test]
+fn only_an_answer_may_be_long() {
+    let impostor = Impostor::new();
+    impostor.say(&FromWorker::Notice(Notice::Point { name: "x".repeat(2 * INLINE_MAX), at_ns: 0 }), &[]);
+    impostor.refuses("longer than anything but an answer");
+}
+
+#[test]
 fn a_body_that_is_missing_is_refused() {
     let impostor = Impostor::new();
     impostor.send(&SPILLED, &[]);

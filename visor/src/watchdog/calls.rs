@@ -67,7 +67,7 @@ impl Watchdog {
         let inputs = self.inputs_of(&workflow, call).await?;
         let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
         let (invocation, end) = self.wait(invocation).await;
-        let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
+        let answered = end.result.as_ref().map_err(|refusal| refused(refusal, &end)).and_then(|outputs| {
             let (content, slot) = slots::answer(outputs, output.as_deref())?;
             let content_type = match &slot {
                 Some(slot) => invocation.content_type(slot),
@@ -118,7 +118,7 @@ impl Watchdog {
         let (invocation, end) = self.wait(invocation).await;
         let response = match &end.result {
             Ok(_) => json(Response::builder(), &invocation.show()),
-            Err(refusal) => refusal.clone().into_response(),
+            Err(refusal) => refused(refusal, &end).into_response(),
         };
         Ok(named(response, &invocation, &end))
     }
@@ -190,6 +190,11 @@ impl Drop for Waiting {
             self.invocation.cancel();
         }
     }
+}
+
+/// Why there is no result, with the report if there is one.
+fn refused(refusal: &Refusal, end: &End) -> Refusal {
+    refusal.clone().with_report(end.report.as_ref())
 }
 
 /// Puts an invocation's names into an answer.

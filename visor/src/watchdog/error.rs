@@ -185,8 +185,8 @@ impl Refusal {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
     }
 
-    /// A run that ended with a failure; the report says so.
-    pub(super) fn failed(failure: &Failure, report: &RunReport) -> Refusal {
+    /// A run that ended with a failure; its report says so.
+    pub(super) fn failed(failure: &Failure) -> Refusal {
         let status = match failure.kind {
             FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
@@ -194,8 +194,13 @@ impl Refusal {
         let mut refusal = Refusal::new(status, failure.kind.name(), failure.blame.into(), failure.message.clone());
         refusal.error.step.clone_from(&failure.step);
         refusal.error.instance = failure.instance;
-        refusal.error.report = serde_json::to_value(report).ok();
         refusal
+    }
+
+    /// The same with all that is known of the run. It is put together for whoever gets it, and kept only once.
+    pub(super) fn with_report(mut self, report: Option<&RunReport>) -> Refusal {
+        self.error.report = report.and_then(|report| serde_json::to_value(report).ok());
+        self
     }
 
     pub(super) fn with_mistakes(mut self, mistakes: Value) -> Refusal {

@@ -9,6 +9,7 @@
 //! follow its lines, and the page.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +30,9 @@ use crate::workflow::Plan;
 const LINES_MAX: usize = 1 << 20;
 /// The most points of a timeline.
 const POINTS_MAX: usize = 1024;
-/// What a line, a point or an instance takes beside its text, about.
+/// The longest name of a point. A worker's own are shorter.
+const POINT_NAME_MAX: usize = 64;
+/// What a line or a point takes beside its text, about.
 const OVERHEAD: usize = 96;
 
 /// How far an invocation is.
@@ -133,6 +136,20 @@ struct Inner {
     end: Option<Arc<End>>,
 }
 
+/// Counts what is written to it.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// When a request was accepted, on all clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
@@ -203,8 +220,11 @@ impl Invocation {
         self.lock().points.push(Point { name: name.into(), at_us });
     }
 
-    /// Marks a moment that its process has told of.
+    /// Marks a moment that its process has told of, if it is called like one.
     pub(super) fn point_at(&self, name: String, at_ns: u64) {
+        if name.len() > POINT_NAME_MAX {
+            return;
+        }
         let at_us = at_ns.saturating_sub(self.begin_ns) / 1000;
         let mut inner = self.lock();
         // Both sides mark some moments; the first word counts.
@@ -306,16 +326,18 @@ impl Invocation {
     /// Bytes it takes to remember it, about.
     pub(super) fn size(&self) -> u64 {
         let inner = self.lock();
-        let report = inner.end.as_ref().and_then(|end| end.report.as_ref()).map_or(0, |report| {
-            let instances: usize = report.steps.iter().map(|step| step.instances.len() + 1).sum();
-            instances * 2 * OVERHEAD
-        });
+        // In memory it takes about as much as in JSON, and its strings are a worker's to choose.
+        let mut report = Count(0);
+        if let Some(told) = inner.end.as_ref().and_then(|end| end.report.as_ref()) {
+            // Counting does not fail.
+            let _ = serde_json::to_writer(&mut report, told);
+        }
         let result = inner.end.as_ref().map_or(0, |end| match &end.result {
             Ok(outputs) => outputs.iter().map(|(_, content)| content.len()).sum(),
             Err(refusal) => refusal.error.message.len() as u64,
         });
-        let fixed = size_of::<Invocation>() + inner.points.len() * OVERHEAD + inner.line_bytes;
-        (fixed + report) as u64 + result
+        let points: usize = inner.points.iter().map(|point| point.name.len() + OVERHEAD).sum();
+        (size_of::<Invocation>() + points + inner.line_bytes + report.0) as u64 + result
     }
 
     /// A line of a list.
@@ -357,10 +379,8 @@ impl Invocation {
                 shown.insert("result".to_owned(), slots.collect());
             }
             Err(refusal) => {
-                let mut error = json!(refusal.error);
-                // It stands beside the error here.
-                error.as_object_mut().and_then(|error| error.remove("report"));
-                shown.insert("error".to_owned(), error);
+                // The report stands beside the error here.
+                shown.insert("error".to_owned(), json!(refusal.error));
             }
         }
         shown.insert("report".to_owned(), json!(end.report));

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::Watchdog;
@@ -124,8 +125,16 @@ impl Watchdog {
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
         invocation.point("dispatched");
+        let mut told = false;
         loop {
-            let Ok(message) = timeout_at(latest, run.next()).await else {
+            let next = async {
+                // One that never stops talking keeps neither the others waiting nor its own deadline.
+                if std::mem::replace(&mut told, true) {
+                    yield_now().await;
+                }
+                run.next().await
+            };
+            let Ok(message) = timeout_at(latest, next).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the time was up, and the workflow's process had not ended by itself";
                 return (None, Err(Refusal::deadline(message, Blame::Workflow)));
@@ -149,9 +158,9 @@ impl Watchdog {
             invocation.point_at(point.name, point.at_ns);
         }
         // They came one by one, in order, and are kept apart.
-        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines.clear());
+        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines = Vec::new());
         let result = match (&report.error, report.status) {
-            (Some(failure), _) => Err(Refusal::failed(failure, &report)),
+            (Some(failure), _) => Err(Refusal::failed(failure)),
             (None, report::Status::Done) => outputs
                 .into_iter()
                 .map(|(slot, data)| Ok((slot, Content::of_output(data)?)))

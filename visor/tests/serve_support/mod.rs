@@ -150,7 +150,17 @@ impl Server {
 
     /// A server on a state folder, with options and environment.
     pub(crate) fn start_on(state: &StateFolder, options: &[&str], env: &[(&str, &str)]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        Server::start_by(Command::new(env!("CARGO_BIN_EXE_monohull")), state, options, env)
+    }
+
+    /// The same by a command that becomes the program.
+    pub(crate) fn start_by(
+        mut program: Command,
+        state: &StateFolder,
+        options: &[&str],
+        env: &[(&str, &str)],
+    ) -> Server {
+        let mut child = program
             .args(["serve", "--listen", "127.0.0.1:0", "--state"])
             .arg(state.path())
             .args(options)

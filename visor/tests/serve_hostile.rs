@@ -1,0 +1,62 @@
+//! A worker in the wrong hands: a server believes it about its own invocation, within bounds, and everybody else is served.
+//!
+//! What stands for those hands is a libos module `time` that speaks to the supervisor as its worker does.
+
+mod serve_support;
+#[path = "support/wrong_module.rs"]
+mod wrong_module;
+
+use monohull_abi::number;
+use serde_json::json;
+use serve_support as support;
+use serve_support::{Server, StateFolder, eventually, single};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// The program, with modules of its own beside it.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let modules = wrong_module::with_wrong_time("speaks_for_itself");
+    let folder = wrong_module::fresh_folder("program");
+    let program = folder.join("monohull");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_monohull"), &program).expect("a link");
+    std::os::unix::fs::symlink(modules, folder.join("modules")).expect("a link");
+    program
+});
+
+/// A server with `echo`, and `endless` and `long`, in which the module speaks.
+fn hostile(options: &[&str]) -> Server {
+    let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
+    server.put_shipped("echo.json");
+    server.put_example("hostcall-abuse");
+    for (what, name) in [(0, "endless"), (1, "long")] {
+        let args = json!({ "role": "ask", "number": number::CLOCK, "arguments": [what] });
+        server.put_workflow(&single(name, "hostcall-abuse", &json!({ "args": args })));
+    }
+    server
+}
+
+#[test]
+fn a_worker_that_never_stops_talking_holds_up_nobody_and_is_ended_in_time() {
+    let server = hostile(&["--timeout", "3s"]);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| server.post("/invoke/endless", b"").error(504, "timeout", "workflow"));
+        eventually("it runs", || server.get("/healthz").expect(200).json()["running"] == 1);
+        assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+        asked.join().expect("it is answered");
+    });
+    eventually("only blanks are left", || server.get("/healthz").json()["running"] == 0);
+}
+
+#[test]
+fn what_a_worker_tells_takes_bounded_memory() {
+    let server = hostile(&[]);
+    let accepted = server.post("/async-invoke/long", b"").expect(202).json();
+    let location = accepted["location"].as_str().expect("a location");
+    let shown = server.ended(location);
+    let names: Vec<_> = shown["points"].as_array().expect("a list").iter().map(|point| &point["name"]).collect();
+    assert!(names.iter().any(|name| *name == "dispatched"), "{names:?}");
+    let longest = names.iter().filter_map(|name| name.as_str()).map(str::len).max();
+    assert!(longest < Some(64), "a name of {longest:?} bytes");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
