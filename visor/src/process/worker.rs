@@ -91,13 +91,15 @@ pub(super) fn leave(status: i32) -> ! {
 
 /// A worker's life.
 pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
+    // Never closed: what came to be called `LINK` instead could be sent to with a destination, so the sandbox forbids it.
+    let link: &'static Link = Box::leak(Box::new(link));
     // The panic hook has left its words on standard error. Nothing of a worker that panicked is used any more.
     let work = AssertUnwindSafe(|| work(link, preparation));
     let status = std::panic::catch_unwind(work).unwrap_or(PANICKED);
     leave(status)
 }
 
-fn work(link: Link, preparation: Result<&Preparation, String>) -> i32 {
+fn work(link: &'static Link, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
         let silent = preparation.traced && opener::be_traced().is_err();
@@ -116,7 +118,7 @@ fn work(link: Link, preparation: Result<&Preparation, String>) -> i32 {
     if link.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
-    let job = match take_job(&link) {
+    let job = match take_job(link) {
         Ok(Some(job)) => job,
         Ok(None) => return NOT_NEEDED,
         Err(why) => {
@@ -147,7 +149,7 @@ fn take_job(link: &Link) -> Result<Option<Received>, String> {
     }
 }
 
-fn run(link: Link, ground: Ground, preparation: &Preparation, job: Received) -> io::Result<()> {
+fn run(link: &'static Link, ground: Ground, preparation: &Preparation, job: Received) -> io::Result<()> {
     let Received { workflow, inputs, means, wire } = job;
     let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     teller.point("dispatched", wire.dispatched_ns);
@@ -198,7 +200,7 @@ impl Border for Slots<'_> {
 
 /// Tells the supervisor what happens, if it wants to know.
 struct Teller {
-    link: Link,
+    link: &'static Link,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,

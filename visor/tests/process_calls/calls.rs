@@ -21,6 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_module_makes_system_calls_where_nothing_stops_it", the_module_makes_system_calls_where_nothing_stops_it),
     ("a_call_on_the_list_is_made", a_call_on_the_list_is_made),
     ("a_call_outside_the_list_ends_only_its_process", a_call_outside_the_list_ends_only_its_process),
+    ("any_descriptor_but_the_link_can_be_closed", any_descriptor_but_the_link_can_be_closed),
     ("files_beside_the_modules_cannot_be_opened", files_beside_the_modules_cannot_be_opened),
 ];
 
@@ -66,6 +67,11 @@ fn a_call_on_the_list_is_made(spawner: &Spawner) {
     let pid = blank.pid();
     let heard = listen(blank.give(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
     assert_eq!(first(&heard.report().error.as_ref().expect("it always fails").message), i64::from(pid));
+}
+
+fn any_descriptor_but_the_link_can_be_closed(spawner: &Spawner) {
+    assert_eq!(answer(spawner, libc::SYS_close, &[1]), 0);
+    assert_eq!(answer(spawner, libc::SYS_close, &[900]), i64::from(-libc::EBADF));
 }
 
 fn files_beside_the_modules_cannot_be_opened(spawner: &Spawner) {
@@ -124,6 +130,9 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("a socket's mark", libc::SYS_setsockopt, vec![4, int(libc::SOL_SOCKET), int(libc::SO_MARK), 0, 0]),
         ("a socket's device", libc::SYS_setsockopt, vec![4, int(libc::SOL_SOCKET), int(libc::SO_BINDTODEVICE), 0, 0]),
         ("sendmsg elsewhere", libc::SYS_sendmsg, vec![4, 0, 0]),
+        ("close of the link, so that another socket could take its place", libc::SYS_close, vec![3]),
+        ("dup3 onto the link", libc::SYS_dup3, vec![2, 3, 0]),
+        ("dup", libc::SYS_dup, vec![2]),
         ("io_uring_setup", libc::SYS_io_uring_setup, vec![1, 0]),
         ("userfaultfd", libc::SYS_userfaultfd, vec![0]),
         ("bpf", libc::SYS_bpf, vec![0, 0, 0]),

@@ -203,7 +203,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // -- The job and the answer ------------------------------------------------------------------------------------------
     // `process::link`, and the broker's answers, with a socket attached (`network::client`).
     allow(libc::SYS_recvmsg, vec![]);
-    // `process::link`. A worker has one, and can send with nothing else what may have a destination.
+    // `process::link`. A worker has one, and can send with nothing else what may have a destination; nor can anything else
+    // take its place, as a worker cannot close it.
     allow(libc::SYS_sendmsg, vec![]);
 
     // -- The network -----------------------------------------------------------------------------------------------------
@@ -321,6 +322,7 @@ fn spawner_only() -> Result<List, BackendError> {
     list.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS])?);
     list.insert(libc::SYS_clone, vec![when([is_not(0, THREAD)])?]);
     list.insert(libc::SYS_sendmsg, vec![when([is_not(0, LINK)])?]);
+    list.insert(libc::SYS_close, vec![when([is(0, LINK)])?]);
     list.insert(libc::SYS_tgkill, vec![when([is_not(0, OWN_PID)])?]);
     Ok(list)
 }
