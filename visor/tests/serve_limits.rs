@@ -254,6 +254,25 @@ fn a_server_that_ends_finishes_what_it_has() {
     eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
 }
 
+/// As systemd does unless it is told otherwise, and a terminal: the signal goes to every process there is.
+#[test]
+fn a_signal_to_all_of_its_processes_lets_a_server_finish_too() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let server = furnished(&[]);
+        let mut stream = server.connect();
+        stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+        eventually("it runs", || running(&server).len() == 1);
+        for pid in server.descendants() {
+            // One that was not needed may be gone.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+        server.signal(signal);
+        assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
+        let (code, log) = server.wait();
+        assert_eq!(code, Some(0), "{log}");
+    }
+}
+
 #[test]
 fn a_server_that_ends_does_not_wait_for_ever() {
     let server = furnished(&["--drain", "200ms"]);

@@ -50,12 +50,18 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link
     Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
 }
 
-/// What the first of a family does besides, and those it forks inherit: a session without a terminal, standard input and
-/// output that lead nowhere, and nothing of the environment.
+/// What the first of a family does besides, and those it forks inherit: a session without a terminal, deaf to signals that
+/// ask for an end, standard input and output that lead nowhere, and nothing of the environment.
+///
+/// A service manager sends such a signal to all processes of a service at once. What is above decides what it means, and may
+/// let a workflow finish; it takes this process with it whenever it ends.
 pub(super) fn forget_origin() {
-    // SAFETY: as in `settle`; nobody in a process that was just forked holds a string of the environment.
+    // SAFETY: as in `settle`; ignoring a signal runs no code; nobody in a process that was just forked holds a string of the environment.
     unsafe {
         libc::setsid();
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         libc::dup2(null, 0);
         libc::dup2(null, 1);

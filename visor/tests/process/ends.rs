@@ -53,8 +53,8 @@ fn a_process_that_is_killed_is_told_of(spawners: &Spawners) {
     by_us.kill();
     was_killed(listen(by_us).death());
     let otherwise = running(&spawners.usual);
-    kill(Pid::from_raw(otherwise.pid()), Signal::SIGTERM).expect("it is there");
-    assert_eq!(listen(otherwise).death().cause, Cause::Signaled(15));
+    kill(Pid::from_raw(otherwise.pid()), Signal::SIGUSR1).expect("it is there");
+    assert_eq!(listen(otherwise).death().cause, Cause::Signaled(10));
 }
 
 fn a_process_killed_at_any_moment_is_told_of(spawners: &Spawners) {
