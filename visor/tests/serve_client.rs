@@ -51,6 +51,23 @@ fn monohull(server: &Server, arguments: &[&str]) -> Done {
 }
 
 #[test]
+fn every_shipped_workflow_is_deployed() {
+    let server = Server::start();
+    let files = std::fs::read_dir(root().join("workflows")).expect("a folder").flatten();
+    let files = files.map(|entry| entry.file_name().into_string().expect("UTF-8")).filter(|name| name.ends_with(".json"));
+    for name in files.filter(|name| name != "workflow.schema.json") {
+        let done = monohull(&server, &["deploy", &format!("workflows/{name}")]);
+        if name == "network-tour.json" {
+            assert!(done.expect(2).err.contains("none of this host's network"));
+        } else {
+            done.expect(0);
+        }
+    }
+    let listed = server.get("/workflows").json()["workflows"].as_array().map_or(0, Vec::len);
+    assert!(listed >= 11, "{listed}");
+}
+
+#[test]
 fn a_workflow_file_is_deployed_and_invoked() {
     let server = Server::start();
     assert_eq!(

@@ -63,7 +63,8 @@ impl Deploy {
         let client = Client::new(&self.server)?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut functions = Vec::new();
-        for (function, entry) in document["functions"].as_object_mut().into_iter().flatten() {
+        // A part that is not there stays away: indexing would put a null in its place.
+        for (function, entry) in document.get_mut("functions").and_then(Value::as_object_mut).into_iter().flatten() {
             let image = PathBuf::from(entry["image"].as_str().unwrap_or_default());
             if registered_name(&image).is_some() {
                 continue;
@@ -75,7 +76,7 @@ impl Deploy {
             functions.push(json!({ "name": name, "image": format!("sha256:{hash}"), "sent": sent }));
             entry["image"] = format!("function:{name}").into();
         }
-        for input in document["inputs"].as_array_mut().into_iter().flatten() {
+        for input in document.get_mut("inputs").and_then(Value::as_array_mut).into_iter().flatten() {
             if input.as_object_mut().is_some_and(|input| input.remove("path").is_some()) {
                 eprintln!("input slot {}: its file stays here; each invocation brings the content", input["slot"]);
             }
@@ -96,8 +97,31 @@ fn put(client: &Client, name: &str, hash: &str, bytes: Vec<u8>) -> Result<bool, 
     client.send(Method::PUT, &path, Some("application/octet-stream"), bytes).map(|_| true)
 }
 
-/// What a function of a workflow is called on a server, so that workflows do not replace each other's.
+/// What a function of a workflow is called on a server, so that workflows do not replace each other's. The last `-` ends the
+/// workflow's name; where the function's own has one too, a digest of both says which names these were. What is too long
+/// is called by the hash of its image.
 fn name_for(workflow: &str, function: &str, hash: &str) -> String {
-    let name = format!("{workflow}-{function}");
+    let mut name = format!("{workflow}-{function}");
+    if function.contains('-') {
+        let both = Sha256::digest(format!("{workflow}/{function}"));
+        name.push_str(&format!("-{:x}", both)[..9]);
+    }
     if workflow::is_name(&name) { name } else { format!("f-{}", &hash[..40]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_different_workflows_have_different_names() {
+        let hash = "0".repeat(64);
+        assert_eq!(name_for("word-count", "map", &hash), "word-count-map");
+        assert_ne!(name_for("a", "b-c", &hash), name_for("a-b", "c", &hash));
+        assert_ne!(name_for("a", "b-c-d", &hash), name_for("a-b", "c-d", &hash));
+        for (workflow, function) in [("w", "no-op"), (&*"w".repeat(40), &*"f".repeat(40))] {
+            let name = name_for(workflow, function, &hash);
+            assert!(workflow::is_name(&name), "{name}");
+        }
+    }
 }
