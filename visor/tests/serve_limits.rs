@@ -7,6 +7,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, half_close, is_alive, request, single};
 use std::io::{Read, Write};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A server with `echo`, and `stuck`, which never ends by itself.
@@ -372,6 +373,33 @@ fn load_leaves_nothing_behind() {
         let now = census(&server);
         now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2
     });
+}
+
+/// With each client that comes and stays there is one descriptor less, until there is none for the next process: at some
+/// point for each of the steps that make one.
+#[test]
+fn a_server_without_a_descriptor_left_waits_for_better_times() {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_monohull")]);
+    let server = Server::start_by(limited, &StateFolder::new(), &["--blanks", "1"], &[]);
+    server.put_shipped("no-op.json");
+    let mut asking = server.connect();
+    let mut invoke = || {
+        let asked = request("POST", "/invoke/no-op", &[("Connection", "keep-alive")], b"");
+        asking.write_all(&asked).expect("the server is there");
+        Answer::read(&mut asking).expect("an answer").status
+    };
+    let mut others = Vec::new();
+    let mut statuses = Vec::new();
+    while others.len() < 64 {
+        others.push(server.connect());
+        statuses.push(invoke());
+    }
+    assert!(statuses.contains(&200), "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
+    assert_ne!(statuses.last(), Some(&200), "there is no descriptor left");
+    drop(others);
+    eventually("it runs workflows again", || server.post("/invoke/no-op", b"").status == 200);
 }
 
 #[test]

@@ -72,6 +72,16 @@ pub(super) struct Packet {
     pub(super) spilled: bool,
 }
 
+impl LinkError {
+    /// The host's answer, if this process had no descriptor left for a file that was sent to it. The sender is not at fault.
+    pub(super) fn no_descriptor(self) -> Result<io::Error, LinkError> {
+        match self {
+            LinkError::Socket(error) if error.raw_os_error() == Some(Errno::EMFILE as i32) => Ok(error),
+            other => Err(other),
+        }
+    }
+}
+
 impl Packet {
     /// The message in it.
     pub(super) fn read<M: DeserializeOwned>(&self) -> Result<M, LinkError> {
@@ -169,9 +179,12 @@ impl Link {
                 _ => {}
             }
         }
-        let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        if cut || files.len() > FILES_MAX + 1 {
+        if received.flags.contains(ReturnFlags::TRUNC) || files.len() > FILES_MAX + 1 {
             return Err(LinkError::TooLarge);
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            // There was room for all the kernel passes: this process has no descriptor left for one of them.
+            return Err(LinkError::Socket(Errno::EMFILE.into()));
         }
         bytes.truncate(received.bytes);
         let spilled = bytes.get(1) == Some(&SPILLED);

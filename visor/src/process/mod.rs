@@ -287,7 +287,10 @@ impl Worker {
                 let death = self.end_of_link();
                 return Ok(Some(Heard::Message(Message::Died(death))));
             }
-            Err(error) => return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error))))),
+            Err(error) => {
+                let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
+                return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
+            }
         };
         Ok(Some(match packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)) {
             Ok(heard) => heard,

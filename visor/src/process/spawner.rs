@@ -67,7 +67,10 @@ impl Spawner {
         let (said, mut files) = {
             let control = self.lock();
             let sent = control.send(&ToSpawner::Fork, &[theirs.as_fd(), words.as_fd()]);
-            sent.map_err(|_| ProcessError::SpawnerGone)?;
+            sent.map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => ProcessError::SpawnerGone,
+                _ => host("asking for a process")(error),
+            })?;
             answer(&control)?
         };
         drop(theirs);
@@ -138,7 +141,9 @@ fn answer(control: &Link) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
             Ok(said) => Ok((said, packet.files)),
             Err(_) => Err(ProcessError::SpawnerGone),
         },
-        Ok(None) | Err(_) => Err(ProcessError::SpawnerGone),
+        Ok(None) => Err(ProcessError::SpawnerGone),
+        // A process that was forked ends by itself: nobody has our end of its link.
+        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerGone, host("receiving a process"))),
     }
 }
 
@@ -222,8 +227,11 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
                 }
                 Ok(None) => return worker::NOT_NEEDED,
                 Err(error) => {
-                    tracing::error!("the spawner cannot hear: {error}");
-                    return worker::FAILED;
+                    let refused = error.no_descriptor().and_then(|error| Ok(refuse(control, &error)?));
+                    if let Err(error) = refused {
+                        tracing::error!("the spawner cannot hear: {error}");
+                        return worker::FAILED;
+                    }
                 }
             }
         }
@@ -275,11 +283,19 @@ fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, childr
         Ok(ForkResult::Parent { child }) => {
             let pid = child.as_raw();
             children.push(Child { pid, link: Link::of(link), status: None });
-            let pidfd = open_pidfd(pid)?;
-            control.send(&FromSpawner::Forked(pid), &[pidfd.as_fd()])
+            match open_pidfd(pid) {
+                Ok(pidfd) => control.send(&FromSpawner::Forked(pid), &[pidfd.as_fd()]),
+                // The supervisor gives up its end of the link, and with it the worker.
+                Err(error) => refuse(control, &error),
+            }
         }
-        Err(errno) => control.send(&FromSpawner::NotForked(errno as i32), &[]),
+        Err(errno) => refuse(control, &errno.into()),
     }
+}
+
+/// Says that there is no process, for this reason.
+fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
+    control.send(&FromSpawner::NotForked(error.raw_os_error().unwrap_or(libc::EIO)), &[])
 }
 
 impl Worker {
