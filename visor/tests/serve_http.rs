@@ -277,6 +277,39 @@ fn what_is_wrong_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_document_that_is_too_large_or_wrong_all_over_costs_little() {
+    let server = Server::start();
+    server.put_example("no-op");
+    let mut document = single("w", "no-op", &json!({ "description": "x".repeat(4 << 20) }));
+    let large = json!({ "workflow": document }).to_string();
+    server.post("/run", large.as_bytes()).error(413, "too-large", "client");
+    document["description"] = "short".into();
+    for number in 0..1000 {
+        document[format!("unknown{number}")] = json!(null);
+    }
+    let wrong = json!({ "workflow": document }).to_string();
+    let answers =
+        [server.post("/run", wrong.as_bytes()), server.ask("PUT", "/workflows/w", document.to_string().as_bytes())];
+    for answer in answers {
+        let error = answer.error(422, "invalid", "workflow");
+        assert_eq!(error["mistakes"].as_array().map(Vec::len), Some(100));
+        assert!(error["message"].as_str().expect("a message").ends_with("… and 900 more"), "{error:#}");
+    }
+}
+
+#[test]
+fn names_that_nobody_registered_are_not_counted_one_by_one() {
+    let server = furnished();
+    for name in ["made-up-1", "made-up-2"] {
+        let document = json!({ "workflow": single(name, "no-op", &json!({})) });
+        server.post("/run", document.to_string().as_bytes()).expect(200);
+    }
+    let metrics = server.get("/metrics").expect(200).text();
+    assert!(metrics.contains("monohull_invocations_total{workflow=\"\",outcome=\"done\"} 2\n"), "{metrics}");
+    assert!(!metrics.contains("made-up"), "{metrics}");
+}
+
+#[test]
 fn a_body_over_the_limit_is_refused() {
     let server = Server::start_with(&["--max-body", "1MiB"]);
     server.put_shipped("word-count.json");

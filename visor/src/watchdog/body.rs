@@ -87,12 +87,17 @@ impl Content {
 }
 
 /// The memory that all large bodies together may take: of requests that arrive, wait, or run.
-pub(super) struct Budget(Arc<Semaphore>);
+pub(super) struct Budget {
+    room: Arc<Semaphore>,
+    /// All of it.
+    bytes: u64,
+}
 
 impl Budget {
     /// So many bytes.
     pub(super) fn new(bytes: u64) -> Budget {
-        Budget(Arc::new(Semaphore::new((bytes / SMALL).min(Semaphore::MAX_PERMITS as u64) as usize)))
+        let permits = (bytes / SMALL).min(Semaphore::MAX_PERMITS as u64);
+        Budget { room: Arc::new(Semaphore::new(permits as usize)), bytes: permits * SMALL }
     }
 }
 
@@ -115,7 +120,7 @@ impl Hold {
         if lacks == 0 {
             return Ok(());
         }
-        let Ok(more) = budget.0.clone().try_acquire_many_owned(lacks) else {
+        let Ok(more) = budget.room.clone().try_acquire_many_owned(lacks) else {
             return Err(Refusal::full("bodies of other requests take all the memory there is for them", 1));
         };
         match &mut self.0 {
@@ -138,6 +143,8 @@ pub(super) async fn receive(
     if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
         return Err(Refusal::unsupported(format!("Content-Encoding {coding:?} is not understood")));
     }
+    // One that the budget never has room for need not be tried again later. Small ones do not need any.
+    let limit = limit.min(budget.bytes.max(SMALL));
     let announced = body.size_hint().lower();
     if announced > limit {
         return Err(Refusal::too_large("the body", limit));

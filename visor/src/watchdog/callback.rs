@@ -21,6 +21,8 @@ use super::trace::{CALL_ID, TRACEPARENT};
 
 pub(super) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
 
+/// The most that are under way: each holds its invocation's document. Who asks for one more is not called.
+pub(super) const CALLBACKS_MAX: usize = 256;
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
 /// The pauses between attempts: long enough for a server to be started anew.
@@ -75,8 +77,8 @@ impl Callback {
         Ok(Some(Callback { host, port, authority: authority.to_string(), path }))
     }
 
-    /// Sends it; tries again a few times.
-    pub(super) async fn send(&self, invocation: &Invocation) {
+    /// Sends it; tries again a few times, unless `enough` says that this is no time for that.
+    pub(super) async fn send(&self, invocation: &Invocation, enough: impl Fn() -> bool) {
         let document = Bytes::from(invocation.show().to_string());
         let mut pauses = PAUSES.into_iter();
         loop {
@@ -87,8 +89,8 @@ impl Callback {
             };
             tracing::warn!(id = invocation.id, to = self.authority, %error, "callback");
             match pauses.next() {
-                Some(pause) => sleep(pause).await,
-                None => return,
+                Some(pause) if !enough() => sleep(pause).await,
+                _ => return,
             }
         }
     }

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::Watchdog;
 use super::body::{Answer, Received, receive};
 use super::callback::Callback;
+use super::entries::DOCUMENT_MAX;
 use super::error::{Refusal, json};
 use super::invocation::{End, Invocation, Mode, Moment};
 use super::perform::{Inputs, Task};
@@ -106,14 +107,21 @@ impl Watchdog {
         let [] = call.parameters([])?;
         self.refuse_if_draining()?;
         let Received { content, hold } = self.body_of(call, self.settings.body).await?;
-        let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
-        let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
-            Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
-        })?;
-        let workflow = self.registry.prepare("workflow", request.workflow.get().as_bytes())?;
-        let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
+        let ready = self.blocking(move |registry| {
+            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+                Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
+            })?;
+            let document = request.workflow.get().as_bytes();
+            if document.len() as u64 > DOCUMENT_MAX {
+                return Err(Refusal::too_large("the workflow", DOCUMENT_MAX));
+            }
+            let workflow = registry.prepare("workflow", document)?;
+            let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
+            Ok((workflow, slots))
+        });
+        let (workflow, slots) = ready.await?;
         let inputs = Inputs { slots, hold };
-        drop((content, bytes));
         let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
         let (invocation, end) = self.wait(invocation).await;
         let response = match &end.result {
@@ -152,7 +160,8 @@ impl Watchdog {
         mode: Mode,
         callback: Option<Callback>,
     ) -> Result<Waiting, Refusal> {
-        let place = self.admission.enter().inspect_err(|_| self.metrics.turned_away(&workflow.plan().name))?;
+        let place =
+            self.admission.enter().inspect_err(|_| self.metrics.turned_away(self.counted_as(workflow.plan())))?;
         let plan = workflow.plan().clone();
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");

@@ -15,7 +15,7 @@ use super::routes::Call;
 use super::state::Kind;
 
 /// The largest workflow document. One that is larger than this was not written by a person, and not for one.
-const DOCUMENT_MAX: u64 = 4 << 20;
+pub(super) const DOCUMENT_MAX: u64 = 4 << 20;
 
 impl Watchdog {
     pub(super) fn list_functions(&self) -> Response<Answer> {
@@ -86,7 +86,7 @@ impl Watchdog {
 
     /// Does what takes long, or waits for the disk, where it keeps nobody else waiting. It is finished even if the
     /// client goes away meanwhile.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Registry) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {

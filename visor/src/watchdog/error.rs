@@ -163,8 +163,8 @@ impl Refusal {
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, FailureKind::Timeout.name(), blame, message)
     }
 
-    /// A result that is larger than what is kept for later.
-    pub(super) fn too_large_to_keep(message: impl Into<String>) -> Refusal {
+    /// A result that is larger than what is kept for later, or told in one piece.
+    pub(super) fn too_large_to_tell(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Output.name(), Blame::Client, message)
     }
 

@@ -27,6 +27,9 @@ const DURATIONS: [f64; 16] =
 const COLD_STARTS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_15, 0.000_2, 0.000_3, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.1, 1.0];
 
+/// With how many bytes one invocation is counted at most: a sum that a worker makes up does not turn the counter over.
+const BYTES_MAX: u64 = 1 << 50;
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByOutcome {
     workflow: String,
@@ -197,7 +200,7 @@ impl Metrics {
         let seconds = Duration::from_micros(end.duration_us).as_secs_f64();
         self.durations.get_or_create(&ByWorkflow { workflow: workflow.to_owned() }).observe(seconds);
         if let Some(report) = &end.report {
-            self.reported(report);
+            self.reported(report, end.duration_us);
         }
     }
 
@@ -209,11 +212,13 @@ impl Metrics {
         }
     }
 
-    fn reported(&self, report: &RunReport) {
+    /// The report may come from hostile hands: it started no later than it ended, what it moved is bounded, and no name in it
+    /// becomes a label that is not one of ours.
+    fn reported(&self, report: &RunReport, duration_us: u64) {
         if report.cold_start_us > 0 {
-            self.cold_starts.observe(Duration::from_micros(report.cold_start_us).as_secs_f64());
+            let cold_start = report.cold_start_us.min(duration_us);
+            self.cold_starts.observe(Duration::from_micros(cold_start).as_secs_f64());
         }
-        // The report may come from hostile hands: no name in it becomes a label that is not one of ours.
         for module in report.modules.iter().filter(|module| MODULES.contains(&module.as_str())) {
             self.modules.get_or_create(&ByModule { module: module.clone() }).inc();
         }
@@ -225,8 +230,8 @@ impl Metrics {
                 self.faults.get_or_create(&ByKind { kind: error.kind.name() }).inc();
             }
         }
-        self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken);
-        self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed);
+        self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
+        self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
     }
 
     /// The isolation in force.

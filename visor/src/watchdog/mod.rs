@@ -55,6 +55,7 @@ use registry::Registry;
 use routes::Routes;
 use std::sync::atomic::AtomicBool;
 use tally::Tally;
+use tokio::sync::Semaphore;
 
 pub use auth::Token;
 pub use server::serve;
@@ -106,6 +107,8 @@ struct Watchdog {
     /// For large bodies.
     budget: Budget,
     launcher: Launcher,
+    /// For calls to other servers.
+    callbacks: Semaphore,
     metrics: Metrics,
     /// What should be finished before the service ends: invocations, changes of the state.
     work: Arc<Tally>,

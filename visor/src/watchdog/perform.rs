@@ -21,6 +21,7 @@ use super::launch::Run;
 use crate::orchestrator::Ready;
 use crate::process::{Data, Job, Message, Notice};
 use crate::report::{self, RunReport};
+use crate::workflow::Plan;
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
@@ -76,7 +77,10 @@ impl Watchdog {
         self.history.end(&invocation);
         self.tell(&invocation);
         if let Some(callback) = callback {
-            callback.send(&invocation).await;
+            match self.callbacks.try_acquire() {
+                Ok(_turn) => callback.send(&invocation, || self.is_ending()).await,
+                Err(_) => tracing::warn!(id = invocation.id, "no callback: too many are under way"),
+            }
         }
     }
 
@@ -183,15 +187,21 @@ impl Watchdog {
         if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
             let limit = self.settings.keep.bytes / 2;
             let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
-            return Err(Refusal::too_large_to_keep(message));
+            return Err(Refusal::too_large_to_tell(message));
         }
         Ok(outputs)
+    }
+
+    /// The name an invocation is counted under: none but a registered workflow's, so that clients cannot make up series that
+    /// stay for ever.
+    pub(super) fn counted_as<'p>(&self, plan: &'p Plan) -> &'p str {
+        if self.registry.knows_workflow(&plan.name) { &plan.name } else { "" }
     }
 
     /// Counts and logs an invocation that has ended.
     fn tell(&self, invocation: &Invocation) {
         let Some(end) = invocation.ended() else { return };
-        self.metrics.ended(&invocation.plan.name, &end);
+        self.metrics.ended(self.counted_as(&invocation.plan), &end);
         let points: Vec<String> =
             invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
         let kind = end.result.as_ref().err().map_or("", |refusal| refusal.error.kind);

@@ -24,7 +24,10 @@ use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::network;
 use crate::orchestrator::{Ready, cores};
 use crate::workflow::plan::{MountSource, registered_name};
-use crate::workflow::{self, Plan, WorkflowError};
+use crate::workflow::{self, Level, Plan, WorkflowError};
+
+/// The most mistakes of a document that are told.
+const MISTAKES_MAX: usize = 100;
 
 /// A registered function.
 #[derive(Debug)]
@@ -204,6 +207,10 @@ impl Registry {
         workflow.ok_or_else(|| unknown(Kind::Workflow, name, self.tables().workflows.keys()))
     }
 
+    pub(super) fn knows_workflow(&self, name: &str) -> bool {
+        self.tables().workflows.contains_key(name)
+    }
+
     /// How a function is shown.
     pub(super) fn show_function(&self, function: &Function) -> Value {
         json!({
@@ -333,13 +340,7 @@ fn check_document(
 ) -> Result<Plan, Refusal> {
     let file = format!("{name}.json");
     let checked = workflow::check_registered(Path::new(&file), document, registered).into_plan();
-    let mut plan = checked.map_err(|error| {
-        let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
-        match error {
-            WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(mistakes)),
-            WorkflowError::Unreadable { .. } => refusal,
-        }
-    })?;
+    let mut plan = checked.map_err(mistaken)?;
     for mount in &plan.files {
         // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
@@ -358,6 +359,25 @@ fn check_document(
     // So the workflow itself can say that it took too long, and where it was.
     plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
     Ok(plan)
+}
+
+/// A document that gives no plan. Of very many mistakes the first errors are told.
+fn mistaken(error: WorkflowError) -> Refusal {
+    let WorkflowError::Mistakes { mut mistakes } = error else {
+        return Refusal::invalid(Blame::Workflow, error.to_string());
+    };
+    let all = mistakes.len();
+    if all > MISTAKES_MAX {
+        mistakes.retain(|mistake| mistake.level == Level::Error);
+        mistakes.truncate(MISTAKES_MAX);
+    }
+    let told = json!(mistakes);
+    let more = match all - mistakes.len() {
+        0 => String::new(),
+        more => format!("\n… and {more} more"),
+    };
+    let message = format!("{}{more}", WorkflowError::Mistakes { mistakes });
+    Refusal::invalid(Blame::Workflow, message).with_mistakes(told)
 }
 
 fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {

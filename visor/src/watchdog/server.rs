@@ -28,6 +28,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
+use super::callback::CALLBACKS_MAX;
 use super::error::Refusal;
 use super::history::History;
 use super::invocation::Moment;
@@ -75,6 +76,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
             launcher: Launcher::start(spawner, settings.blanks)?,
+            callbacks: Semaphore::new(CALLBACKS_MAX),
             registry,
             metrics,
             work: Arc::default(),
@@ -82,10 +84,12 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             isolation,
             settings,
         });
+        // From here on a signal is heard, so that whoever knows the address may end it in order.
+        let ends = Ends::new()?;
         let address = listener.address();
         tracing::info!(address, isolation, state = %watchdog.settings.state.display(), "listening");
         announce(&address);
-        watchdog.serve(listener).await
+        watchdog.serve(listener, ends).await
     });
     // Threads that wait for a disk, or for a blank, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -200,8 +204,7 @@ impl Ends {
 
 impl Watchdog {
     /// Serves until a signal, or until no workflow can be run any more.
-    async fn serve(self: Arc<Self>, listener: Listener) -> Result<(), ServeError> {
-        let mut ends = Ends::new()?;
+    async fn serve(self: Arc<Self>, listener: Listener, mut ends: Ends) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
         let most = self.settings.pace.connections;
         let connections = Connections { places: Arc::new(Semaphore::new(most)), open: Arc::default(), closing };

@@ -24,6 +24,9 @@ use crate::workflow::{Plan, quoted, suggestion};
 /// The media type of a JSON object with the content of slots; it makes one of a body for a single input, too.
 pub const SLOTS_TYPE: &str = "application/vnd.monohull.slots+json";
 
+/// Most bytes of several outputs that are put into one answer: it is made in memory as a whole.
+const TOGETHER_MAX: u64 = 16 << 20;
+
 /// A slot's content inside of JSON.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -112,6 +115,14 @@ pub(super) fn answer(
         ([], None) => Ok((Content::Small(Default::default()), None)),
         ([(name, content)], None) => Ok((content.clone(), Some(name.clone()))),
         (several, None) => {
+            let bytes: u64 = several.iter().map(|(_, content)| content.len()).sum();
+            if bytes > TOGETHER_MAX {
+                let message = format!(
+                    "the outputs have {bytes} bytes, and at most {TOGETHER_MAX} fit into one JSON document: ask for each with \
+                     ?output=SLOT, or take those of this invocation from /invocations/ID/outputs/SLOT"
+                );
+                return Err(Refusal::too_large_to_tell(message));
+            }
             let mut object = Map::new();
             for (name, content) in several {
                 let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
@@ -123,5 +134,24 @@ pub(super) fn answer(
             }
             Ok((Content::Small(Value::Object(object).to_string().into()), None))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_outputs_are_one_document_only_up_to_a_size() {
+        let outputs = |bytes: usize| {
+            let half = Content::Small(vec![b'x'; bytes / 2].into());
+            [("a".to_owned(), half.clone()), ("b".to_owned(), half)]
+        };
+        let (document, slot) = answer(&outputs(20), None).expect("small");
+        assert_eq!((&*document.read().expect("bytes"), slot), (&br#"{"a":"xxxxxxxxxx","b":"xxxxxxxxxx"}"#[..], None));
+        let large = outputs(TOGETHER_MAX as usize + 2);
+        let refusal = answer(&large, None).expect_err("too large");
+        assert!(refusal.error.message.contains("?output=SLOT"), "{}", refusal.error.message);
+        assert_eq!(answer(&large, Some("a")).expect("one of them").0.len(), TOGETHER_MAX / 2 + 1);
     }
 }

@@ -158,7 +158,12 @@ impl State {
             }
         }
         sync(root).map_err(at(root))?;
-        Ok(State { root: root.to_owned(), _lock: lock })
+        // The folder itself may be new.
+        let root = fs::canonicalize(root).map_err(at(root))?;
+        if let Some(parent) = root.parent() {
+            sync(parent).map_err(at(parent))?;
+        }
+        Ok(State { root, _lock: lock })
     }
 
     /// Reads all entries of a kind, and tells of those that are damaged.
