@@ -4,10 +4,10 @@ mod serve_support;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, half_close, is_alive, request, single};
 use std::io::{Read, Write};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A server with `echo`, and `stuck`, which never ends by itself.
@@ -109,7 +109,8 @@ fn who_sends_slowly_is_cut_off() {
 
 #[test]
 fn who_does_not_read_is_cut_off() {
-    let server = furnished(&["--client-pause", "200ms"]);
+    // Long enough for sending all of it.
+    let server = furnished(&["--client-pause", "2s"]);
     let body = vec![b'x'; 64 << 20];
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/echo", &[], &body)).expect("sent");
@@ -375,13 +376,11 @@ fn load_leaves_nothing_behind() {
     });
 }
 
-/// With each client that comes and stays there is one descriptor less, until there is none for the next process: at some
-/// point for each of the steps that make one.
+/// With fewer and fewer descriptors for the server, and then for its spawner, each step fails once that takes one on the way
+/// to a new process.
 #[test]
 fn a_server_without_a_descriptor_left_waits_for_better_times() {
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_monohull")]);
-    let server = Server::start_by(limited, &StateFolder::new(), &["--blanks", "1"], &[]);
+    let server = Server::start_with(&["--blanks", "1"]);
     server.put_shipped("no-op.json");
     let mut asking = server.connect();
     let mut invoke = || {
@@ -389,17 +388,40 @@ fn a_server_without_a_descriptor_left_waits_for_better_times() {
         asking.write_all(&asked).expect("the server is there");
         Answer::read(&mut asking).expect("an answer").status
     };
-    let mut others = Vec::new();
-    let mut statuses = Vec::new();
-    while others.len() < 64 {
-        others.push(server.connect());
-        statuses.push(invoke());
+    for pid in [server.pid(), server.descendants()[0]] {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it is there");
+        let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a limit");
+        let most = files.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        let limit = |current| {
+            let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+            prlimit(Some(pid), Resource::Nofile, Rlimit { current, maximum: most }).expect("it is below us");
+        };
+        assert_eq!(invoke(), 200);
+        for number in (4..40).rev() {
+            limit(Some(number));
+            let statuses: Vec<u16> = (0..4).map(|_| invoke()).collect();
+            assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{number}: {statuses:?}");
+        }
+        assert_ne!(invoke(), 200, "there is no descriptor left");
+        limit(most);
+        eventually("it runs workflows again", || server.post("/invoke/no-op", b"").status == 200);
     }
-    assert!(statuses.contains(&200), "{statuses:?}");
-    assert!(statuses.iter().all(|status| [200, 500, 503].contains(status)), "{statuses:?}");
-    assert_ne!(statuses.last(), Some(&200), "there is no descriptor left");
-    drop(others);
-    eventually("it runs workflows again", || server.post("/invoke/no-op", b"").status == 200);
+}
+
+/// The time in the queue counts: what is left ends a workflow by itself, with a report that says where it was.
+#[test]
+fn a_workflow_that_had_to_wait_says_itself_that_its_time_is_up() {
+    let server = furnished(&["--concurrency", "1", "--timeout", "4s"]);
+    let mut short = single("short", "misbehave", &json!({ "limits": { "timeout": "2s" } }));
+    short["steps"][0]["args"] = json!({ "how": "sleep" });
+    server.put_workflow(&short);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.post("/invoke/short", b"").error(504, "timeout", "workflow"));
+        eventually("it runs", || running(&server).len() == 1);
+        let error = server.post("/invoke/stuck", b"").error(504, "timeout", "host");
+        assert_eq!(error["report"]["steps"][0]["name"], "main", "{error:#}");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains("turn")), "{error:#}");
+    });
 }
 
 #[test]

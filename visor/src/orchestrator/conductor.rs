@@ -1,6 +1,7 @@
 //! The driver of a run: which step's turn it is, who is tried again, when it is over.
 
 use super::clock::{Clock, Scale};
+use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{self, Blame, FailureKind};
 use crate::domain::image::map::LoadedImage;
 use crate::domain::instance::{Labels, Spec};
@@ -33,6 +34,8 @@ struct State {
     steps: Vec<StepState>,
     outcome: Option<Outcome>,
     begin: Instant,
+    /// When the run has to end, if that is before its own timeout.
+    latest: Option<Instant>,
 }
 
 struct StepState {
@@ -59,11 +62,17 @@ struct InstanceState {
 }
 
 impl Conductor {
-    pub(super) fn new(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, progress: Arc<dyn Progress>) -> Conductor {
+    /// `latest_ns` is when the run has to end (CLOCK_MONOTONIC), if that is before its own timeout.
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        images: Vec<Arc<LoadedImage>>,
+        progress: Arc<dyn Progress>,
+        latest_ns: Option<u64>,
+    ) -> Conductor {
         let steps = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
-        Conductor {
-            state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None, begin: Instant::now() })),
-        }
+        let begin = Instant::now();
+        let latest = latest_ns.map(|latest| begin + Duration::from_nanos(latest.saturating_sub(monotonic_ns())));
+        Conductor { state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None, begin, latest })) }
     }
 
     /// A driver for one run through the plan.
@@ -151,9 +160,20 @@ impl Driver for Handle {
                 state.start_instance(step, index, domain);
             }
             Event::Deadline => {
-                let limit = state.plan.limits.timeout.unwrap_or_default();
-                let text = format!("the workflow ran longer than {limit:?}, its timeout");
-                state.stop(Outcome::Failed(Failure::of_workflow(FailureKind::Timeout, Blame::Workflow, text)), domain);
+                let (blame, text) = match state.latest {
+                    Some(latest) => {
+                        let ran = latest - state.begin;
+                        (
+                            Blame::Host,
+                            format!("the time was up: the workflow had to wait for its turn, and then ran for {ran:?}"),
+                        )
+                    }
+                    None => {
+                        let limit = state.plan.limits.timeout.unwrap_or_default();
+                        (Blame::Workflow, format!("the workflow ran longer than {limit:?}, its timeout"))
+                    }
+                };
+                state.stop(Outcome::Failed(Failure::of_workflow(FailureKind::Timeout, blame, text)), domain);
             }
         }
     }
@@ -161,9 +181,10 @@ impl Driver for Handle {
 
 impl State {
     fn begin(&mut self, domain: &Shared) {
-        if let Some(timeout) = self.plan.limits.timeout {
-            // What is left of it, if the workflow is run again.
-            domain.set_deadline(timeout.saturating_sub(self.begin.elapsed()));
+        let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
+        if let Some(end) = self.latest.or(own) {
+            // What is left, if the workflow is run again.
+            domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
         for step in 0..self.steps.len() {
             if self.steps[step].blocked_by == 0 {

@@ -76,6 +76,8 @@ pub struct Conditions {
     pub load_all: bool,
     /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
+    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before the workflow's own timeout.
+    pub latest_ns: Option<u64>,
 }
 
 /// What the host has opened for a workflow.
@@ -146,6 +148,7 @@ impl Ready {
             keys: decision.keys,
             load_all: options.load_all,
             requested_ns,
+            latest_ns: None,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -172,7 +175,8 @@ impl Ready {
         answer: impl FnOnce(RunReport) -> T,
     ) -> Result<T, HostError> {
         let clock = Clock::start(conditions.requested_ns);
-        let mut conductor = Conductor::new(self.plan.clone(), self.images.clone(), progress.clone());
+        let mut conductor =
+            Conductor::new(self.plan.clone(), self.images.clone(), progress.clone(), conditions.latest_ns);
         let mounts = mounts::build(&self.plan, means.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(means.network)?;
         let mut ground = Some(ground);
@@ -223,7 +227,7 @@ impl Ready {
 
 /// The report of a plan that was never run, or whose run was lost, because of this failure.
 pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error: Failure) -> RunReport {
-    let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent));
+    let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None);
     conductor.bare_report(&Clock::start(requested_ns), isolation, error)
 }
 

@@ -1,7 +1,7 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 #![deny(unsafe_code)]
 
-use super::{Blank, Data, Death, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
+use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::border::{open_inputs, write_whole};
@@ -11,6 +11,10 @@ use crate::workflow::Plan;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long after its own timeout a workflow may take to say so: outputs are collected in that time, too.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
 /// process must have one thread. What goes wrong inside of the workflow is in the report.
@@ -42,7 +46,10 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
     let spawner = if settings.keys_are_silent() { Some(Spawner::start(&settings)?) } else { None };
     let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
     let mut running = blank.give(&job)?;
-    match follow(&mut running, watcher)? {
+    // What is on its way to a disk is not cut off.
+    let limit = plan.limits.timeout.filter(|_| job.files.is_empty());
+    let latest = limit.map(|limit| Instant::now() + limit + GRACE);
+    match follow(&mut running, watcher, latest)? {
         Ok((mut report, outputs)) => {
             for (slot, data) in outputs {
                 if let Err(text) = hand_out(&mut report, &slot, data, options) {
@@ -55,8 +62,8 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
             report.isolation_note = decision.note;
             Ok(*report)
         }
-        Err(death) => {
-            let mut report = report_without_run(plan, isolation, job.requested_ns, death.failure());
+        Err(failure) => {
+            let mut report = report_without_run(plan, isolation, job.requested_ns, failure);
             report.sandbox = Some(running.sandbox().clone());
             report.isolation_note = decision.note;
             Ok(report)
@@ -67,17 +74,25 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
 /// An answer: the report, and the output slots.
 type Answer = (Box<RunReport>, Vec<(String, Data)>);
 
-/// Passes on what is heard until there is an answer, or none can come any more.
-fn follow(running: &mut Running, watcher: Option<&dyn Progress>) -> Result<Result<Answer, Death>, ProcessError> {
+/// Passes on what is heard until there is an answer, or none can come any more, or it is too late for one.
+fn follow(
+    running: &mut Running,
+    watcher: Option<&dyn Progress>,
+    latest: Option<Instant>,
+) -> Result<Result<Answer, Failure>, ProcessError> {
     loop {
-        running.wait(None)?;
-        while let Some(message) = running.next_message()? {
-            match (message, watcher) {
-                (Message::Ended { report, outputs }, _) => return Ok(Ok((report, outputs))),
-                (Message::Died(death), _) => return Ok(Err(death)),
-                (Message::Notice(notice), Some(watcher)) => pass_on(notice, watcher),
-                (Message::Notice(_), None) => {}
-            }
+        let left = latest.map(|latest| latest.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            running.kill();
+            let text = "the time was up, and the workflow's process had not ended by itself".to_owned();
+            return Ok(Err(Failure::of_workflow(FailureKind::Timeout, Blame::Workflow, text)));
+        }
+        running.wait(left)?;
+        match (running.next_message()?, watcher) {
+            (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
+            (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
+            (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
+            (Some(Message::Notice(_)), None) | (None, _) => {}
         }
     }
 }

@@ -78,7 +78,9 @@ pub struct Job {
     pub load_all: bool,
     /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
     pub requested_ns: u64,
-    /// Whether [`Notice::Line`](super::Notice::Line) is wanted. The report has all lines anyway.
+    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before its own timeout: what it waited for counts too.
+    pub latest_ns: Option<u64>,
+    /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
     /// Whether steps, instances and points in time are to be told as they happen. The report has all of them anyway.
     pub progress: bool,
@@ -88,7 +90,7 @@ impl Job {
     /// A job that was asked for now, of which nothing but the end is told, without files of the host.
     pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
         let (files, requested_ns) = (Vec::new(), monotonic_ns());
-        Job { workflow, inputs, files, load_all: false, requested_ns, lines: false, progress: false }
+        Job { workflow, inputs, files, load_all: false, requested_ns, latest_ns: None, lines: false, progress: false }
     }
 
     /// Sends the job to a worker.
@@ -130,6 +132,7 @@ impl Job {
             load_all: self.load_all,
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
+            latest_ns: self.latest_ns,
             lines: self.lines,
             progress: self.progress,
         };

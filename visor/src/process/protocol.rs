@@ -52,6 +52,8 @@ pub(super) struct WireJob {
     pub(super) requested_ns: u64,
     /// See `requested_ns`.
     pub(super) dispatched_ns: u64,
+    /// When it has to end (monotonic ns), if that is before its own timeout.
+    pub(super) latest_ns: Option<u64>,
     /// Tell of lines as they are printed.
     pub(super) lines: bool,
     /// Tell of steps, instances and points in time as they happen.

@@ -2,7 +2,7 @@
 //! ends.
 
 use super::job::{Data, Received};
-use super::link::Link;
+use super::link::{BODY_MAX, Link};
 use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
@@ -11,7 +11,7 @@ use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::{Border, Conditions, Source, report_without_run};
-use crate::report::{Failure, OutputReport, Point, Progress, RunReport, Stream};
+use crate::report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
 use crate::workflow::plan::Input;
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::Pid;
@@ -26,6 +26,9 @@ pub(super) use super::death::status::*;
 
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
 pub(super) const LINK: i32 = 3;
+
+/// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
+const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
 /// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes to `words`, if any.
 pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link {
@@ -164,6 +167,7 @@ fn run(link: &'static Link, ground: Ground, preparation: &Preparation, job: Rece
         keys: preparation.keys,
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
+        latest_ns: wire.latest_ns,
     };
     let outputs = RefCell::default();
     let mut border = Slots { inputs, outputs: &outputs };
@@ -204,6 +208,29 @@ impl Border for Slots<'_> {
     }
 }
 
+/// The report as JSON. Of one that would be too long, the last lines of the last instances are left out, and it says so.
+fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
+    let encoded = serde_json::to_vec(&report)?;
+    let mut excess = encoded.len().saturating_sub(limit);
+    if excess == 0 {
+        return Ok(encoded);
+    }
+    for instance in report.steps.iter_mut().flat_map(|step| &mut step.instances).rev() {
+        let mut left_out = 0;
+        while excess > 0
+            && let Some(line) = instance.lines.pop()
+        {
+            excess = excess.saturating_sub(serde_json::to_vec(&line)?.len());
+            left_out += 1;
+        }
+        if left_out > 0 {
+            let text = format!("({left_out} more lines are left out, as the report would be too long)");
+            instance.lines.push(Line { stream: Stream::Stderr, text });
+        }
+    }
+    Ok(serde_json::to_vec(&report)?)
+}
+
 /// Tells the supervisor what happens, if it wants to know.
 struct Teller {
     link: &'static Link,
@@ -229,6 +256,10 @@ impl Teller {
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);
         report.timeline = points;
+        if self.lines {
+            // They have been told one by one.
+            report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines.clear());
+        }
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
             Data::Bytes(bytes) => (slot, Content::Bytes(bytes)),
@@ -239,7 +270,7 @@ impl Teller {
         });
         let outputs = outputs.collect();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        let report = serde_json::to_vec(&report).map_err(io::Error::from)?;
+        let report = encode(report, REPORT_MAX)?;
         self.link.send(&FromWorker::Ended { report, outputs }, &files)
     }
 }
@@ -265,5 +296,62 @@ impl Progress for Teller {
     fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
         let (step, text) = (step.to_owned(), text.to_owned());
         self.tell(self.lines, Notice::Line { step, instance: index, stream, text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{InstanceReport, Status, StepReport};
+
+    fn report(lines: &[usize]) -> RunReport {
+        let line = |number: usize| Line { stream: Stream::Stdout, text: format!("line \u{1} {number}") };
+        let instances = lines.iter().enumerate().map(|(index, count)| InstanceReport {
+            index: index as u32,
+            start_us: 0,
+            load_us: 0,
+            run_us: 0,
+            park_us: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            attempts: 1,
+            status: Status::Done,
+            error: None,
+            lines: (0..*count).map(line).collect(),
+        });
+        RunReport {
+            workflow: "w".to_owned(),
+            status: Status::Done,
+            isolation: "process".to_owned(),
+            isolation_note: None,
+            cold_start_us: 1,
+            duration_us: 1,
+            steps: vec![StepReport {
+                name: "s".to_owned(),
+                function: "f".to_owned(),
+                status: Status::Done,
+                attempts: 1,
+                instances: instances.collect(),
+            }],
+            modules: Vec::new(),
+            output: Default::default(),
+            error: None,
+            timeline: Vec::new(),
+            sandbox: None,
+        }
+    }
+
+    #[test]
+    fn a_report_that_is_too_long_says_what_is_left_out() {
+        let short = encode(report(&[10, 10]), 1 << 20).expect("encoded");
+        assert_eq!(short, serde_json::to_vec(&report(&[10, 10])).expect("JSON"));
+        let limit = 20_000;
+        let cut = encode(report(&[200, 1000, 1000]), limit).expect("encoded");
+        assert!((limit / 2..limit + 1000).contains(&cut.len()), "{}", cut.len());
+        let cut: RunReport = serde_json::from_slice(&cut).expect("a report");
+        let lines: Vec<&Vec<Line>> = cut.steps[0].instances.iter().map(|instance| &instance.lines).collect();
+        assert_eq!((lines[0].len(), lines[2].len()), (200, 1));
+        assert!(lines[1].len() > 10 && lines[1].len() < 1000, "{}", lines[1].len());
+        assert!(lines[2][0].text.contains("1000 more lines"), "{:?}", lines[2]);
     }
 }

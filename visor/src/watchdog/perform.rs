@@ -18,6 +18,7 @@ use super::callback::Callback;
 use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
 use super::launch::Run;
+use crate::domain::carrier::monotonic_ns;
 use crate::orchestrator::Ready;
 use crate::process::{Data, Job, Message, Notice};
 use crate::report::{self, RunReport};
@@ -106,7 +107,11 @@ impl Watchdog {
             }
         };
         invocation.set_running();
-        let deadline = latest.min(Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout));
+        let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
+        let deadline = latest.min(own);
+        // One that had to wait has less time than its timeout, and should say itself when that is up.
+        let waited = latest + GRACE / 2 < own;
+        let latest_ns = waited.then(|| monotonic_ns() + (latest - Instant::now()).as_nanos() as u64);
         let job = Job {
             workflow,
             inputs,
@@ -114,6 +119,7 @@ impl Watchdog {
             files: Vec::new(),
             load_all: false,
             requested_ns: invocation.begin_ns,
+            latest_ns,
             lines: true,
             progress: invocation.mode == Mode::Async,
         };

@@ -7,6 +7,7 @@ use monohull::report::Blame;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_function_that_fails_does_not_end_its_process_badly", a_function_that_fails_does_not_end_its_process_badly),
     ("the_end_of_the_spawner_ends_all_below_it", the_end_of_the_spawner_ends_all_below_it),
     ("the_end_of_monohull_run_ends_its_workflow", the_end_of_monohull_run_ends_its_workflow),
+    ("monohull_run_does_not_wait_for_ever", monohull_run_does_not_wait_for_ever),
     ("nothing_is_left_behind", nothing_is_left_behind),
 ];
 
@@ -155,6 +157,29 @@ fn the_end_of_monohull_run_ends_its_workflow(_: &Spawners) {
         }
     }
     std::fs::remove_file(&file).expect("it is ours");
+}
+
+/// A process that cannot say that its time is up: it is stopped.
+fn monohull_run_does_not_wait_for_ever(_: &Spawners) {
+    let file = std::env::temp_dir().join(format!("monohull-process-stopped-{}.json", std::process::id()));
+    let mut document = one_step("echo", json!({ "say": "ready", "wait_ms": 1_000_000 }));
+    document["functions"]["f"]["image"] = crate::support::image("echo").to_str().expect("a path in UTF-8").into();
+    document["inputs"] = json!([{ "slot": "in", "path": file.to_str().expect("a path in UTF-8") }]);
+    document["limits"] = json!({ "timeout": "2s" });
+    std::fs::write(&file, document.to_string()).expect("a file for the test");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.arg("run").arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = command.spawn().expect("monohull starts");
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    assert!(line.contains("ready"), "{line}");
+    let workflow = children(program.id())[0];
+    kill(Pid::from_raw(workflow), Signal::SIGSTOP).expect("it is there");
+    let output = program.wait_with_output().expect("it ends");
+    std::fs::remove_file(&file).expect("it is ours");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("the time was up"), "{:?} {said}", output.status);
+    assert!(state(workflow).is_none(), "its process is gone");
 }
 
 fn nothing_is_left_behind(spawners: &Spawners) {

@@ -91,9 +91,8 @@ fn what_is_printed_and_done_is_told_as_it_happens(spawners: &Spawners) {
     assert_eq!(told(|notice| matches!(notice, Notice::StepEnded { step } if step == "step")), 1);
     assert!(told(|notice| matches!(notice, Notice::Point { .. })) >= 2);
     let lines: Vec<&str> = heard.told.iter().filter_map(printed).collect();
-    let reported = heard.report().steps[0].instances[0].lines.iter().map(|line| line.text.as_str());
     assert!(!lines.is_empty());
-    assert_eq!(lines, reported.collect::<Vec<_>>());
+    assert!(heard.report().steps[0].instances[0].lines.is_empty(), "they have been told");
 }
 
 fn printed(notice: &Notice) -> Option<&str> {
