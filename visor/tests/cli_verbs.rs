@@ -173,7 +173,16 @@ fn doctor_names_what_follows_and_the_remedy() {
         assert!(finding["consequence"].is_string() && finding["remedy"].is_string(), "{finding}");
     }
     let names: Vec<_> = findings.iter().filter_map(|finding| finding["name"].as_str()).collect();
-    for name in ["kernel", "protection keys", "syscall user dispatch", "seccomp", "userfaultfd", "module mm"] {
+    for name in [
+        "kernel",
+        "protection keys",
+        "syscall user dispatch",
+        "seccomp",
+        "Landlock",
+        "userfaultfd",
+        "module mm",
+        "module fatfs",
+    ] {
         assert!(names.contains(&name), "{names:?}");
     }
     let table = text(&monohull(folder.path(), &["doctor"]).stdout);

@@ -50,11 +50,31 @@ fn monohull(server: &Server, arguments: &[&str]) -> Done {
     monohull_with(server, arguments, "", &[])
 }
 
+/// A server refuses a body that is too large before all of it has come, and closes the connection.
+#[test]
+fn a_refusal_is_told_even_if_the_request_was_not_taken_whole() {
+    let server = Server::start_with(&["--max-body", "100KiB"]);
+    server.put_shipped("echo.json");
+    for _ in 0..5 {
+        let done = monohull_with(&server, &["invoke", "echo", "--input", "-"], &"x".repeat(16 << 20), &[]).expect(2);
+        assert!(done.err.contains("too-large"), "{}", done.err);
+    }
+}
+
+#[test]
+fn forgotten_results_are_told_as_they_are() {
+    let server = Server::start_with(&["--keep", "0"]);
+    server.put_shipped("echo.json");
+    let shown = monohull_with(&server, &["invoke", "echo", "--input", "-", "--json"], "hello", &[]).expect(0).json();
+    assert_eq!((&shown["status"], &shown["body"]["text"]), (&json!("done"), &json!("hello")), "{shown:#}");
+}
+
 #[test]
 fn every_shipped_workflow_is_deployed() {
     let server = Server::start();
     let files = std::fs::read_dir(root().join("workflows")).expect("a folder").flatten();
-    let files = files.map(|entry| entry.file_name().into_string().expect("UTF-8")).filter(|name| name.ends_with(".json"));
+    let files =
+        files.map(|entry| entry.file_name().into_string().expect("UTF-8")).filter(|name| name.ends_with(".json"));
     for name in files.filter(|name| name != "workflow.schema.json") {
         let done = monohull(&server, &["deploy", &format!("workflows/{name}")]);
         if name == "network-tour.json" {

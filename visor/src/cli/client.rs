@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use clap::Args;
@@ -12,7 +14,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
@@ -216,10 +218,48 @@ async fn talk(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Incoming>, ClientError> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let stream = TokioIo::new(Patient { stream, refused: false });
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
     // Ends with the answer; what goes wrong is told where it is waited for.
     tokio::spawn(connection);
     Ok(sender.send_request(request).await?)
+}
+
+/// A connection on which an answer is still read when the server takes no more of the request: it may have refused it before
+/// all of it was sent, and says why.
+struct Patient<S> {
+    stream: S,
+    refused: bool,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, to)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.refused {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match ready!(Pin::new(&mut this.stream).poll_write(cx, bytes)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                this.refused = true;
+                Poll::Ready(Ok(bytes.len()))
+            }
+            written => Poll::Ready(written),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
 }
 
 /// The content of a file, or of standard input if it is called `-`.

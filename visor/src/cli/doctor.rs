@@ -1,5 +1,6 @@
 //! `monohull doctor`: what the host has, what is done without it, and how to mend it.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::probe;
 use crate::domain::gadgets::{self, Gadget, GadgetsError};
+use crate::domain::hostcall::NAMES;
 use crate::domain::keys::{self, Support};
 use crate::orchestrator::options::modules_folder;
 
@@ -25,7 +27,7 @@ pub(super) struct Doctor {
 /// Something about the host.
 #[derive(Debug, Serialize)]
 struct Finding {
-    name: &'static str,
+    name: Cow<'static, str>,
     state: State,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,7 +170,7 @@ fn show(findings: &[Finding], isolation: &str, ready: bool) {
     table.set_header(["", "state", "found", "what follows, and how to mend it"]);
     for finding in findings {
         let advice: Vec<&str> = finding.consequence.into_iter().chain(finding.remedy).collect();
-        table.add_row([finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);
+        table.add_row([&*finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);
     }
     let verdict = if ready { "This host can run workflows." } else { "This host lacks something required." };
     super::print(&format!("{table}\n{verdict} Isolation `auto` means `{isolation}` here.\n"));
@@ -182,6 +184,7 @@ fn tried(
     consequence: &'static str,
     remedy: &'static str,
 ) -> Finding {
+    let name = name.into();
     match outcome {
         Ok(()) => Finding { name, state: State::Ok, found: "works".to_owned(), consequence: None, remedy: None },
         Err(error) => Finding {
@@ -195,7 +198,14 @@ fn tried(
 }
 
 /// A finding about a quantity, which should be at least so much.
-fn measured(name: &'static str, found: String, enough: bool, otherwise: State, advice: [&'static str; 2]) -> Finding {
+fn measured(
+    name: impl Into<Cow<'static, str>>,
+    found: String,
+    enough: bool,
+    otherwise: State,
+    advice: [&'static str; 2],
+) -> Finding {
+    let name = name.into();
     let [consequence, remedy] = advice.map(|text| (!enough).then_some(text));
     Finding { name, state: if enough { State::Ok } else { otherwise }, found, consequence, remedy }
 }
@@ -219,6 +229,7 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
             "the process cannot be confined to the system calls it needs",
             "a kernel with CONFIG_SECCOMP_FILTER",
         ),
+        landlock(),
         tried(
             "guard pages (MADV_GUARD_INSTALL)",
             probe::guard_pages(),
@@ -271,6 +282,21 @@ fn protection_keys() -> Finding {
     measured("protection keys", found, enough, State::Fallback, advice)
 }
 
+/// What keeps a worker in the wrong hands from files, and since which version from what else.
+fn landlock() -> Finding {
+    /// The newest that is used: files, the network, signals and sockets.
+    const NEWEST: i64 = 6;
+    let (found, version) = match probe::landlock() {
+        Ok(version) => (format!("version {version}"), version),
+        Err(error) => (error.to_string(), 0),
+    };
+    let advice = [
+        "a process of a workflow that is in the wrong hands has fewer walls around it: its list of system calls remains",
+        "Linux 6.12 or newer with CONFIG_SECURITY_LANDLOCK, and landlock among its security modules (lsm=)",
+    ];
+    measured("Landlock", found, version >= NEWEST, State::Fallback, advice)
+}
+
 fn address_space() -> Finding {
     let limits = read("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
@@ -312,10 +338,10 @@ fn modules() -> Vec<Finding> {
     let found = folder.as_ref().map_or_else(|| "not found".to_owned(), |folder| folder.display().to_string());
     let advice = ["no workflow can run", REMEDY];
     let mut findings = vec![measured("modules", found, folder.is_some(), State::Missing, advice)];
-    for (name, file) in [("module mm", "mm.so"), ("module stdio", "stdio.so"), ("module time", "time.so")] {
-        let path = folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file());
+    for name in NAMES {
+        let path = folder.as_ref().map(|folder| folder.join(format!("{name}.so"))).filter(|path| path.is_file());
         let found = path.as_ref().map_or_else(|| "not found".to_owned(), |path| path.display().to_string());
-        findings.push(measured(name, found, path.is_some(), State::Missing, [missing, REMEDY]));
+        findings.push(measured(format!("module {name}"), found, path.is_some(), State::Missing, [missing, REMEDY]));
     }
     findings
 }

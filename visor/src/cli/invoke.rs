@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Args;
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,18 @@ impl Invoke {
         let reply = client.send(Method::POST, &path, media, body)?;
         if self.json {
             let id = reply.header("x-invocation-id")?;
-            super::print_json(&client.get(&format!("/invocations/{id}"))?.json()?);
+            match client.get(&format!("/invocations/{id}")) {
+                Ok(shown) => super::print_json(&shown.json()?),
+                // A server may be told to remember nothing: then there is the result, and no more.
+                Err(ClientError::Refused { status: StatusCode::NOT_FOUND, .. }) => {
+                    let content = match std::str::from_utf8(&reply.body) {
+                        Ok(text) => json!({ "text": text }),
+                        Err(_) => json!({ "base64": BASE64.encode(&reply.body) }),
+                    };
+                    super::print_json(&json!({ "id": id, "workflow": self.name, "status": "done", "body": content }));
+                }
+                Err(error) => return Err(error),
+            }
         } else {
             self.put(&reply.body)?;
         }
@@ -96,7 +107,7 @@ impl Invoke {
         } else if done {
             self.put_result(client, &shown["result"])?;
         } else {
-            let error = ClientError::Refused { status: hyper::StatusCode::BAD_GATEWAY, document: shown };
+            let error = ClientError::Refused { status: StatusCode::BAD_GATEWAY, document: shown };
             return Ok(error.tell(false));
         }
         Ok(if done { Exit::Done } else { Exit::WorkflowFailed })

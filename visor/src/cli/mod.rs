@@ -121,6 +121,11 @@ fn print_json(document: &impl Serialize) {
 
 /// Prints to standard output; unlike `print!` it does not panic when nobody reads any more.
 fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+/// The same for what need not be text, or not as a whole.
+fn print_bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

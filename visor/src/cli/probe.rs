@@ -50,6 +50,16 @@ pub(super) fn seccomp() -> io::Result<()> {
     result(answer)
 }
 
+/// Which version of Landlock the kernel has.
+pub(super) fn landlock() -> io::Result<i64> {
+    const VERSION: libc::c_uint = 1;
+    let (nothing, size): (*const libc::c_void, libc::size_t) = (std::ptr::null(), 0);
+    // SAFETY: asked for its version, the kernel reads no memory and changes nothing.
+    let answer = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, size, VERSION) };
+    result(answer)?;
+    Ok(answer)
+}
+
 fn result(answer: libc::c_long) -> io::Result<()> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
