@@ -53,7 +53,7 @@ fn monohull(server: &Server, arguments: &[&str]) -> Done {
 /// A server refuses a body that is too large before all of it has come, and closes the connection.
 #[test]
 fn a_refusal_is_told_even_if_the_request_was_not_taken_whole() {
-    let server = Server::start_with(&["--max-body", "100KiB"]);
+    let server = Server::start_with(&["--max-body", "1MiB"]);
     server.put_shipped("echo.json");
     for _ in 0..5 {
         let done = monohull_with(&server, &["invoke", "echo", "--input", "-"], &"x".repeat(16 << 20), &[]).expect(2);

@@ -11,7 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Watchdog;
-use super::body::{Answer, Received, receive};
+use super::body::{Answer, Received, SMALL, receive};
 use super::callback::Callback;
 use super::entries::DOCUMENT_MAX;
 use super::error::{Refusal, json};
@@ -143,12 +143,17 @@ impl Watchdog {
     }
 
     /// The input slots that a request's body stands for.
-    async fn inputs_of(&self, workflow: &Ready, call: Call) -> Result<Inputs, Refusal> {
+    async fn inputs_of(self: &Arc<Self>, workflow: &Ready, call: Call) -> Result<Inputs, Refusal> {
         let (parts, body) = call.request.into_parts();
         let limit = self.settings.body;
         let Received { content, hold } =
             receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await?;
-        Ok(Inputs { slots: slots::inputs(workflow.plan(), &parts.headers, content)?, hold })
+        let small = content.len() <= SMALL;
+        let plan = workflow.plan().clone();
+        let taken = move || slots::inputs(&plan, &parts.headers, content);
+        // It takes time to take a large document apart.
+        let slots = if small { taken()? } else { self.blocking(|_| taken()).await? };
+        Ok(Inputs { slots, hold })
     }
 
     /// Begins an invocation, if there is a place for it.
