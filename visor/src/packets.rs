@@ -70,14 +70,15 @@ impl Room {
                 Err(Errno::ECONNRESET) => return Ok(None),
                 Err(errno) => return Err(errno.into()),
             };
-            // If there was no descriptor left for what was attached, it is simply not there.
-            let attached = received.cmsgs().ok().and_then(|mut messages| {
-                messages.find_map(|message| match message {
-                    ControlMessageOwned::ScmRights(raw) => raw.first().copied().map(own),
-                    _ => None,
-                })
-            });
-            break (received.bytes, attached, !received.flags.contains(MsgFlags::MSG_TRUNC));
+            // All of them are ours now, and those that nobody wants are closed. If there was no descriptor left for what was
+            // attached, it is simply not there.
+            let mut attached = Vec::new();
+            for message in received.cmsgs().into_iter().flatten() {
+                if let ControlMessageOwned::ScmRights(raw) = message {
+                    attached.extend(raw.into_iter().map(own));
+                }
+            }
+            break (received.bytes, attached.into_iter().next(), !received.flags.contains(MsgFlags::MSG_TRUNC));
         };
         match (len, whole) {
             (0, _) => Ok(None),
@@ -96,4 +97,30 @@ pub(crate) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> io::Result<M> {
 fn own(descriptor: RawFd) -> OwnedFd {
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::fcntl::OFlag;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    use std::fs::File;
+    use std::io::Read;
+
+    #[test]
+    fn what_is_attached_besides_is_closed() {
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("a socket");
+        let pipe = || nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).expect("a pipe");
+        let ((wanted, one), (unwanted, other)) = (pipe(), pipe());
+        let rights = [one.as_raw_fd(), other.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&rights)];
+        sendmsg::<()>(theirs.as_raw_fd(), &[IoSlice::new(b"x")], &rights, MsgFlags::empty(), None).expect("sent");
+        drop((one, other));
+        let mut room = Room::new(16);
+        let (bytes, attached) = room.hear(&ours).expect("heard").expect("a message");
+        assert_eq!((bytes, attached.is_some()), (&b"x"[..], true));
+        assert!(File::from(wanted).read(&mut [0]).is_err(), "open, and nothing in it");
+        assert_eq!(File::from(unwanted).read(&mut [0]).expect("closed"), 0);
+    }
 }
