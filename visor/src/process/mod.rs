@@ -42,6 +42,7 @@ use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
 use link::{Link, LinkError, Packet};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -195,9 +196,12 @@ impl Blank {
         self.worker.pid
     }
 
-    /// Whether it still waits. One that has something to say was killed, or is not what it should be.
+    /// Whether it still waits. One that has ended was killed, which the spawner may not have told yet; one that has something
+    /// to say is not what it should be.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.worker.link.wait(Some(Duration::ZERO)), Ok(false))
+        let mut both =
+            [self.worker.link.as_fd(), self.worker.pidfd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut both, PollTimeout::ZERO) == Ok(0)
     }
 
     /// Gives it its one job.
