@@ -171,7 +171,7 @@ fn bodies_together_have_a_limit() {
 fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
     let server = furnished(&["--blanks", "2"]);
     let ready = || server.get("/healthz").json()["blanks"] == 2;
-    eventually("blanks are ready", &ready);
+    eventually("blanks are ready", ready);
     let before = workers(&server);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -183,7 +183,7 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
 
     // Blanks that are killed cost nobody anything.
     for _ in 0..3 {
-        eventually("blanks are ready", &ready);
+        eventually("blanks are ready", ready);
         for pid in workers(&server) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             eventually("it is gone", || !is_alive(pid));
