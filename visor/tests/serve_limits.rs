@@ -165,6 +165,10 @@ fn bodies_together_have_a_limit() {
     server.post("/invoke/echo", b"small").expect(200);
     assert_eq!(Answer::read(&mut first).expect("an answer").expect(200).body.len(), body.len());
     eventually("there is room again", || server.post("/invoke/echo", &body).status == 200);
+    // What there will never be room for need not be tried again.
+    let server = furnished(&["--max-bodies", "1MiB", "--max-body", "4MiB"]);
+    let error = server.post("/invoke/echo", &vec![b'x'; (1 << 20) + 1]).error(413, "too-large", "client");
+    assert!(error["message"].as_str().is_some_and(|message| message.contains("1048576")), "{error:#}");
 }
 
 #[test]

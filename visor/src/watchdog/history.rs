@@ -99,6 +99,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Refusal;
     use super::super::invocation::{Mode, Moment, Status};
     use super::super::trace::Trace;
     use super::*;
@@ -135,6 +136,21 @@ mod tests {
         let newest: Vec<String> = history.newest(10).iter().map(|invocation| invocation.id.clone()).collect();
         assert_eq!(newest, [running.id.clone(), ids[3].clone(), ids[2].clone()]);
         assert_eq!(history.newest(1).len(), 1);
+    }
+
+    /// A worker chooses what its report says.
+    #[test]
+    fn what_a_report_says_is_counted() {
+        let long = "x".repeat(100_000);
+        let error = serde_json::json!({ "kind": "panic", "blame": "function", "message": long });
+        let report = serde_json::json!({
+            "workflow": "w", "status": "failed", "isolation": "process", "cold_start_us": 0, "duration_us": 0,
+            "steps": [], "modules": [long], "output": {}, "error": error,
+        });
+        let invocation = invocation();
+        let report = serde_json::from_value(report).expect("a report");
+        invocation.end(Status::Failed, Some(report), Err(Refusal::monohull("")));
+        assert!(invocation.size() > 200_000, "{}", invocation.size());
     }
 
     #[test]

@@ -253,3 +253,34 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_worker_makes_up_are_bounded() {
+        let instance = serde_json::json!({
+            "index": 0, "start_us": 0, "load_us": 0, "run_us": 0, "park_us": 0,
+            "bytes_in": u64::MAX, "bytes_out": u64::MAX, "attempts": 1, "status": "done",
+        });
+        let step = serde_json::json!({
+            "name": "s", "function": "f", "status": "done", "attempts": 1, "instances": [instance, instance],
+        });
+        let report = serde_json::json!({
+            "workflow": "w", "status": "done", "isolation": "process", "cold_start_us": u64::MAX, "duration_us": 1,
+            "steps": [step], "modules": ["made-up", "mm"], "output": {}, "error": null,
+        });
+        let metrics = Metrics::new();
+        let report = Some(serde_json::from_value(report).expect("a report"));
+        let end =
+            End { status: super::super::invocation::Status::Done, duration_us: 1000, report, result: Ok(Vec::new()) };
+        metrics.ended("w", &end);
+        metrics.ended("w", &end);
+        let now = Now { running: 0, queued: 0, blanks: 0, remembered: 0, remembered_bytes: 0 };
+        let text = metrics.encode(&now);
+        assert!(text.contains(&format!("slot_bytes_total{{direction=\"in\"}} {}\n", 2 * BYTES_MAX)), "{text}");
+        assert!(text.contains("monohull_cold_start_seconds_sum 0.002\n"), "{text}");
+        assert!(text.contains("module=\"mm\"") && !text.contains("made-up"), "{text}");
+    }
+}
