@@ -252,9 +252,10 @@ fn what_is_wrong_is_refused_with_its_reason() {
     document["steps"][0]["after"] = json!(["nobody"]);
     document["functions"]["f"]["image"] = "/etc/passwd".into();
     document["inputs"] = json!([{ "slot": "s", "path": "/etc/shadow" }]);
+    document["files"] = json!([{ "at": "/a", "image": "/dev/sda" }, { "at": "/b", "directory": "/etc" }]);
     let error = server.ask("PUT", "/workflows/w", document.to_string().as_bytes()).error(422, "invalid", "workflow");
     let mistakes = error["mistakes"].as_array().expect("mistakes");
-    assert_eq!(mistakes.len(), 3, "{error:#}");
+    assert_eq!(mistakes.len(), 5, "{error:#}");
     assert!(mistakes.iter().all(|mistake| mistake["line"] == 1 && mistake["column"].as_u64() > Some(1)));
     let unknown = single("w", "noop", &json!({})).to_string();
     let error = server.ask("PUT", "/workflows/w", unknown.as_bytes()).error(422, "invalid", "workflow");
