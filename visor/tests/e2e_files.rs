@@ -138,7 +138,7 @@ fn a_path_that_changes_while_it_is_used_leads_nowhere_else() {
                 }
             }
         });
-        let report = tried(host.mount("read"), json!([["watch", "/host/a/file", "20000"]]));
+        let report = tried(host.mount("read"), json!([["watch", "/host/a/file", "2000"]]));
         stop.store(true, Ordering::Relaxed);
         report
     });
