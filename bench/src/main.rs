@@ -5,11 +5,13 @@
 
 mod cold;
 mod harness;
+mod http;
 mod machine;
 mod ours;
 mod peer;
 mod report;
 mod scenario;
+mod service;
 
 use clap::Parser;
 use harness::{Effort, Result};

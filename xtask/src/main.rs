@@ -3,6 +3,7 @@
 //! Every chore is a file. They build with cargo and start programs, and know nothing of Monohull's insides.
 #![deny(unsafe_code)]
 
+mod apache;
 mod apt;
 mod bench;
 mod browser;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
             Err(why) => Err(why),
         },
         Chore::Bench { arguments } => bench::run(&arguments),
-        Chore::Fetch => vm::fetch().and_then(|()| browser::ready()).and_then(|()| fat_tools::ready()),
+        Chore::Fetch => vm::fetch().and_then(|()| browser::ready()).and_then(|()| fat_tools::ready()).and_then(|()| apache::ready()),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),
     };

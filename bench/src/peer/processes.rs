@@ -33,6 +33,17 @@ fn build(name: &str, others: &[&str]) -> Result<PathBuf> {
     if status.success() { Ok(program) } else { Err(format!("rustc {source} ended with {status}")) }
 }
 
+/// Compiles the CGI program of Apache; static, as ours has nothing to link either.
+pub(crate) fn build_cgi() -> Result<PathBuf> {
+    let program = crate::ours::scratch()?.join("bench-cgi");
+    let source = format!("{}/peers/cgi.c", env!("CARGO_MANIFEST_DIR"));
+    let compiled = Command::new("cc").args(["-O2", "-static", "-o"]).arg(&program).arg(&source).status();
+    match compiled.map_err(|error| format!("cannot start cc: {error}"))? {
+        status if status.success() => Ok(program),
+        status => Err(format!("cc {source} ended with {status}")),
+    }
+}
+
 /// Nanoseconds for one whole chain of `links` processes that hand on `size` bytes: from the first start to the last
 /// end. The result goes to a file in memory's stead, `/dev/null`.
 pub(super) fn chain(program: &Path, links: usize, size: usize) -> Result<f64> {

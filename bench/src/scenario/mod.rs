@@ -8,8 +8,10 @@ mod hostcall;
 mod instance;
 mod modules;
 mod park;
+mod serve;
 mod slot_large;
 mod slot_small;
+mod soak;
 mod sort;
 mod word_count;
 
@@ -41,6 +43,8 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "16 MiB from function to function, against reading it",
         run: slot_large::run,
     },
+    Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run },
+    Scenario { name: "soak", about: "20 000 invocations that fail in every way; nothing may be left", run: soak::run },
     Scenario { name: "chain", about: "15 functions hand on 1 MB, against processes and pipes", run: chain::run },
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },

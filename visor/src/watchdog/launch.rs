@@ -22,7 +22,9 @@ use super::error::Refusal;
 use crate::process::{Blank, Job, Message, ProcessError, Running, Spawner};
 
 /// The pause after a blank could not be made; it doubles up to the second one.
-const PAUSE: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
+/// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
+const TROUBLE: u32 = 4;
 
 /// Gives out blanks.
 pub(super) struct Launcher {
@@ -38,7 +40,7 @@ pub(super) struct Launcher {
 pub(super) enum State {
     /// As it should.
     Well,
-    /// The last one could not be made; it is tried again.
+    /// The last few could not be made; it is tried again.
     Trouble(String),
     /// There will be none any more.
     Over(String),
@@ -127,10 +129,11 @@ struct Maker {
 impl Maker {
     fn run(self) {
         let [mut pause, longest] = PAUSE;
+        let mut failures = 0;
         loop {
             match self.spawner.blank() {
                 Ok(blank) => {
-                    pause = PAUSE[0];
+                    (pause, failures) = (PAUSE[0], 0);
                     self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
                     self.ready.fetch_add(1, Ordering::Relaxed);
                     if self.sender.blocking_send(blank).is_err() {
@@ -143,8 +146,11 @@ impl Maker {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(%error);
-                    self.tell.send_replace(State::Trouble(error.to_string()));
+                    tracing::warn!(%error, "a process for a workflow could not be made");
+                    failures += 1;
+                    if failures >= TROUBLE {
+                        self.tell.send_replace(State::Trouble(error.to_string()));
+                    }
                     std::thread::sleep(pause);
                     pause = (2 * pause).min(longest);
                 }

@@ -1,0 +1,269 @@
+//! Many clients for a long time, while workflows crash and run out of time, processes are killed from outside, and clients
+//! leave before they are answered. Every answer is checked; in the end nothing may be left: no process, no descriptor, and no
+//! more memory than stated here. What is measured is whether the server becomes slower.
+
+use crate::harness::{Effort, Result, Row, Samples, Unit};
+use crate::http::{Connection, ask, request};
+use crate::service::{Running, monohull, register};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Clients that ask at the same time.
+const CLIENTS: usize = 64;
+/// Memory that the server may have gained in the end: what its allocator keeps after the widest moment, and the
+/// invocations it remembers.
+const GROWTH: u64 = 48 << 20;
+/// The pause between two processes that are killed.
+const KILL_PAUSE: Duration = Duration::from_millis(40);
+/// How long the server may take to become quiet in the end.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// What all clients know and count.
+struct Soak {
+    address: SocketAddr,
+    next: AtomicUsize,
+    total: usize,
+    over: AtomicBool,
+    kills: AtomicU64,
+    /// Answers that say that the process was killed: no more than were.
+    killed: AtomicU64,
+    begin: Instant,
+    /// Nanoseconds from the beginning until half of the invocations had been begun.
+    half: AtomicU64,
+}
+
+pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
+    let server = monohull(&["--keep", "200", "--timeout", "20s"])?;
+    furnish(server.address)?;
+    // As wide as what follows, so that what is kept for good is there.
+    Soak::new(&server, effort.size(2000, 100)).run(&server)?;
+    let before = Census::take(&server)?;
+    let soak = Soak::new(&server, effort.size(20_000, 400));
+    soak.run(&server)?;
+    let whole = soak.begin.elapsed().as_nanos() as f64;
+    let kills = soak.kills.load(Ordering::SeqCst);
+    let after = Census::take(&server)?;
+    after.compare(&before)?;
+    let grown = after.memory.saturating_sub(before.memory) >> 10;
+    eprintln!(
+        "  {} invocations, {kills} processes killed, no wrong answer; {} processes, {} descriptors as before; + {grown} KiB",
+        soak.total, after.processes, after.files
+    );
+    let half = soak.half.load(Ordering::SeqCst) as f64;
+    let per = soak.total as f64 / 2.0;
+    let sides = (Samples::of(vec![(whole - half) / per]), Samples::of(vec![half / per]));
+    let name = format!("soak, {} invocations: second half", soak.total);
+    Ok(vec![Row::new(name, sides, "the first half", Unit::Microseconds, Some(1.25))])
+}
+
+fn furnish(address: SocketAddr) -> Result<()> {
+    let slots = |args: Value| json!({ "inputs": ["in"], "outputs": ["out"], "args": args });
+    register(address, "echo", "echo", &slots(json!({})))?;
+    register(address, "slow", "echo", &slots(json!({ "wait_ms": 30 })))?;
+    register(address, "panic", "misbehave", &json!({ "args": { "how": "panic" } }))?;
+    register(address, "stuck", "misbehave", &json!({ "args": { "how": "sleep" }, "limits": { "timeout": "30ms" } }))?;
+    register(address, "loop", "misbehave", &json!({ "args": { "how": "endless-loop" }, "timeout": "20ms" }))
+}
+
+impl Soak {
+    fn new(server: &Running, total: usize) -> Soak {
+        Soak {
+            address: server.address,
+            next: AtomicUsize::new(0),
+            total,
+            over: AtomicBool::new(false),
+            kills: AtomicU64::new(0),
+            killed: AtomicU64::new(0),
+            begin: Instant::now(),
+            half: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs all clients and the killer to their end.
+    fn run(&self, server: &Running) -> Result<()> {
+        std::thread::scope(|scope| {
+            let killer = scope.spawn(|| self.kill_now_and_then(server.pid()));
+            let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| self.client())).collect();
+            let ended =
+                clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err("a client panicked".into())));
+            let ended: Vec<Result<()>> = ended.collect();
+            self.over.store(true, Ordering::SeqCst);
+            killer.join().map_err(|_| "the killer panicked".to_owned())?;
+            ended.into_iter().collect::<Result<()>>()
+        })?;
+        let (killed, kills) = (self.killed.load(Ordering::SeqCst), self.kills.load(Ordering::SeqCst));
+        if killed > kills {
+            Err(format!("{killed} answers tell of killed processes, and {kills} were"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn client(&self) -> Result<()> {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::SeqCst);
+            if number == self.total / 2 {
+                self.half.store(self.begin.elapsed().as_nanos() as u64, Ordering::SeqCst);
+            }
+            if number >= self.total {
+                return Ok(());
+            }
+            self.one(number).map_err(|why| format!("invocation {number}: {why}"))?;
+        }
+    }
+
+    /// One invocation; its number chooses what it is.
+    fn one(&self, number: usize) -> Result<()> {
+        // Small and large bodies, all different.
+        let size = if number % 97 == 0 { 300_000 } else { 20 + number % 1000 };
+        let body: Vec<u8> = (0..size).map(|at| (at * 31 + number) as u8).collect();
+        match number % 20 {
+            0..=11 => self.expect("/invoke/echo", &body, 200, "", Some(&body)),
+            12 | 13 => self.expect("/invoke/panic", b"", 502, "panic", None),
+            14 => self.expect("/invoke/stuck", b"", 504, "timeout", None),
+            15 => self.expect("/invoke/loop", b"", 504, "timeout", None),
+            16 | 17 => {
+                // Leaves before it is answered.
+                let mut connection = Connection::open(self.address)?;
+                connection.send(&request("POST", "/invoke/slow", &body))
+            }
+            _ => self.later(&body),
+        }
+    }
+
+    /// An invocation whose answer is known: status, kind of error, body.
+    fn expect(&self, path: &str, body: &[u8], status: u16, kind: &str, result: Option<&[u8]>) -> Result<()> {
+        let (found, answer) = ask(self.address, "POST", path, body)?;
+        if found == status && result.is_none_or(|result| result == answer) {
+            let told: Value = serde_json::from_slice(&answer).unwrap_or_default();
+            if kind.is_empty() || told["error"]["kind"] == kind {
+                return Ok(());
+            }
+        }
+        self.excuse(&answer).map_err(|why| format!("{path}: {found}: {why}"))
+    }
+
+    /// Another answer is right only if the process was killed.
+    fn excuse(&self, answer: &[u8]) -> Result<()> {
+        let told: Value = serde_json::from_slice(answer).unwrap_or_default();
+        if told["error"]["kind"] == "process" {
+            self.killed.fetch_add(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        Err(format!("a wrong answer: {}", String::from_utf8_lossy(&answer[..answer.len().min(300)])))
+    }
+
+    /// An asynchronous invocation, asked about until it has ended.
+    fn later(&self, body: &[u8]) -> Result<()> {
+        let (status, answer) = ask(self.address, "POST", "/async-invoke/echo", body)?;
+        let accepted: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let (Some(location), 202) = (accepted["location"].as_str(), status) else {
+            return Err(format!("accepted with {status}"));
+        };
+        loop {
+            let (status, answer) = ask(self.address, "GET", location, b"")?;
+            let shown: Value = serde_json::from_slice(&answer).unwrap_or_default();
+            match (status, shown["status"].as_str()) {
+                // Others came after it, and it is forgotten.
+                (404, _) => return Ok(()),
+                (200, Some("queued" | "running")) => std::thread::sleep(Duration::from_millis(2)),
+                (200, Some("done")) if shown["result"]["out"]["bytes"] == body.len() => return Ok(()),
+                _ => return self.excuse(&answer),
+            }
+        }
+    }
+
+    /// Kills a process of the server's workflows, or a blank, now and then.
+    fn kill_now_and_then(&self, server: u32) {
+        let mut turn = 0;
+        while !self.over.load(Ordering::SeqCst) {
+            std::thread::sleep(KILL_PAUSE);
+            let workers: Vec<i32> = children(server as i32).into_iter().flat_map(children).collect();
+            turn += 7;
+            if let Some(&pid) = workers.get(turn % workers.len().max(1)) {
+                // It may have ended by itself.
+                self.kills.fetch_add(u64::from(kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()), Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// What the server has.
+struct Census {
+    processes: usize,
+    /// Descriptors, but for results that are remembered.
+    files: usize,
+    memory: u64,
+}
+
+impl Census {
+    /// Waits until the server is quiet, and counts.
+    fn take(server: &Running) -> Result<Census> {
+        let begin = Instant::now();
+        let mut last = None;
+        loop {
+            let (_, answer) = ask(server.address, "GET", "/healthz", b"")?;
+            let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
+            let census = Census::now(server.pid() as i32);
+            // The same twice in a row, with nothing to do: ends are told one by one.
+            let quiet = health["running"] == 0 && health["queued"] == 0;
+            let now = quiet.then_some((census.processes, census.files));
+            if now.is_some() && now == last {
+                return Ok(census);
+            }
+            if begin.elapsed() > QUIET {
+                return Err(format!("the server does not become quiet: {health}"));
+            }
+            last = now;
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    fn now(server: i32) -> Census {
+        let spawners = children(server);
+        let workers: Vec<i32> = spawners.iter().copied().flat_map(children).collect();
+        // Large results of invocations that the server remembers are memory files; their number is bounded with those.
+        let counts = |file: &std::fs::DirEntry| {
+            std::fs::read_link(file.path()).is_ok_and(|to| !to.to_string_lossy().contains("memfd:monohull-sealed"))
+        };
+        let files = |pid: &i32| {
+            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.filter(counts).count()
+        };
+        Census {
+            processes: spawners.len() + workers.len(),
+            files: [server].iter().chain(&spawners).map(files).sum(),
+            memory: [server].iter().chain(&spawners).map(resident).sum(),
+        }
+    }
+
+    /// Nothing has been left behind since `before`.
+    fn compare(&self, before: &Census) -> Result<()> {
+        if self.processes > before.processes || self.files > before.files {
+            return Err(format!(
+                "left behind: processes {} after {}, descriptors {} after {}",
+                self.processes, before.processes, self.files, before.files
+            ));
+        }
+        let grown = self.memory.saturating_sub(before.memory);
+        if grown > GROWTH { Err(format!("the server has grown by {grown} bytes, more than {GROWTH}")) } else { Ok(()) }
+    }
+}
+
+/// The children of a process.
+fn children(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Bytes of a process's own memory: what it shares is others', too.
+fn resident(pid: &i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+}

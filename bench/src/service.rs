@@ -1,0 +1,138 @@
+//! Servers, ours and the peer, each started for a measurement and ended with it.
+
+use crate::harness::Result;
+use crate::http;
+use crate::ours::{image, scratch};
+use crate::peer::build_cgi;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that runs. It ends, with everything below it, when this is dropped.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    folder: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Apache, if it is killed, leaves its children behind.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// A folder of its own.
+fn folder(name: &str) -> Result<PathBuf> {
+    let folder = scratch()?.join(format!("{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// `monohull serve`, as `cargo xtask build` leaves it.
+pub(crate) fn monohull(options: &[&str]) -> Result<Running> {
+    let folder = folder("serve")?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("monohull");
+    let mut command = Command::new(&program);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(&folder).args(options);
+    command.env("RUST_LOG", "error").env_remove("MONOHULL_TOKEN").stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    let mut line = String::new();
+    let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
+    let address = line.trim_end().strip_prefix("monohull listens on http://").and_then(|address| address.parse().ok());
+    match (read, address) {
+        (Some(Ok(_)), Some(address)) => Ok(Running { child, address, folder }),
+        _ => {
+            let _ = child.kill();
+            Err(format!("monohull serve said {line:?}"))
+        }
+    }
+}
+
+/// Registers an example's function, and a workflow of one step that runs it, both under this name.
+pub(crate) fn register(address: SocketAddr, name: &str, example: &str, more: &Value) -> Result<()> {
+    let path = image(example);
+    let bytes = fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+    let mut document = serde_json::json!({
+        "name": name,
+        "functions": { "f": { "image": format!("function:{example}") } },
+        "steps": [{ "name": "main", "function": "f" }],
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "args" | "timeout" => document["steps"][0][key] = value.clone(),
+            _ => document[key] = value.clone(),
+        }
+    }
+    for (path, body) in
+        [(format!("/functions/{example}"), bytes), (format!("/workflows/{name}"), document.to_string().into_bytes())]
+    {
+        let (status, answer) = http::ask(address, "PUT", &path, &body)?;
+        if !matches!(status, 200 | 201) {
+            return Err(format!("{path}: {}", String::from_utf8_lossy(&answer)));
+        }
+    }
+    Ok(())
+}
+
+/// Apache, as `cargo xtask bench` fetches it, with an empty CGI program at `/cgi/empty` and an empty file at `/empty`.
+pub(crate) fn apache() -> Result<Running> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/apache/bookworm");
+    let root = fs::canonicalize(&root).map_err(|_| "Apache is not there; `cargo xtask bench` fetches it".to_owned())?;
+    // Apache's processes give up root's rights, so the folder must be one that everybody can look into.
+    let folder = std::env::temp_dir().join(format!("monohull-bench-apache-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let make = || -> std::io::Result<u16> {
+        fs::create_dir_all(folder.join("cgi"))?;
+        fs::create_dir_all(folder.join("www"))?;
+        fs::write(folder.join("www/empty"), "")?;
+        TcpListener::bind("127.0.0.1:0")?.local_addr().map(|address| address.port())
+    };
+    let port = make().map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::copy(build_cgi()?, folder.join("cgi/empty")).map_err(|error| format!("the CGI program: {error}"))?;
+    let (tree, here) = (root.join("tree").display().to_string(), folder.display());
+    let modules: String = ["mpm_event", "cgid", "alias", "authz_core"]
+        .iter()
+        .map(|name| format!("LoadModule {name}_module {tree}/usr/lib/apache2/modules/mod_{name}.so\n"))
+        .collect();
+    let user = if nix::unistd::Uid::effective().is_root() { "User #65534\nGroup #65534\n" } else { "" };
+    let configuration = format!(
+        "ServerRoot {here}\nServerName localhost\nListen 127.0.0.1:{port}\n{modules}{user}\
+         PidFile {here}/pid\nErrorLog {here}/error.log\nScriptSock {here}/cgid\nDefaultRuntimeDir {here}\n\
+         DocumentRoot {here}/www\nScriptAlias /cgi/ {here}/cgi/\nKeepAlive On\nMaxKeepAliveRequests 0\n\
+         <Directory {here}>\nRequire all granted\nOptions +ExecCGI\n</Directory>\n"
+    );
+    let file = folder.join("apache.conf");
+    fs::write(&file, configuration).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut command = Command::new(root.join("apache2"));
+    command.arg("-f").arg(&file).args(["-D", "FOREGROUND"]);
+    let child = command.spawn().map_err(|error| format!("Apache: {error}"))?;
+    let mut running = Running { child, address: SocketAddr::from(([127, 0, 0, 1], port)), folder };
+    let begin = Instant::now();
+    while TcpStream::connect(running.address).is_err() {
+        if begin.elapsed() > PATIENCE || running.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+            let log = fs::read_to_string(running.folder.join("error.log")).unwrap_or_default();
+            return Err(format!("Apache does not listen: {log}"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(running)
+}
