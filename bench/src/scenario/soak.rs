@@ -8,6 +8,7 @@ use crate::service::{Running, monohull, register};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -51,7 +52,9 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let grown = after.memory.saturating_sub(before.memory) >> 10;
     eprintln!(
         "  {} invocations, {kills} processes killed, no wrong answer; {} processes, {} descriptors as before; + {grown} KiB",
-        soak.total, after.processes, after.files
+        soak.total,
+        after.processes,
+        after.files.values().sum::<usize>()
     );
     let half = soak.half.load(Ordering::SeqCst) as f64;
     let per = soak.total as f64 / 2.0;
@@ -119,7 +122,7 @@ impl Soak {
     /// One invocation; its number chooses what it is.
     fn one(&self, number: usize) -> Result<()> {
         // Small and large bodies, all different.
-        let size = if number % 97 == 0 { 300_000 } else { 20 + number % 1000 };
+        let size = if number.is_multiple_of(97) { 300_000 } else { 20 + number % 1000 };
         let body: Vec<u8> = (0..size).map(|at| (at * 31 + number) as u8).collect();
         match number % 20 {
             0..=11 => self.expect("/invoke/echo", &body, 200, "", Some(&body)),
@@ -195,23 +198,29 @@ impl Soak {
 /// What the server has.
 struct Census {
     processes: usize,
-    /// Descriptors, but for results that are remembered.
-    files: usize,
+    /// Descriptors by what they are.
+    files: BTreeMap<String, usize>,
     memory: u64,
 }
+
+/// Large results of invocations that the server remembers. Their number is bounded with those, and is as chance has it.
+const RESULT: &str = "/memfd:monohull-sealed (deleted)";
 
 impl Census {
     /// Waits until the server is quiet, and counts.
     fn take(server: &Running) -> Result<Census> {
         let begin = Instant::now();
         let mut last = None;
+        // One connection, which stays: of one that was just closed the server may or may not have heard.
+        let mut connection = Connection::open(server.address)?;
         loop {
-            let (_, answer) = ask(server.address, "GET", "/healthz", b"")?;
+            connection.send(&request("GET", "/healthz", b""))?;
+            let (_, answer) = connection.answer()?;
             let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
             let census = Census::now(server.pid() as i32);
             // The same twice in a row, with nothing to do: ends are told one by one.
             let quiet = health["running"] == 0 && health["queued"] == 0;
-            let now = quiet.then_some((census.processes, census.files));
+            let now = quiet.then(|| (census.processes, census.files.clone()));
             if now.is_some() && now == last {
                 return Ok(census);
             }
@@ -226,26 +235,29 @@ impl Census {
     fn now(server: i32) -> Census {
         let spawners = children(server);
         let workers: Vec<i32> = spawners.iter().copied().flat_map(children).collect();
-        // Large results of invocations that the server remembers are memory files; their number is bounded with those.
-        let counts = |file: &std::fs::DirEntry| {
-            std::fs::read_link(file.path()).is_ok_and(|to| !to.to_string_lossy().contains("memfd:monohull-sealed"))
-        };
-        let files = |pid: &i32| {
-            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            files.filter(counts).count()
-        };
+        let mut files = BTreeMap::new();
+        for pid in [server].iter().chain(&spawners) {
+            let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            for link in links.filter_map(|link| std::fs::read_link(link.path()).ok()) {
+                // Sockets and pipes have numbers.
+                let kind = link.to_string_lossy().split(":[").next().unwrap_or_default().to_owned();
+                *files.entry(kind).or_insert(0) += 1;
+            }
+        }
+        files.remove(RESULT);
         Census {
             processes: spawners.len() + workers.len(),
-            files: [server].iter().chain(&spawners).map(files).sum(),
+            files,
             memory: [server].iter().chain(&spawners).map(resident).sum(),
         }
     }
 
     /// Nothing has been left behind since `before`.
     fn compare(&self, before: &Census) -> Result<()> {
-        if self.processes > before.processes || self.files > before.files {
+        let more = |(kind, count): (&String, &usize)| *count > before.files.get(kind).copied().unwrap_or(0);
+        if self.processes > before.processes || self.files.iter().any(more) {
             return Err(format!(
-                "left behind: processes {} after {}, descriptors {} after {}",
+                "left behind: processes {} after {}, descriptors {:?} after {:?}",
                 self.processes, before.processes, self.files, before.files
             ));
         }
