@@ -13,6 +13,7 @@ mod clock;
 mod conductor;
 pub mod mounts;
 pub mod options;
+mod packed;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
 
@@ -35,7 +36,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What the host cannot do, so that no run takes place.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,8 @@ pub struct Ready {
     plan: Arc<Plan>,
     images: Vec<Arc<LoadedImage>>,
     carriers: usize,
+    /// Made when it is first sent to a process.
+    packed: OnceLock<Box<[u8]>>,
 }
 
 /// Under which conditions a workflow is run.
@@ -104,12 +107,12 @@ impl Ready {
         }
         // Asking for the host's cores reads files of its control groups: not something for the cold path.
         let carriers = plan.limits.carriers.unwrap_or_else(cores);
-        Ok(Ready { plan: Arc::new(plan), images, carriers })
+        Ok(Ready::of_parts(Arc::new(plan), images, carriers))
     }
 
     /// A plan with the image of each of its functions, in their order, verified before; and how many carriers it gets.
     pub fn of_parts(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, carriers: usize) -> Ready {
-        Ready { plan, images, carriers }
+        Ready { plan, images, carriers, packed: OnceLock::new() }
     }
 
     /// The plan.

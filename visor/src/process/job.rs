@@ -5,13 +5,10 @@ use super::link::FILES_MAX;
 use super::protocol::{Content, ToWorker, WireJob};
 use super::{Link, ProcessError};
 use crate::domain::carrier::monotonic_ns;
-use crate::domain::image::map::LoadedImage;
 use crate::network::Way;
 use crate::orchestrator::mounts::Opened;
 use crate::orchestrator::{HostError, Means, Ready, Source};
 use crate::sealed::{read_sealed, seal};
-use crate::workflow::Plan;
-use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -123,10 +120,7 @@ impl Job {
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
         let job = WireJob {
-            plan: encode(&**self.workflow.plan())?.into_vec(),
-            images: images.iter().map(|image| encode(&image.image)).collect::<Result<_, _>>()?,
-            functions: indices(&self.workflow, &images),
-            carriers: self.workflow.carriers() as u32,
+            workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
             inputs,
             files: self.files.len() as u32,
             load_all: self.load_all,
@@ -147,17 +141,6 @@ impl Job {
     }
 }
 
-fn encode(what: &impl serde::Serialize) -> Result<ByteBuf, ProcessError> {
-    let failed = |error| ProcessError::Host { what: "encoding a job", source: io::Error::other(error) };
-    postcard::to_extend(what, Vec::new()).map(ByteBuf::from).map_err(failed)
-}
-
-/// Which of the images each function has.
-fn indices(workflow: &Ready, images: &[&Arc<LoadedImage>]) -> Vec<u32> {
-    let index = |image| images.iter().position(|known| Arc::ptr_eq(known, image)).expect("one of the workflow's");
-    workflow.images().iter().map(|image| index(image) as u32).collect()
-}
-
 /// A job as its worker takes it up.
 pub(super) struct Received {
     pub(super) workflow: Ready,
@@ -170,30 +153,21 @@ impl Received {
     /// Puts a message's parts together again. The supervisor is believed.
     pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
         let mut files = files.into_iter();
-        let mut next = || files.next().ok_or_else(|| "the job lacks a file".to_owned());
-        let plan: Plan = postcard::from_bytes(&wire.plan).map_err(|error| format!("the job's plan: {error}"))?;
-        let mut images = Vec::new();
-        for encoded in &wire.images {
-            let image = postcard::from_bytes(encoded).map_err(|error| format!("the job's image: {error}"))?;
-            let image = LoadedImage::of_sealed(image, next()?).map_err(|error| format!("the job's image: {error}"))?;
-            images.push(Arc::new(image));
-        }
+        let workflow = Ready::unpack(&wire.workflow, &mut files).map_err(|error| format!("the job: {error}"))?;
         let mut inputs = Vec::new();
         for (slot, content) in std::mem::take(&mut wire.inputs) {
             inputs.push((
                 slot,
                 match content {
                     Content::Bytes(bytes) => Data::Bytes(bytes),
-                    Content::Attached => Data::File(next()?),
+                    Content::Attached => Data::File(files.next().ok_or("the job lacks a file")?),
                 },
             ));
         }
-        let mounts = (0..wire.files).map(|_| next()).collect::<Result<_, _>>()?;
+        let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
+        let mounts = mounts.collect::<Result<_, _>>()?;
         // All that are left lead to the network.
         let means = Means { files: mounts, network: Way { files: files.collect() } };
-        let images = wire.functions.iter().map(|index| images.get(*index as usize).cloned());
-        let images = images.collect::<Option<_>>().ok_or("the job names an image that it lacks")?;
-        let workflow = Ready::of_parts(Arc::new(plan), images, wire.carriers as usize);
         Ok(Received { workflow, inputs, means, wire })
     }
 }

@@ -19,11 +19,14 @@
 
 mod death;
 mod foreground;
+#[allow(unsafe_code, reason = "the program's own code is moved")]
+mod huge;
 mod job;
 mod link;
 #[allow(unsafe_code, reason = "ptrace")]
 mod opener;
 mod protocol;
+mod rehearsal;
 mod sandbox;
 #[allow(unsafe_code, reason = "fork")]
 mod spawner;
@@ -33,10 +36,10 @@ mod warm;
 mod worker;
 
 pub use death::{Cause, Death};
-pub use foreground::run;
+pub use foreground::{run, try_out};
 pub use job::{Data, Job};
 pub use protocol::Notice;
-pub use spawner::Spawner;
+pub use spawner::{Spawner, Unready};
 
 use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended ──▶ supervisor
-//! supervisor ── Fork ──▶ spawner ── Forked | NotForked ──▶ supervisor        spawner ── Died ──▶ supervisor
+//! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
@@ -10,7 +10,6 @@
 
 use crate::report::{Sandbox, Stream};
 use serde::{Deserialize, Serialize};
-use serde_bytes::ByteBuf;
 
 /// Bytes in a message, or in a file that is attached to it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,15 +32,9 @@ pub(super) enum ToWorker {
 /// All of one invocation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WireJob {
-    /// The plan, encoded.
+    /// The workflow, packed.
     #[serde(with = "serde_bytes")]
-    pub(super) plan: Vec<u8>,
-    /// What the loader found in each image, encoded.
-    pub(super) images: Vec<ByteBuf>,
-    /// Which of them each of the plan's functions has.
-    pub(super) functions: Vec<u32>,
-    /// Most carrier threads.
-    pub(super) carriers: u32,
+    pub(super) workflow: Vec<u8>,
     /// Input slots.
     pub(super) inputs: Vec<(String, Content)>,
     /// How many files there are that file systems lie in; attached behind the inputs.
@@ -136,7 +129,7 @@ pub enum Notice {
 /// To the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSpawner {
-    /// Fork a worker. Its files: the worker's end of its link, and where its last words go.
+    /// Fork workers. Its files, for each: the worker's end of its link, and where its last words go.
     Fork,
 }
 
@@ -147,8 +140,7 @@ pub(super) enum FromSpawner {
     Started,
     /// It cannot be.
     NotStarted(String),
-    /// The worker's process id; attached: a descriptor for it.
-    Forked(i32),
-    /// The host's answer.
-    NotForked(i32),
+    /// The workers' process ids; attached: a descriptor for each. Where there are fewer than were asked for: the host's
+    /// answer to the next.
+    Forked(Vec<i32>, Option<i32>),
 }

@@ -6,7 +6,7 @@
 use super::link::{Link, Packet};
 use super::opener::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
-use super::sandbox::Preparation;
+use super::sandbox::{Inherit, Preparation};
 use super::{Blank, ProcessError, Reaper, Settings, Worker, host, worker};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -31,6 +31,9 @@ pub struct Spawner {
 }
 
 impl Spawner {
+    /// The most processes that are made at once: each takes two files of a message.
+    pub const FORKS_MAX: usize = 32;
+
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
     pub fn start(settings: &Settings) -> Result<Spawner, ProcessError> {
         only_thread()?;
@@ -62,25 +65,35 @@ impl Spawner {
 
     /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
     pub fn blank(&self) -> Result<Blank, ProcessError> {
-        let (link, theirs) = worker_link()?;
-        let words = last_words()?;
-        let (said, mut files) = {
+        self.fork(1)?.pop().ok_or(ProcessError::SpawnerGone)?.wait()
+    }
+
+    /// So many new processes, at most [`Self::FORKS_MAX`], or at least one. Several at once cost less than one by one.
+    pub fn fork(&self, count: usize) -> Result<Vec<Unready>, ProcessError> {
+        let mut ends = Vec::with_capacity(count);
+        for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
+            ends.push((worker_link()?, last_words()?));
+        }
+        let files: Vec<_> = ends.iter().flat_map(|((_, theirs), words)| [theirs.as_fd(), words.as_fd()]).collect();
+        let (said, pidfds) = {
             let control = self.lock();
-            let sent = control.send(&ToSpawner::Fork, &[theirs.as_fd(), words.as_fd()]);
+            let sent = control.send(&ToSpawner::Fork, &files);
             sent.map_err(|error| match error.kind() {
                 io::ErrorKind::BrokenPipe => ProcessError::SpawnerGone,
                 _ => host("asking for a process")(error),
             })?;
             answer(&control)?
         };
-        drop(theirs);
-        match (said, files.pop()) {
-            (FromSpawner::Forked(pid), Some(pidfd)) => {
-                let reaper = Reaper::Spawner(self.pid);
-                Blank::new(Worker::new(link, pidfd, pid, reaper, words))
-            }
-            (FromSpawner::NotForked(errno), _) => {
+        match said {
+            FromSpawner::Forked(pids, Some(errno)) if pids.is_empty() => {
                 Err(host("forking a process for a workflow")(io::Error::from_raw_os_error(errno)))
+            }
+            FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
+                let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
+                let worker = |(((link, _), words), (pid, pidfd))| {
+                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), words))
+                };
+                Ok(made.map(worker).collect())
             }
             _ => Err(ProcessError::SpawnerGone),
         }
@@ -110,6 +123,17 @@ impl Drop for Spawner {
     }
 }
 
+/// A process that will wait for a job soon. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Unready(Worker);
+
+impl Unready {
+    /// Waits until it is ready.
+    pub fn wait(self) -> Result<Blank, ProcessError> {
+        Blank::new(self.0)
+    }
+}
+
 impl Blank {
     /// Forks a worker of this very process, which must have one thread.
     pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
@@ -122,7 +146,7 @@ impl Blank {
             ForkResult::Child => {
                 let link = worker::settle(parent, theirs.into(), Some(words.into()));
                 worker::forget_origin();
-                let preparation = Preparation::new(settings);
+                let preparation = Preparation::new(settings, Inherit::Little);
                 worker::live(link, preparation.as_ref().map_err(String::clone))
             }
             ForkResult::Parent { child } => {
@@ -191,7 +215,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
         .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
     // After this there are system calls that it can make no more.
-    let (told, preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings)?))) {
+    let (told, preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
         Ok(both) => both,
         Err(why) => {
             let _ = control.send(&FromSpawner::NotStarted(why), &[]);
@@ -220,7 +244,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
-                    if let Err(error) = fork_worker(control, packet, &preparation, &mut children) {
+                    if let Err(error) = fork_workers(control, packet, &preparation, &mut children) {
                         tracing::error!("the spawner cannot answer: {error}");
                         return worker::FAILED;
                     }
@@ -265,37 +289,48 @@ fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
     });
 }
 
-fn fork_worker(control: &Link, packet: Packet, preparation: &Preparation, children: &mut Vec<Child>) -> io::Result<()> {
+/// Forks one after the other before it says so: what this process writes to in between it gets a copy of anew after each.
+fn fork_workers(
+    control: &Link,
+    packet: Packet,
+    preparation: &Preparation,
+    children: &mut Vec<Child>,
+) -> io::Result<()> {
     let Ok(ToSpawner::Fork) = packet.read() else {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
-    let mut files = packet.files.into_iter();
-    let (Some(link), Some(words)) = (files.next(), files.next()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidData));
-    };
     let parent = getpid();
-    // SAFETY: the spawner has one thread, so the child may run any code.
-    match unsafe { fork() } {
-        Ok(ForkResult::Child) => {
-            let link = worker::settle(parent, link, Some(words));
-            worker::live(link, Ok(preparation))
-        }
-        Ok(ForkResult::Parent { child }) => {
-            let pid = child.as_raw();
-            children.push(Child { pid, link: Link::of(link), status: None });
-            match open_pidfd(pid) {
-                Ok(pidfd) => control.send(&FromSpawner::Forked(pid), &[pidfd.as_fd()]),
-                // The supervisor gives up its end of the link, and with it the worker.
-                Err(error) => refuse(control, &error),
+    let mut files = packet.files.into_iter();
+    let (mut pids, mut pidfds, mut refused) = (Vec::new(), Vec::new(), None);
+    pids.reserve(Spawner::FORKS_MAX);
+    children.reserve(Spawner::FORKS_MAX);
+    while let (Some(link), Some(words)) = (files.next(), files.next()) {
+        // SAFETY: the spawner has one thread, so the child may run any code.
+        let child = match unsafe { fork() } {
+            Ok(ForkResult::Child) => {
+                let link = worker::settle(parent, link, Some(words));
+                worker::live(link, Ok(preparation))
+            }
+            Ok(ForkResult::Parent { child }) => child.as_raw(),
+            Err(errno) => {
+                refused = Some(errno as i32);
+                break;
+            }
+        };
+        children.push(Child { pid: child, link: Link::of(link), status: None });
+        match open_pidfd(child) {
+            Ok(pidfd) => {
+                pids.push(child);
+                pidfds.push(pidfd);
+            }
+            // The supervisor gives up its end of the link, and with it the worker.
+            Err(error) => {
+                refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
+                break;
             }
         }
-        Err(errno) => refuse(control, &errno.into()),
     }
-}
-
-/// Says that there is no process, for this reason.
-fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
-    control.send(&FromSpawner::NotForked(error.raw_os_error().unwrap_or(libc::EIO)), &[])
+    control.send(&FromSpawner::Forked(pids, refused), &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
 impl Worker {

@@ -16,6 +16,13 @@ use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::process::{Child, Command, Stdio};
 
+#[test]
+fn a_rehearsal_goes_from_a_job_to_its_answer() {
+    // No module is loaded.
+    let home = worker::Home { modules: PathBuf::new(), keys: false };
+    rehearsal::run(home).expect("a workflow that does nothing is done");
+}
+
 /// A worker that says what it is told to.
 struct Impostor {
     running: Running,

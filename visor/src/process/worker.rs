@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 pub(super) use super::death::status::*;
@@ -100,20 +101,21 @@ pub(super) fn leave(status: i32) -> ! {
 
 /// A worker's life.
 pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
+    let link = Arc::new(link);
     // Never closed: what came to be called `LINK` instead could be sent to with a destination, so the sandbox forbids it.
-    let link: &'static Link = Box::leak(Box::new(link));
+    std::mem::forget(link.clone());
     // The panic hook has left its words on standard error. Nothing of a worker that panicked is used any more.
     let work = AssertUnwindSafe(|| work(link, preparation));
     let status = std::panic::catch_unwind(work).unwrap_or(PANICKED);
     leave(status)
 }
 
-fn work(link: &'static Link, preparation: Result<&Preparation, String>) -> i32 {
+fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
         let silent = preparation.traced && opener::be_traced().is_err();
         let ground = Ground::lay(preparation.keys).map_err(|error| error.to_string())?;
-        warm::pages();
+        warm::pages(&preparation.heap);
         let sandbox = preparation.close_in()?;
         Ok((ground, sandbox, silent, preparation))
     });
@@ -127,7 +129,7 @@ fn work(link: &'static Link, preparation: Result<&Preparation, String>) -> i32 {
     if link.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
-    let job = match take_job(link) {
+    let job = match take_job(&link) {
         Ok(Some(job)) => job,
         Ok(None) => return NOT_NEEDED,
         Err(why) => {
@@ -135,7 +137,9 @@ fn work(link: &'static Link, preparation: Result<&Preparation, String>) -> i32 {
             return FAILED;
         }
     };
-    match run(link, ground, preparation, job) {
+    let home = Home { modules: preparation.modules.clone(), keys: preparation.keys };
+    // Nobody needs what is left: the kernel takes it down faster than we could.
+    match run(link, ground, home, job, || leave(DONE)) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("the answer cannot be given: {error}");
@@ -145,7 +149,7 @@ fn work(link: &'static Link, preparation: Result<&Preparation, String>) -> i32 {
 }
 
 /// Waits for the job; `None` if nobody is there any more to give one.
-fn take_job(link: &Link) -> Result<Option<Received>, String> {
+pub(super) fn take_job(link: &Link) -> Result<Option<Received>, String> {
     let mut files = Vec::new();
     loop {
         let Some(mut packet) = link.receive().map_err(|error| error.to_string())? else { return Ok(None) };
@@ -158,13 +162,28 @@ fn take_job(link: &Link) -> Result<Option<Received>, String> {
     }
 }
 
-fn run(link: &'static Link, ground: Ground, preparation: &Preparation, job: Received) -> io::Result<()> {
+/// What all workers of a spawner have in common.
+pub(super) struct Home {
+    /// The folder with the libos modules.
+    pub(super) modules: PathBuf,
+    /// Whether protection keys are in force.
+    pub(super) keys: bool,
+}
+
+/// Runs a workflow and answers; `answered` is called while its domain is still there.
+pub(super) fn run(
+    link: Arc<Link>,
+    ground: Ground,
+    home: Home,
+    job: Received,
+    answered: impl FnOnce(),
+) -> io::Result<()> {
     let Received { workflow, inputs, means, wire } = job;
     let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     teller.point("dispatched", wire.dispatched_ns);
     let conditions = Conditions {
-        modules: preparation.modules.clone(),
-        keys: preparation.keys,
+        modules: home.modules,
+        keys: home.keys,
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
         latest_ns: wire.latest_ns,
@@ -173,12 +192,12 @@ fn run(link: &'static Link, ground: Ground, preparation: &Preparation, job: Rece
     let mut border = Slots { inputs, outputs: &outputs };
     let answer = |report| {
         teller.answer(report, outputs.take())?;
-        // Nobody needs what is left: the kernel takes it down faster than we could.
-        leave(DONE)
+        answered();
+        Ok(())
     };
     workflow.run_on(ground, &conditions, means, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
         let failure = Failure::of_workflow(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = preparation.isolation();
+        let isolation = if conditions.keys { "mpk" } else { "process" };
         teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
     })
 }
@@ -233,7 +252,7 @@ fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
 
 /// Tells the supervisor what happens, if it wants to know.
 struct Teller {
-    link: &'static Link,
+    link: Arc<Link>,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Blanks are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
-//! serves clients must not wait for it.
+//! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -62,14 +62,15 @@ const OVER: &str = "no process for a workflow can be made any more";
 impl Launcher {
     /// Begins to make blanks, and keeps this many ready.
     pub(super) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
-        // One more is in the hands of the thread.
-        let (sender, receiver) = mpsc::channel(count.saturating_sub(1).max(1));
+        let count = count.max(1);
+        let (sender, receiver) = mpsc::channel(count);
         let (tell, state) = watch::channel(State::Well);
         let ready = Arc::new(AtomicUsize::new(0));
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
         // SAFETY: an `OwnedFd` is one descriptor and stays open as long as it exists, and the `AsyncFd` owns it.
         let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
-        let maker = Maker { spawner, sender, tell, ready: ready.clone() };
+        let runtime = tokio::runtime::Handle::current();
+        let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), runtime };
         std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
         Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state })
     }
@@ -122,6 +123,10 @@ impl Launcher {
 struct Maker {
     spawner: Spawner,
     sender: mpsc::Sender<Blank>,
+    /// How many are kept ready.
+    count: usize,
+    /// The loop that serves clients.
+    runtime: tokio::runtime::Handle,
     tell: watch::Sender<State>,
     ready: Arc<AtomicUsize>,
 }
@@ -129,16 +134,14 @@ struct Maker {
 impl Maker {
     fn run(self) {
         let [mut pause, longest] = PAUSE;
-        let mut failures = 0;
-        loop {
-            match self.spawner.blank() {
-                Ok(blank) => {
+        let (mut failures, mut batch) = (0, self.count);
+        // Until nobody is left who would take one.
+        while let Ok(places) = self.runtime.block_on(self.sender.reserve_many(batch)) {
+            batch = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
+            match self.fill(places) {
+                Ok(()) => {
                     (pause, failures) = (PAUSE[0], 0);
                     self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
-                    self.ready.fetch_add(1, Ordering::Relaxed);
-                    if self.sender.blocking_send(blank).is_err() {
-                        return;
-                    }
                 }
                 Err(error @ ProcessError::SpawnerGone) => {
                     tracing::error!(%error);
@@ -156,6 +159,23 @@ impl Maker {
                 }
             }
         }
+    }
+
+    /// Makes blanks for these places, or for some of them. An error if there is none.
+    fn fill(&self, mut places: mpsc::PermitIterator<'_, Blank>) -> Result<(), ProcessError> {
+        let (mut made, mut failed) = (0, None);
+        for unready in self.spawner.fork(places.len())? {
+            match (unready.wait(), places.next()) {
+                (Ok(blank), Some(place)) => {
+                    self.ready.fetch_add(1, Ordering::Relaxed);
+                    place.send(blank);
+                    made += 1;
+                }
+                (Err(error), _) => failed = Some(error),
+                (Ok(_), None) => break,
+            }
+        }
+        failed.filter(|_| made == 0).map_or(Ok(()), Err)
     }
 }
 

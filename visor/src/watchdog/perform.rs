@@ -208,6 +208,9 @@ impl Watchdog {
     fn tell(&self, invocation: &Invocation) {
         let Some(end) = invocation.ended() else { return };
         self.metrics.ended(self.counted_as(&invocation.plan), &end);
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
         let points: Vec<String> =
             invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
         let kind = end.result.as_ref().err().map_or("", |refusal| refusal.error.kind);

@@ -16,9 +16,10 @@ pub struct Settings {
     pub state: PathBuf,
     /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
     pub token: Option<Token>,
-    /// Processes kept ready for the next invocation. Default: twice the host's cores, at least 4. One is used up by
+    /// Processes kept ready for the next invocation. Default: four times the host's cores, at least 16. One is used up by
     /// every invocation, and making one takes about as long as a small workflow runs, so that a burst as wide as the
-    /// machine finds one each; an unused one costs a few hundred kilobytes.
+    /// machine finds one each; an unused one costs a few hundred kilobytes. Half of them are made at once, when as many
+    /// have been used up: that is cheaper than one by one.
     pub blanks: usize,
     /// Invocations that run at the same time. Default: 64. They share the cores and each holds its memory, so more
     /// only helps workflows that mostly wait.
@@ -90,7 +91,7 @@ impl Settings {
             listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
             state,
             token: None,
-            blanks: (2 * cores).max(4),
+            blanks: (4 * cores).max(16),
             concurrency: 64,
             queue: 256,
             body: 256 << 20,

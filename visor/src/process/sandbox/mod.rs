@@ -14,7 +14,8 @@
 mod calls;
 mod files;
 
-use super::Settings;
+use super::worker::Home;
+use super::{Settings, huge, rehearsal, warm};
 use crate::domain::{gadgets, hostcall};
 use crate::report::Sandbox;
 use calls::Filters;
@@ -26,6 +27,15 @@ use std::path::PathBuf;
 /// Most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
 const FILES: u64 = 8192;
 
+/// Whether what this process has in its memory is to be had by many that it forks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inherit {
+    /// By nobody, or hardly anybody.
+    Little,
+    /// By one for each invocation.
+    Much,
+}
+
 /// All that workers of the same settings have in common, made once before they are forked.
 pub(super) struct Preparation {
     /// The folder with the libos modules.
@@ -35,6 +45,8 @@ pub(super) struct Preparation {
     /// Whether the kernel cannot report faults with keys in force, so that workers are to be traced.
     pub(super) traced: bool,
     filters: Filters,
+    /// What the allocator of its workers will touch.
+    pub(super) heap: warm::Heap,
     /// What is in force already.
     given_up: Sandbox,
 }
@@ -42,7 +54,7 @@ pub(super) struct Preparation {
 impl Preparation {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
-    pub(super) fn new(settings: &Settings) -> Result<Preparation, String> {
+    pub(super) fn new(settings: &Settings, inherit: Inherit) -> Result<Preparation, String> {
         // Asked while the kernel's version can still be read.
         let traced = settings.keys_are_silent();
         crate::domain::prepare_forks(settings.keys);
@@ -57,6 +69,16 @@ impl Preparation {
             gadgets::remove().map_err(|error| format!("protection keys cannot be put in force: {error}"))?;
             gadgets::close();
         }
+        if inherit == Inherit::Much {
+            let home = Home { modules: settings.modules.clone(), keys: settings.keys };
+            // Without it workers are slower, and nothing else.
+            if let Err(error) = rehearsal::run(home) {
+                tracing::warn!("nothing is put in place for workers beforehand: {error}");
+            }
+            if let Err(error) = huge::settle() {
+                tracing::debug!("the program's code is not on huge pages: {error}");
+            }
+        }
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
@@ -70,12 +92,14 @@ impl Preparation {
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
         let filters =
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
+        let heap = warm::gather();
         filters.apply_to_family().map_err(not_in_force)?;
         Ok(Preparation {
             modules: settings.modules.clone(),
             keys: settings.keys,
             traced,
             filters,
+            heap,
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
@@ -83,11 +107,6 @@ impl Preparation {
                 cgroup: "none: it stays in that of its parent".to_owned(),
             },
         })
-    }
-
-    /// The name of the isolation in reports.
-    pub(super) fn isolation(&self) -> &'static str {
-        if self.keys { "mpk" } else { "process" }
     }
 
     /// Gives up what is left to give up. From here on a system call outside the list ends the process.
