@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Status};
+use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
 const ROWS_PER_STEP: usize = 16;
@@ -27,7 +27,22 @@ pub(super) fn report(report: &RunReport) -> String {
     if let Some(note) = &report.isolation_note {
         let _ = writeln!(text, "            {note}");
     }
+    if let Some(sandbox) = &report.sandbox {
+        let _ = writeln!(text, "sandbox     {}", given_up(sandbox));
+    }
     text
+}
+
+/// What the process of a workflow has given up, and what it has not.
+fn given_up(sandbox: &Sandbox) -> String {
+    let force = |is: bool| if is { "in force" } else { "NOT in force" };
+    format!(
+        "list of system calls {}, no new privileges {}, Landlock {}, control group {}",
+        force(sandbox.seccomp),
+        force(sandbox.no_new_privs),
+        sandbox.landlock,
+        sandbox.cgroup
+    )
 }
 
 fn table(report: &RunReport) -> Table {

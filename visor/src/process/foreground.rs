@@ -5,8 +5,8 @@ use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, 
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::orchestrator::border::{open_inputs, write_whole};
-use crate::orchestrator::{HostError, IsolationWish, Ready, RunOptions, modules_folder, mounts, report_without_run};
-use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Sandbox, Status};
+use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
+use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Status};
 use crate::workflow::Plan;
 use std::fs::File;
 use std::io::{self, Write};
@@ -69,12 +69,6 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
             Ok(report)
         }
     }
-}
-
-/// Makes a process as a workflow gets one, and says what it has given up.
-pub fn try_out() -> Result<Sandbox, ProcessError> {
-    let settings = Settings { preload: Vec::new(), ..Settings::usual(IsolationWish::Process)? };
-    Blank::fork(&settings).map(|blank| blank.sandbox().clone())
 }
 
 /// An answer: the report, and the output slots.

@@ -36,7 +36,7 @@ mod warm;
 mod worker;
 
 pub use death::{Cause, Death};
-pub use foreground::{run, try_out};
+pub use foreground::run;
 pub use job::{Data, Job};
 pub use protocol::Notice;
 pub use spawner::{Spawner, Unready};

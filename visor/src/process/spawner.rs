@@ -333,6 +333,11 @@ fn fork_workers(
     control.send(&FromSpawner::Forked(pids, refused), &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
+/// Says that there is no process, for this reason.
+fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
+    control.send(&FromSpawner::Forked(Vec::new(), Some(error.raw_os_error().unwrap_or(libc::EIO))), &[])
+}
+
 impl Worker {
     fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File) -> Worker {
         Worker { link, pidfd, pid, reaper, words, keys_silent: false, outputs_max: 0, answered: false, dead: false }
