@@ -77,7 +77,7 @@ pub(crate) fn pairs(effort: Effort, mut both: impl FnMut() -> Result<(f64, f64)>
     Ok((Samples::of(ours), Samples::of(peers)))
 }
 
-/// Units of what is measured; samples are taken in nanoseconds.
+/// Units of what is measured; samples of time are taken in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) enum Unit {
     /// Nanoseconds.
@@ -89,14 +89,18 @@ pub(crate) enum Unit {
     /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
+    /// Units of 1024 bytes; samples are bytes.
+    #[serde(rename = "KiB")]
+    Kibibytes,
 }
 
 impl Unit {
-    fn per_nanosecond(self) -> f64 {
+    fn per_sample(self) -> f64 {
         match self {
             Unit::Nanoseconds => 1.0,
             Unit::Microseconds => 1e-3,
             Unit::Milliseconds => 1e-6,
+            Unit::Kibibytes => 1.0 / 1024.0,
         }
     }
 }
@@ -107,6 +111,7 @@ impl fmt::Display for Unit {
             Unit::Nanoseconds => "ns",
             Unit::Microseconds => "µs",
             Unit::Milliseconds => "ms",
+            Unit::Kibibytes => "KiB",
         })
     }
 }
@@ -143,7 +148,7 @@ impl Row {
         unit: Unit,
         limit: Option<f64>,
     ) -> Row {
-        let (ours, peer) = (ours.scaled(unit.per_nanosecond()), peer.scaled(unit.per_nanosecond()));
+        let (ours, peer) = (ours.scaled(unit.per_sample()), peer.scaled(unit.per_sample()));
         Row {
             scenario: scenario.into(),
             ours: ours.median,

@@ -1,4 +1,5 @@
-//! A client that asks the same again and again, on connections that stay: each waits for its answer before it asks anew.
+//! Clients: those that ask the same again and again, on connections that stay, each waiting for its answer before it asks
+//! anew; and those that come at their own pace.
 
 use crate::harness::Result;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -73,6 +74,15 @@ impl Connection {
         }
     }
 
+    /// Sends a request and reads its answer, which must be 200.
+    fn ask(&mut self, request: &[u8]) -> Result<()> {
+        self.send(request)?;
+        match self.answer()? {
+            (200, _) => Ok(()),
+            (status, body) => Err(format!("{status}: {}", String::from_utf8_lossy(&body[..body.len().min(300)]))),
+        }
+    }
+
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
@@ -98,23 +108,39 @@ pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, body: &[u8]) ->
 
 /// So many clients ask so often each. An answer that is not 200 is an error.
 pub(crate) fn load(address: SocketAddr, request: &[u8], clients: usize, each: usize) -> Result<Load> {
-    let client = || -> Result<Vec<f64>> {
+    let client = |_: usize| -> Result<Vec<f64>> {
         let mut connection = Connection::open(address)?;
         let mut times = Vec::with_capacity(each);
         for _ in 0..each {
             let begin = Instant::now();
-            connection.send(request)?;
-            let (status, _) = connection.answer()?;
+            connection.ask(request)?;
             times.push(begin.elapsed().as_nanos() as f64);
-            if status != 200 {
-                return Err(format!("the answer was {status}"));
-            }
         }
         Ok(times)
     };
+    at_once(clients, client)
+}
+
+/// So many requests per second, each on a connection of its own and sent when it is due, whether others have been
+/// answered or not. Times count from then.
+pub(crate) fn open_loop(address: SocketAddr, request: &[u8], rate: usize, count: usize) -> Result<Load> {
+    // When all clients are there.
+    let begin = Instant::now() + Duration::from_millis(200);
+    let client = |number: usize| -> Result<Vec<f64>> {
+        let due = begin + Duration::from_secs(number as u64) / rate as u32;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        Connection::open(address)?.ask(request)?;
+        Ok(vec![due.elapsed().as_nanos() as f64])
+    };
+    at_once(count, client)
+}
+
+/// Runs clients, each on a thread of its own; their times together.
+fn at_once(clients: usize, client: impl Fn(usize) -> Result<Vec<f64>> + Sync) -> Result<Load> {
+    let client = &client;
     let begin = Instant::now();
     let mut times = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
+        let clients: Vec<_> = (0..clients).map(|number| scope.spawn(move || client(number))).collect();
         let times = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err("a client panicked".into())));
         times.collect::<Result<Vec<_>>>().map(|times| times.concat())
     })?;

@@ -3,7 +3,6 @@
 use crate::harness::Result;
 use crate::http;
 use crate::ours::{image, scratch};
-use crate::peer::build_cgi;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -82,19 +81,20 @@ pub(crate) fn register(address: SocketAddr, name: &str, example: &str, more: &Va
             _ => document[key] = value.clone(),
         }
     }
-    for (path, body) in
-        [(format!("/functions/{example}"), bytes), (format!("/workflows/{name}"), document.to_string().into_bytes())]
-    {
-        let (status, answer) = http::ask(address, "PUT", &path, &body)?;
-        if !matches!(status, 200 | 201) {
-            return Err(format!("{path}: {}", String::from_utf8_lossy(&answer)));
-        }
-    }
-    Ok(())
+    put(address, &format!("/functions/{example}"), &bytes)?;
+    put(address, &format!("/workflows/{name}"), document.to_string().as_bytes())
 }
 
-/// Apache, as `cargo xtask bench` fetches it, with an empty CGI program at `/cgi/empty` and an empty file at `/empty`.
-pub(crate) fn apache() -> Result<Running> {
+/// Registers something.
+pub(crate) fn put(address: SocketAddr, path: &str, body: &[u8]) -> Result<()> {
+    match http::ask(address, "PUT", path, body)? {
+        (200 | 201, _) => Ok(()),
+        (_, answer) => Err(format!("{path}: {}", String::from_utf8_lossy(&answer))),
+    }
+}
+
+/// Apache, as `cargo xtask bench` fetches it, with a CGI program at `/cgi/program` and an empty file at `/empty`.
+pub(crate) fn apache(program: &Path) -> Result<Running> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/apache/bookworm");
     let root = fs::canonicalize(&root).map_err(|_| "Apache is not there; `cargo xtask bench` fetches it".to_owned())?;
     // Apache's processes give up root's rights, so the folder must be one that everybody can look into.
@@ -107,7 +107,7 @@ pub(crate) fn apache() -> Result<Running> {
         TcpListener::bind("127.0.0.1:0")?.local_addr().map(|address| address.port())
     };
     let port = make().map_err(|error| format!("{}: {error}", folder.display()))?;
-    fs::copy(build_cgi()?, folder.join("cgi/empty")).map_err(|error| format!("the CGI program: {error}"))?;
+    fs::copy(program, folder.join("cgi/program")).map_err(|error| format!("the CGI program: {error}"))?;
     let (tree, here) = (root.join("tree").display().to_string(), folder.display());
     let modules: String = ["mpm_event", "cgid", "alias", "authz_core"]
         .iter()
@@ -135,4 +135,18 @@ pub(crate) fn apache() -> Result<Running> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(running)
+}
+
+/// The children of a process.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Bytes of a process's memory; of what it shares with others, its part.
+pub(crate) fn pss(pid: &i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
 }

@@ -16,6 +16,11 @@ pub(crate) fn build_nothing() -> Result<PathBuf> {
     build("nothing", &[])
 }
 
+/// Compiles the CGI program that sorts lines, if need be.
+pub(crate) fn build_sort() -> Result<PathBuf> {
+    build("sort", &[concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/kernels/src/sort.rs")])
+}
+
 /// Compiles `peers/NAME.rs` if its program is older than that and the other sources; returns the program. It is static, so
 /// that nobody pays for dynamic linking.
 fn build(name: &str, others: &[&str]) -> Result<PathBuf> {

@@ -6,7 +6,9 @@ mod cold_start;
 mod files;
 mod hostcall;
 mod instance;
+mod memory;
 mod modules;
+mod open_loop;
 mod park;
 mod serve;
 mod slot_large;
@@ -44,6 +46,12 @@ pub(crate) const ALL: &[Scenario] = &[
         run: slot_large::run,
     },
     Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run },
+    Scenario {
+        name: "open-loop",
+        about: "1 MB sorted for requests that come at their own pace, against Apache and a process for each",
+        run: open_loop::run,
+    },
+    Scenario { name: "memory", about: "what a server and its processes take of memory", run: memory::run },
     Scenario { name: "soak", about: "20 000 invocations that fail in every way; nothing may be left", run: soak::run },
     Scenario { name: "chain", about: "15 functions hand on 1 MB, against processes and pipes", run: chain::run },
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },

@@ -3,6 +3,7 @@
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::http::{self, Load};
+use crate::peer::build_cgi;
 use crate::service;
 
 /// What a load is measured by, and the share of the peer's that ours may be: against CGI, against a static file.
@@ -16,9 +17,9 @@ const FIGURES: [Figure; 3] = [
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let ours = service::monohull(&[])?;
     service::register(ours.address, "nothing", "no-op", &serde_json::json!({}))?;
-    let apache = service::apache()?;
+    let apache = service::apache(&build_cgi()?)?;
     let invoke = http::request("POST", "/invoke/nothing", b"");
-    let cgi = http::request("GET", "/cgi/empty", b"");
+    let cgi = http::request("GET", "/cgi/program", b"");
     let file = http::request("GET", "/empty", b"");
     let mut rows = Vec::new();
     for clients in [1, 8] {

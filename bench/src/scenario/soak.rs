@@ -4,7 +4,7 @@
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::http::{Connection, ask, request};
-use crate::service::{Running, monohull, register};
+use crate::service::{Running, children, monohull, pss, register};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -248,7 +248,7 @@ impl Census {
         Census {
             processes: spawners.len() + workers.len(),
             files,
-            memory: [server].iter().chain(&spawners).map(resident).sum(),
+            memory: [server].iter().chain(&spawners).map(pss).sum(),
         }
     }
 
@@ -264,18 +264,4 @@ impl Census {
         let grown = self.memory.saturating_sub(before.memory);
         if grown > GROWTH { Err(format!("the server has grown by {grown} bytes, more than {GROWTH}")) } else { Ok(()) }
     }
-}
-
-/// The children of a process.
-fn children(pid: i32) -> Vec<i32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
-}
-
-/// Bytes of a process's own memory: what it shares is others', too.
-fn resident(pid: &i32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
 }

@@ -12,7 +12,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     std::fs::write(&input, numbers(effort.size(1_000_000, 1000))).map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     for workers in [1u32, 2] {
-        let workflow = Workflow::new(&document(workers))?;
+        let workflow = Workflow::new(&document(workers, ours::image))?;
         let (ours_out, peer_out) = (folder.join("numbers.ours"), folder.join("numbers.peer"));
         let arguments = [input.to_string_lossy(), peer_out.to_string_lossy(), workers.to_string().into()];
         let sides = take_turns(
@@ -27,9 +27,9 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `workflows/parallel-sort.json` with as many sorters and mergers as asked for.
-fn document(workers: u32) -> Value {
-    let image = |name: &str| json!({"image": ours::image(name)});
+/// `workflows/parallel-sort.json` with as many sorters and mergers as asked for, and the images that `image` names.
+pub(super) fn document(workers: u32, image: fn(&str) -> String) -> Value {
+    let image = |name: &str| json!({"image": image(name)});
     json!({
         "name": "bench-sort",
         "functions": {
@@ -49,7 +49,7 @@ fn document(workers: u32) -> Value {
     })
 }
 
-fn numbers(count: usize) -> String {
+pub(super) fn numbers(count: usize) -> String {
     let mut text = String::new();
     let mut state = 0u64;
     for _ in 0..count {
