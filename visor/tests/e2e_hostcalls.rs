@@ -6,6 +6,8 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::net::{TcpListener, UdpSocket};
 use support::{run, text};
 
 /// The workflow of victim and attacker, with so many carriers.
@@ -56,9 +58,30 @@ fn structures_that_change_during_a_call_are_read_once() {
         let report = run(&abuse(carriers));
         let verdicts = text(&report, "verdicts");
         let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(" that changes")).collect();
-        assert_eq!(changing.len(), 6, "{verdicts}");
+        assert_eq!(changing.len(), 8, "{verdicts}");
         assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
         assert_eq!(text(&report, "victim-says"), "intact");
+    }
+}
+
+/// One address may be reached, nobody is there; the other may not, and somebody listens to hear nothing.
+#[test]
+fn addresses_that_change_during_a_call_are_compared_and_used_as_one() {
+    let listener = TcpListener::bind("127.0.0.2:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    let datagrams = UdpSocket::bind(("127.0.0.2", port)).expect("the same port");
+    listener.set_nonblocking(true).and(datagrams.set_nonblocking(true)).expect("to hear nothing");
+    let mut document = alone("changing-addresses");
+    document["steps"][0]["args"]["number"] = port.into();
+    document["network"] = json!({
+        "mode": "host", "connect": [format!("127.0.0.1:{port}")], "listen": ["127.0.0.1:0"]
+    });
+    for carriers in [1, 2] {
+        document["limits"]["carriers"] = carriers.into();
+        let report = run(&document);
+        assert!(report.error.is_none(), "{:#?}", report.error);
+        assert_eq!(listener.accept().expect_err("nobody connects").kind(), ErrorKind::WouldBlock);
+        assert_eq!(datagrams.recv(&mut [0; 8]).expect_err("nobody sends").kind(), ErrorKind::WouldBlock);
     }
 }
 

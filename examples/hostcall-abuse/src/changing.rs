@@ -10,7 +10,7 @@
 
 use crate::PATTERN;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use monohull_abi::Errno::{self, Fault, Invalid, NotFound, NotPermitted};
+use monohull_abi::Errno::{self, Fault, Invalid, NotFound, NotPermitted, WrongType};
 use monohull_abi::file::{IoVec, WORKING_DIRECTORY, open};
 use monohull_abi::network::{SocketAddress, SocketEnd, SocketOption};
 use monohull_abi::number::*;
@@ -34,11 +34,48 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
     vec![
         ("FILE_READV: a list of buffers that changes", vector(FILE_READV, victim)),
         ("FILE_WRITEV: a list of buffers that changes", vector(FILE_WRITEV, victim)),
-        ("FILE_OPEN: a path that changes", path()),
+        ("FILE_OPEN: a path that changes", path(FILE_OPEN, [open::READ, 0])),
+        ("FILE_STAT: a path that changes", path(FILE_STAT, [room(), 0])),
+        ("FILE_REALPATH: a path that changes", path(FILE_REALPATH, [room(), ROOM as u64])),
         ("SLOT_PUBLISH: a description of a type that changes", description(victim)),
+        ("SLOT_TAKE: a description of a type that changes", other_description(victim)),
         ("SLOT_TAKE: a name that changes", name()),
-        ("TCP_LISTEN: an address that changes", address()),
     ]
+}
+
+/// Those of sockets. The workflow may listen at 127.0.0.1 and reach this port there; nobody listens there, but somebody does
+/// at 127.0.0.2.
+pub(crate) fn addresses(port: u32) -> Result<(), String> {
+    local_address()?;
+    let contents = [at([127, 0, 0, 1], port), at([127, 0, 0, 2], port)];
+    change(CALLS_ELSEWHERE, contents, |address| {
+        let connected = hostcall(TCP_CONNECT, [address, u64::MAX, 0, 0, 0, 0]);
+        match connected == Errno::ConnectionRefused.to_value() {
+            true => Ok(false),
+            false => refused(connected, NotPermitted),
+        }
+    })?;
+    let here = at([127, 0, 0, 1], 0);
+    let socket = || hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
+    let (sender, connected, bytes) = (socket(), socket(), Box::new([0u8; 8]));
+    change(CALLS_ELSEWHERE, contents, |address| {
+        refused(hostcall(SOCKET_WRITE_TO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NotPermitted)
+    })?;
+    change(CALLS_ELSEWHERE, contents, |address| {
+        let answer = hostcall(UDP_CONNECT, [connected, address, 0, 0, 0, 0]);
+        if answer == 0 {
+            leads_to(connected, SocketEnd::Peer, [127, 0, 0, 1])?;
+        }
+        refused(answer, NotPermitted)
+    })
+}
+
+/// Bytes of [`room`].
+const ROOM: usize = 512;
+
+/// Room for an answer that nobody looks at; leaked, for it must stay where it is.
+fn room() -> u64 {
+    Box::leak(Box::new([0u64; ROOM / 8])).as_ptr() as u64
 }
 
 /// Makes calls with the address of a structure that changes from the first content to the second and back. A call says
@@ -121,16 +158,16 @@ fn vector(number: u32, victim: u64) -> Result<(), String> {
 }
 
 /// One that leads into the mount, and one that leads out of it.
-fn path() -> Result<(), String> {
+fn path(number: u32, [a, b]: [u64; 2]) -> Result<(), String> {
     let contents = [*b"/work/a/", *b"/../a/b/"].map(|path| [u64::from_ne_bytes(path)]);
     let directory = "/work/a";
     hostcall(FILE_MKDIR, [WORKING_DIRECTORY, directory.as_ptr() as u64, directory.len() as u64, 0, 0, 0]);
     change(CALLS, contents, |path| {
-        let opened = hostcall(FILE_OPEN, [WORKING_DIRECTORY, path, 8, open::READ, 0, 0]);
-        if opened >= 0 {
-            hostcall(FILE_CLOSE, [opened as u64, 0, 0, 0, 0, 0]);
+        let answer = hostcall(number, [WORKING_DIRECTORY, path, 8, a, b, 0]);
+        if number == FILE_OPEN && answer >= 0 {
+            hostcall(FILE_CLOSE, [answer as u64, 0, 0, 0, 0, 0]);
         }
-        refused(opened, NotFound)
+        refused(answer, NotFound)
     })
 }
 
@@ -155,6 +192,30 @@ fn description(victim: u64) -> Result<(), String> {
     result
 }
 
+/// The type that lies in the slot, and another with a name in the victim's memory: that is read when the types differ.
+fn other_description(victim: u64) -> Result<(), String> {
+    let (slot, type_name) = ("described", "[u8]");
+    let view = Box::new(SlotView::default());
+    let (slot, len) = (slot.as_ptr() as u64, slot.len() as u64);
+    let right = [BYTES_FINGERPRINT, type_name.as_ptr() as u64, type_name.len() as u64, 1];
+    let other = [!BYTES_FINGERPRINT, victim, type_name.len() as u64, 1];
+    let (described, out) = (right.as_ptr() as u64, &raw const *view as u64);
+    let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
+    let publish = || hostcall(SLOT_PUBLISH, [slot, len, buffer, 64, described, 0]);
+    publish();
+    let result = change(CALLS, [right, other], |desc| {
+        let taken = hostcall(SLOT_TAKE, [slot, len, desc, out, TAKE_NOW, 0]);
+        if taken == 0 && publish() != 0 {
+            return Err("what was taken cannot be published".into());
+        }
+        // Another type, under a name of the caller's own, is a mixture.
+        refused(taken, Fault).or_else(|_| refused(taken, WrongType))
+    });
+    hostcall(SLOT_TAKE, [slot, len, described, out, TAKE_NOW, 0]);
+    hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]);
+    result
+}
+
 /// A name that nobody uses, and bytes that are no name.
 fn name() -> Result<(), String> {
     let type_name = "[u8]";
@@ -170,33 +231,38 @@ fn name() -> Result<(), String> {
 }
 
 /// A socket's address in words: family and port, the address in network order, flow and scope.
-fn at(address: [u8; 4]) -> [u64; 4] {
+fn at(address: [u8; 4], port: u32) -> [u64; 4] {
     let [a, b, c, d] = address;
-    [4, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0, 0]
+    [4 | u64::from(port) << 32, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0, 0]
 }
 
 /// The one address where the workflow may listen, and every address there is.
-fn address() -> Result<(), String> {
-    let mut found = Box::new(SocketAddress::default());
-    change(CALLS_ELSEWHERE, [at([127, 0, 0, 1]), at([0, 0, 0, 0])], |address| {
-        let listens = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
-        if listens >= 0 {
-            let out = &raw mut *found as u64;
-            hostcall(SOCKET_NAME, [listens as u64, SocketEnd::Local as u64, out, 0, 0, 0]);
-            hostcall(SOCKET_CLOSE, [listens as u64, 0, 0, 0, 0, 0]);
-            if found.address[..4] != [127, 0, 0, 1] {
-                return Err(format!("it listens at {:?}", &found.address[..4]));
-            }
+fn local_address() -> Result<(), String> {
+    change(CALLS_ELSEWHERE, [at([127, 0, 0, 1], 0), at([0, 0, 0, 0], 0)], |address| {
+        let socket = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
+        if socket >= 0 {
+            leads_to(socket as u64, SocketEnd::Local, [127, 0, 0, 1])?;
+            hostcall(SOCKET_CLOSE, [socket as u64, 0, 0, 0, 0, 0]);
         }
-        refused(listens, NotPermitted)
+        refused(socket, NotPermitted)
     })
+}
+
+/// An end of a socket has this address.
+fn leads_to(socket: u64, end: SocketEnd, address: [u8; 4]) -> Result<(), String> {
+    let mut found = Box::new(SocketAddress::default());
+    hostcall(SOCKET_NAME, [socket, end as u64, &raw mut *found as u64, 0, 0, 0]);
+    match found.address[..4] == address {
+        true => Ok(()),
+        false => Err(format!("the socket has the address {:?}", &found.address[..4])),
+    }
 }
 
 /// A buffer that is freed while a call waits to write into it: the call does not hold it, and does not find it again.
 pub(crate) fn freed_while_a_call_waits() -> Result<(), String> {
     /// How long the call waits, in ns: nobody sends it anything.
     const WAIT: u64 = 1_000_000_000;
-    let here = at([127, 0, 0, 1]);
+    let here = at([127, 0, 0, 1], 0);
     let socket = hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
     hostcall(SOCKET_SET, [socket, SocketOption::ReadTimeout as u64, WAIT, 0, 0, 0]);
     let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;

@@ -36,6 +36,7 @@ fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Resul
         "fail-badly" => fail_badly(),
         "spawn-badly" => spawn_badly(),
         "odd-registers" => odd_registers(),
+        "changing-addresses" => Ok(changing::addresses(number.unwrap_or_default() as u32)?),
         "let-go" => Ok(changing::freed_while_a_call_waits()?),
         "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
         _ => Err(format!("nobody plays `{role}`").into()),
