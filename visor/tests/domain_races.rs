@@ -4,6 +4,7 @@ mod support;
 
 use monohull::report::{RunReport, Status};
 use serde_json::json;
+use std::time::{Duration, Instant};
 use support::run;
 
 /// Runs `instances` of a race on `carriers`.
@@ -15,6 +16,7 @@ fn race(how: &str, instances: u32, carriers: u32) -> RunReport {
             "name": "race", "function": "races", "instances": instances, "args": { "how": how },
             "memory": "256MiB", "stack": "16KiB"
         }],
+        "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
         "limits": { "carriers": carriers, "timeout": "120s", "threads": 1_000_000 }
     }))
 }
@@ -43,6 +45,18 @@ fn instances_that_end_while_others_take_turns() {
 fn timers_that_are_swept_and_timers_that_run_out() {
     all_done(&race("timers", 1, 1));
     all_done(&race("timers", 8, 4));
+}
+
+/// A carrier that misses the end of a run would wait for the next timer, the run's deadline.
+#[test]
+fn carriers_that_listen_hear_the_end() {
+    let begun = Instant::now();
+    for carriers in [2, 3] {
+        for _ in 0..150 {
+            all_done(&race("listen", 2, carriers));
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(100), "a carrier waited for the deadline");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_abi::number;
 use monohull_std::error::Error;
+use monohull_std::net::UdpSocket;
 use monohull_std::prelude::*;
 use monohull_std::thread;
 use monohull_trampoline::user::hostcall;
@@ -16,6 +17,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "start" => threads_start_threads(),
         "turns" => threads_take_turns(),
         "timers" => cancelled_timers(),
+        "listen" => end_while_others_listen()?,
         _ => return Err(format!("no race is called {how}").into()),
     }
     Ok(())
@@ -48,6 +50,16 @@ fn threads_take_turns() {
     for _ in 0..40 {
         thread::yield_now();
     }
+}
+
+/// Main ends the instance while carriers turn from threads to what happens outside, and back.
+fn end_while_others_listen() -> Result<(), Box<dyn Error>> {
+    let _socket = UdpSocket::bind("127.0.0.1:0")?;
+    for _ in 0..2 {
+        thread::spawn(|| (0..20).for_each(|_| thread::yield_now()));
+    }
+    (0..20).for_each(|_| thread::yield_now());
+    Ok(())
 }
 
 /// More than a thousand waits with a far deadline are woken early, so that their timers are swept; the next two run out.

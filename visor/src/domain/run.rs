@@ -76,12 +76,6 @@ impl Shared {
     fn next_work(&self, index: usize) -> Work {
         let mut scheduler = self.lock();
         loop {
-            if scheduler.done {
-                return Work::Stop;
-            }
-            if let Some(id) = serve_timers(&mut scheduler) {
-                return Work::TimeUp(id);
-            }
             scheduler.looks = scheduler.looks.wrapping_add(1);
             if !scheduler.listening
                 && scheduler.looks.is_multiple_of(LOOKS_BETWEEN_HEARING)
@@ -89,6 +83,17 @@ impl Shared {
             {
                 // Nobody listens, for all are busy; those who wait for something outside must not wait for that to end.
                 scheduler = self.hear(outside, Some(0), scheduler);
+                if scheduler.listening {
+                    // Somebody has begun to listen meanwhile, and may have missed a bell that was heard here.
+                    outside.ring();
+                }
+            }
+            // Only now: what has just been heard may be that the run is over.
+            if scheduler.done {
+                return Work::Stop;
+            }
+            if let Some(id) = serve_timers(&mut scheduler) {
+                return Work::TimeUp(id);
             }
             let jobs_turn = scheduler.looks.is_multiple_of(LOOKS_BETWEEN_JOBS);
             let work = if let Some(event) = scheduler.events.pop_front() {
