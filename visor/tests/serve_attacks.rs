@@ -110,13 +110,14 @@ fn no_name_leads_out_of_the_state_folder() {
 fn a_workflow_that_came_over_http_gets_no_network() {
     let server = Server::start();
     server.put_example("no-op");
-    let network = json!({ "mode": "host", "connect": ["127.0.0.1:*"] });
-    let document = single("w", "no-op", &json!({ "network": network }));
-    for (method, path, body) in
-        [("PUT", "/workflows/w", document.clone()), ("POST", "/run", json!({ "workflow": document }))]
-    {
-        let error = server.ask(method, path, body.to_string().as_bytes()).error(422, "invalid", "workflow");
-        assert!(error["message"].as_str().is_some_and(|message| message.contains("network")), "{error}");
+    for network in [json!({ "mode": "host", "connect": ["127.0.0.1:*"] }), json!("tap")] {
+        let document = single("w", "no-op", &json!({ "network": network }));
+        for (method, path, body) in
+            [("PUT", "/workflows/w", document.clone()), ("POST", "/run", json!({ "workflow": document }))]
+        {
+            let error = server.ask(method, path, body.to_string().as_bytes()).error(422, "invalid", "workflow");
+            assert!(error["message"].as_str().is_some_and(|message| message.contains("network")), "{error}");
+        }
     }
     server.get("/workflows/w").expect(404);
 }

@@ -54,7 +54,13 @@ fn one_mistake(text: &str, column: usize, message: &str, expected: &str) {
 #[test]
 fn a_network_that_is_wrong() {
     top_mistake(r#""network":1"#, 10, "`network` is a number", "a mode, or an object with a `mode`");
-    top_mistake(r#""network":"hots""#, 10, "is `hots`, did you mean `host`?", "`host`");
+    top_mistake(r#""network":"hots""#, 10, "is `hots`, did you mean `host`?", "`host` or `tap`");
+    top_mistake(
+        r#""network":{"mode":"tap","listen":[]}"#,
+        33,
+        "`listen` says nothing about the mode `tap`",
+        "no lists",
+    );
     top_mistake(r#""network":{}"#, 10, "`network` lacks the field `mode`", "`mode`");
     top_mistake(r#""network":{"mode":"host","conect":[]}"#, 25, "`network` has no field `conect`", "`connect`");
     for (entry, why) in [

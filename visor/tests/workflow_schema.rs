@@ -100,6 +100,7 @@ fn schema_and_checker_refuse_the_same() {
         ("outputs", json!(["a", { "slot": "b" }]), true),
         ("outputs", json!([{ "slot": "b", "path": "x" }]), false),
         ("network", json!("host"), true),
+        ("network", json!("tap"), true),
         ("network", json!("hots"), false),
         ("network", json!({ "mode": "host", "connect": ["10.0.0.0/8:*", "[::1]:1-2"], "listen": ["0.0.0.0:0"] }), true),
         ("network", json!({ "connect": [] }), false),

@@ -12,6 +12,7 @@ mod ci;
 mod demo;
 mod fat_tools;
 mod lint;
+mod network;
 mod shell;
 mod test;
 mod vm;
@@ -52,6 +53,9 @@ enum Chore {
         /// Run the suite on processors with protection keys instead: in a virtual machine, with two kernels.
         #[arg(long, conflicts_with = "arguments")]
         keys: bool,
+        /// Run the tests of networks of workflows' own instead: as root, with /dev/net/tun.
+        #[arg(long, conflicts_with_all = ["arguments", "keys"])]
+        network: bool,
         /// Arguments for the test programs, after `--`.
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Chore::Build => build::everything(),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
+        Chore::Test { network: true, .. } => test::run_network(),
         Chore::Test { arguments, .. } => test::run(&arguments),
         Chore::Vm(wish) => match vm::command(&wish) {
             Ok(status) => return status,

@@ -1,13 +1,13 @@
 //! Builds everything, runs every test, and ends with one plain line: how many passed and failed.
 
 use crate::workspace::Workspace;
-use crate::{Result, browser, build, fat_tools, lint, shell, vm};
+use crate::{Result, browser, build, fat_tools, lint, network, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// What cargo starts test programs with: one that hangs is ended, and named, before anybody's patience is. The slowest
 /// takes half a minute on two free processors.
-const RUNNER: (&str, &str) =
+pub(crate) const RUNNER: (&str, &str) =
     ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "timeout --foreground --verbose --kill-after=10 900");
 
 /// All lanes. Each is run to its end even if an earlier one fails, so that the closing line counts everything.
@@ -26,8 +26,15 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
         total.add(vm::lane::run()?);
+        total.add(network::run()?);
     }
     total.close()
+}
+
+/// The lane of networks of workflows' own, alone.
+pub(crate) fn run_network() -> Result {
+    build::everything()?;
+    network::run()?.close()
 }
 
 /// The lane on processors with protection keys, alone.
@@ -67,7 +74,7 @@ impl Count {
 
 /// Runs a test command, shows its output as it comes, and adds up its `test result:` lines. A command that fails
 /// without a failed test (it did not build, say) counts as one failure.
-fn count(command: &mut Command) -> Result<Count> {
+pub(crate) fn count(command: &mut Command) -> Result<Count> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
     let mut count = Count::default();
     let mut shown = std::io::stdout().lock();

@@ -4,9 +4,9 @@
 #![deny(unsafe_code)]
 
 use monohull_std::io::{self, Read, Write};
-use monohull_std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use monohull_std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use monohull_std::prelude::*;
-use monohull_std::time::Duration;
+use monohull_std::time::{Duration, Instant};
 use monohull_std::{println, thread};
 use serde::Deserialize;
 
@@ -32,6 +32,10 @@ enum Question {
     Flood(String),
     /// Listen, say where, and hold as many connections at once; then answer each with its number.
     Serve(String, usize),
+    /// Connect, send this many bytes, wait for the end; says how long it took.
+    Push(String, u64),
+    /// Connect, read to the end; says how long it took.
+    Pull(String),
     /// Connect and wait for an answer that never comes.
     Wait(String),
 }
@@ -49,6 +53,8 @@ fn main(questions: Vec<Question>) {
             Question::Resolve(name) => resolve(name),
             Question::Flood(at) => flood(at),
             Question::Serve(at, count) => serve(at, *count),
+            Question::Push(at, bytes) => push(at, *bytes),
+            Question::Pull(at) => pull(at),
             Question::Wait(at) => TcpStream::connect(&**at).and_then(|mut stream| {
                 println!("connected");
                 stream.read(&mut [0]).map(|bytes| format!("{bytes} bytes"))
@@ -108,6 +114,35 @@ fn flood(at: &str) -> io::Result<String> {
             Err(error) => return Ok(format!("{} pairs, then {:?}: {error}", open.len(), error.kind())),
         }
     }
+}
+
+/// Bytes in one piece.
+const PIECE: usize = 256 << 10;
+
+fn push(at: &str, mut left: u64) -> io::Result<String> {
+    let piece = vec![7; PIECE];
+    let mut stream = TcpStream::connect(at)?;
+    let (start, bytes) = (Instant::now(), left);
+    while left > 0 {
+        left -= stream.write(&piece[..left.min(PIECE as u64) as usize])? as u64;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    // The other side closes when it has read everything.
+    stream.read(&mut [0])?;
+    Ok(format!("pushed {bytes} bytes in {} ns", start.elapsed().as_nanos()))
+}
+
+fn pull(at: &str) -> io::Result<String> {
+    let mut piece = vec![0; PIECE];
+    let mut stream = TcpStream::connect(at)?;
+    let (start, mut bytes) = (Instant::now(), 0);
+    loop {
+        match stream.read(&mut piece)? as u64 {
+            0 => break,
+            read => bytes += read,
+        }
+    }
+    Ok(format!("pulled {bytes} bytes in {} ns", start.elapsed().as_nanos()))
 }
 
 fn serve(at: &str, count: usize) -> io::Result<String> {

@@ -169,6 +169,9 @@ pub struct ModuleTable {
     /// An instance has ended and none of its threads runs any more. Returns 1 if its inputs are whole (a retry of
     /// it alone is possible), else 0; modules that hold no inputs return 1.
     pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> u32,
+    /// Something outside the domain has happened that the module asked to hear of. Called on a carrier; more than one may
+    /// call at once.
+    pub poll: unsafe extern "C" fn(state: *mut c_void),
 }
 
 // SAFETY: the table is immutable data; its pointers lead to immutable data and functions of the same object.
@@ -193,6 +196,8 @@ pub struct Host {
     pub domain: *mut c_void,
     /// Trusted heap: `bytes`, `align` → memory or null.
     pub alloc: unsafe extern "C" fn(bytes: usize, align: usize) -> *mut u8,
+    /// The same, zeroed; a large piece costs nothing before it is touched.
+    pub alloc_zeroed: unsafe extern "C" fn(bytes: usize, align: usize) -> *mut u8,
     /// Gives trusted heap back, with the size and alignment it was allocated with.
     pub dealloc: unsafe extern "C" fn(memory: *mut u8, bytes: usize, align: usize),
     /// Copies from user memory, surviving a fault: 0, or `Fault` negated.

@@ -1,13 +1,13 @@
 //! Sockets: what travels through their hostcalls, and what the visor lends the module `socket` for them.
 //!
-//! A workflow file says which network there is:
+//! A workflow has one of three networks, and its file says which:
 //!
 //! ```text
 //!            function ── SocketAddress, bytes ──▶ module `socket`
 //!                                                   │
 //!   none     every call is refused                  │
-//!   host     one kernel socket per socket  ◀────────┘  NetworkServices: the visor compares every address with the
-//!                                                   │  workflow's list, next to the system call
+//!   host     one kernel socket per socket  ◀────────┤  made by the visor, under the workflow's list of addresses
+//!   tap      TCP/IP in the module ── frames ────────┘
 //! ```
 
 use crate::module::Call;
@@ -22,6 +22,12 @@ pub const BACKLOG_MAX: u64 = 4096;
 pub const HOST_NAME_MAX: usize = 253;
 /// The most addresses one look-up gives.
 pub const LOOKUP_MAX: usize = 32;
+/// The most resolvers of a workflow.
+pub const RESOLVERS_MAX: usize = 4;
+/// The longest frame, with the header that says what the device still has to do about it ([`FRAME_HEADER`]).
+pub const FRAME_MAX: usize = 64 * 1024 + 64;
+/// Bytes of that header: `struct virtio_net_hdr`.
+pub const FRAME_HEADER: usize = 10;
 /// The most bytes one datagram carries.
 pub const DATAGRAM_MAX: usize = 65_507;
 
@@ -151,6 +157,38 @@ pub enum NetworkKind {
     None = 0,
     /// The host's sockets, under a list of addresses.
     Host = 1,
+    /// A device with addresses of its own, and TCP/IP in the module.
+    Tap = 2,
+}
+
+/// A workflow's own addresses, and what is around them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct TapConfig {
+    /// The most bytes of a packet.
+    pub mtu: u32,
+    /// Bits of the IPv4 network.
+    pub prefix4: u32,
+    /// Bits of the IPv6 network.
+    pub prefix6: u32,
+    /// How many of `resolvers` there are.
+    pub resolver_count: u32,
+    /// Its own IPv4 address; all zero if it has none.
+    pub address4: [u8; 4],
+    /// The host's IPv4 address on the device, through which everything else is reached.
+    pub gateway4: [u8; 4],
+    /// Its own IPv6 address; all zero if it has none.
+    pub address6: [u8; 16],
+    /// The host's IPv6 address on the device.
+    pub gateway6: [u8; 16],
+    /// The device's hardware address on the workflow's side.
+    pub mac: [u8; 6],
+    /// Nothing.
+    pub padding: [u8; 2],
+    /// Random: where the numbers that others must not guess begin.
+    pub seed: [u32; 2],
+    /// Who is asked for the addresses of names.
+    pub resolvers: [SocketAddress; RESOLVERS_MAX],
 }
 
 /// What a function waits for on a kernel socket.
@@ -231,4 +269,16 @@ pub struct NetworkServices {
         readiness: Readiness,
         deadline: u64,
     ),
+    /// The workflow's addresses → 0. From here on the module's [`poll`](crate::module::ModuleTable::poll) is called when
+    /// frames have arrived.
+    pub tap: unsafe extern "C" fn(domain: *mut c_void, out: *mut TapConfig) -> i64,
+    /// A frame with its header → bytes; `Again` if there is none.
+    pub frame_in: unsafe extern "C" fn(domain: *mut c_void, to: *mut u8, len: usize) -> i64,
+    /// Sends a frame with its header → bytes; `Again` if there is no room.
+    pub frame_out: unsafe extern "C" fn(domain: *mut c_void, from: *const u8, len: usize) -> i64,
+    /// The module's `poll` is to be called at this time (monotonic ns, or never); replaces what was asked for before.
+    pub alarm: unsafe extern "C" fn(domain: *mut c_void, at: u64),
+    /// Registers the call's thread on a key that frames or alarms may lead to waking. As with `wait`, it does not count as a
+    /// wait that nobody can end.
+    pub wait_for_key: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
 }

@@ -143,6 +143,10 @@ hostcalls! {
         /// `(dir, path, len, buffer, len)` → bytes of the absolute path of something that exists.
         FILE_REALPATH = 118,
     }
+    "socket" {
+        /// System only: `()` → 1 while something that functions have written has not been sent.
+        NETWORK_BUSY = 208,
+    }
     "ramfs" {
         /// System only: `([`crate::file::FsOp`] and mount, …)`.
         RAMFS = 200,

@@ -210,9 +210,22 @@ impl<T: Plain> CheckedSlice<'_, T> {
         Ok(unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) })
     }
 
+    /// The same into a slice that holds something already.
+    pub fn read_into(&self, start: usize, to: &mut [T]) -> Result<(), Refusal> {
+        let from = self.range(start, to.len())?;
+        // SAFETY: as in `read_at`.
+        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
+    }
+
     /// Copies `from` to the start of the slice, which must be at least as long.
     pub fn write(&self, from: &[T]) -> Result<(), Refusal> {
-        let to = self.range(0, from.len())?;
+        self.write_at(0, from)
+    }
+
+    /// Copies `from` to the slice, from element `start` on.
+    pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), Refusal> {
+        let to = self.range(start, from.len())?;
         // SAFETY: `from` is readable, `to` has been checked to be the caller's; holes are survived.
         let status = unsafe { (self.host.write_user)(to, from.as_ptr().cast(), size_of_val(from)) };
         if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }

@@ -16,6 +16,7 @@ pub const fn table<M: Module>(entries: &'static [ModuleEntry]) -> ModuleTable {
         start: start::<M>,
         stop: stop::<M>,
         ended: ended::<M>,
+        poll: poll::<M>,
     }
 }
 
@@ -47,6 +48,11 @@ unsafe extern "C" fn ended<M: Module>(state: *mut c_void, instance: u32, ending:
     // SAFETY: `state` came from `start::<M>` and has not been stopped.
     let state = unsafe { &*state.cast::<M>() };
     state.ended(instance, ending).into()
+}
+
+unsafe extern "C" fn poll<M: Module>(state: *mut c_void) {
+    // SAFETY: `state` came from `start::<M>` and has not been stopped.
+    unsafe { &*state.cast::<M>() }.poll();
 }
 
 const fn padded(name: &str) -> [u8; 16] {

@@ -13,6 +13,7 @@ use spin::Once;
 /// The visor's services that belong to no domain.
 struct Services {
     alloc: unsafe extern "C" fn(bytes: usize, align: usize) -> *mut u8,
+    alloc_zeroed: unsafe extern "C" fn(bytes: usize, align: usize) -> *mut u8,
     dealloc: unsafe extern "C" fn(memory: *mut u8, bytes: usize, align: usize),
     panicked: unsafe extern "C" fn(text: *const u8, len: usize) -> !,
 }
@@ -22,7 +23,12 @@ static SERVICES: Once<Services> = Once::new();
 /// Called by every `start`, before the module's own code runs; the first call counts.
 pub(crate) fn lend(host: HostRef) {
     let host = host.raw();
-    SERVICES.call_once(|| Services { alloc: host.alloc, dealloc: host.dealloc, panicked: host.panicked });
+    SERVICES.call_once(|| Services {
+        alloc: host.alloc,
+        alloc_zeroed: host.alloc_zeroed,
+        dealloc: host.dealloc,
+        panicked: host.panicked,
+    });
 }
 
 /// The global allocator of a module.
@@ -35,6 +41,14 @@ unsafe impl GlobalAlloc for VisorHeap {
         match SERVICES.get() {
             // SAFETY: the layout is not empty, by the contract of `GlobalAlloc`.
             Some(services) => unsafe { (services.alloc)(layout.size(), layout.align()) },
+            None => null_mut(),
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match SERVICES.get() {
+            // SAFETY: the layout is not empty, by the contract of `GlobalAlloc`.
+            Some(services) => unsafe { (services.alloc_zeroed)(layout.size(), layout.align()) },
             None => null_mut(),
         }
     }

@@ -60,6 +60,9 @@ pub trait Module: Send + Sync + Sized + 'static {
         let _ = (instance, ending);
         true
     }
+
+    /// Something outside the domain has happened that the module asked to hear of.
+    fn poll(&self) {}
 }
 
 /// Defines what a module exports: its table, and the things that exist once per shared object (the global allocator

@@ -3,7 +3,7 @@
 use monohull_abi::Errno;
 use monohull_abi::module::{Call, Host};
 use monohull_abi::network::{
-    NetworkKind, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown,
+    NetworkKind, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, TapConfig,
 };
 use monohull_abi::user::CheckedSlice;
 
@@ -123,6 +123,43 @@ impl NetworkRef {
     pub fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
         // SAFETY: the call is the handler's.
         unsafe { (self.0.network.wait)(self.0.domain, call, socket, readiness, deadline) }
+    }
+}
+
+impl NetworkRef {
+    /// The workflow's own addresses. From here on [`Module::poll`](crate::Module::poll) is called when frames arrive.
+    pub fn tap(&self) -> Result<TapConfig, Errno> {
+        let mut config = TapConfig::default();
+        // SAFETY: room for it.
+        Errno::from_value(unsafe { (self.0.network.tap)(self.0.domain, &mut config) })?;
+        Ok(config)
+    }
+
+    /// A frame with its header: how many bytes of `room` it took.
+    pub fn frame_in(&self, room: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the room is writable for its length.
+        let value = unsafe { (self.0.network.frame_in)(self.0.domain, room.as_mut_ptr(), room.len()) };
+        Errno::from_value(value).map(|len| (len as usize).min(room.len()))
+    }
+
+    /// Sends a frame with its header.
+    pub fn frame_out(&self, frame: &[u8]) -> Result<(), Errno> {
+        // SAFETY: the frame is readable for its length.
+        let value = unsafe { (self.0.network.frame_out)(self.0.domain, frame.as_ptr(), frame.len()) };
+        Errno::from_value(value).map(drop)
+    }
+
+    /// The module is polled at this time, in monotonic ns.
+    pub fn alarm(&self, at: u64) {
+        // SAFETY: no conditions.
+        unsafe { (self.0.network.alarm)(self.0.domain, at) }
+    }
+
+    /// Registers the call's thread on a key of the module's; then return
+    /// [`Outcome::park`](monohull_abi::Outcome::park).
+    pub fn wait_for_key(&self, call: &mut Call, key: u64, deadline: u64) {
+        // SAFETY: the call is the handler's.
+        unsafe { (self.0.network.wait_for_key)(self.0.domain, call, key, deadline) }
     }
 }
 

@@ -32,7 +32,7 @@ impl Sockets {
         let network = self.network(call)?;
         let at = self.address(call, address)?;
         self.need_room(call)?;
-        let socket = network.listen(&at, backlog.clamp(1, BACKLOG_MAX) as u32);
+        let socket = network.listen(call.instance, &at, backlog.clamp(1, BACKLOG_MAX) as u32);
         let socket = socket.map_err(|errno| self.refused(call, errno, "listen on", &at))?;
         self.insert(call, network, socket, Kind::Stream)
     }
@@ -47,7 +47,8 @@ impl Sockets {
         let to = self.address(call, address)?;
         if call.wake == Wake::First {
             self.need_room(call)?;
-            let socket = network.connect(&to).map_err(|errno| self.refused(call, errno, "connect to", &to))?;
+            let socket =
+                network.connect(call.instance, &to).map_err(|errno| self.refused(call, errno, "connect to", &to))?;
             call.scratch[CONNECTING] = self.insert(call, network, socket, Kind::Stream)? + 1;
             call.scratch[DEADLINE] = self.host.now().saturating_add(timeout);
         }
@@ -79,7 +80,7 @@ impl Sockets {
             // Before anything changes hands: is there room for the answer, of both kinds?
             this.put(call, out, SocketAddress::default())?;
             this.need_room(call)?;
-            let (accepted, peer) = socket.network.accept(socket.handle)?;
+            let (accepted, peer) = socket.network.accept(call.instance, socket.handle)?;
             let number = this.insert(call, &socket.network, accepted, Kind::Stream)?;
             this.put(call, out, peer)?;
             Ok(number)
@@ -90,7 +91,7 @@ impl Sockets {
         let network = self.network(call)?;
         let at = self.address(call, call.args[0])?;
         self.need_room(call)?;
-        let socket = network.bind(&at).map_err(|errno| self.refused(call, errno, "bind to", &at))?;
+        let socket = network.bind(call.instance, &at).map_err(|errno| self.refused(call, errno, "bind to", &at))?;
         self.insert(call, network, socket, Kind::Datagram)
     }
 
@@ -218,7 +219,21 @@ impl Sockets {
         Ok(0)
     }
 
-    pub(crate) fn lookup(&self, call: &mut Call) -> Result<u64, Errno> {
+    pub(crate) fn lookup(&self, call: &mut Call) -> Outcome {
+        match self.try_lookup(call) {
+            Err(Errno::Again) if call.wake == Wake::Nobody => Outcome::error(Errno::Deadlock),
+            Err(Errno::Again) => match self.network(call) {
+                Ok(network) => {
+                    network.wait_for_names(call, NEVER);
+                    Outcome::park()
+                }
+                Err(errno) => Outcome::error(errno),
+            },
+            done => done.into(),
+        }
+    }
+
+    fn try_lookup(&self, call: &Call) -> Result<u64, Errno> {
         let [name, name_len, out, most, ..] = call.args;
         let network = self.network(call)?;
         if name_len == 0 || name_len > HOST_NAME_MAX as u64 {
@@ -235,6 +250,7 @@ impl Sockets {
         let mut found = [SocketAddress::default(); LOOKUP_MAX];
         let count = network.lookup(name, &mut found[..out.len()]).map_err(|errno| {
             let why = match errno {
+                Errno::Again => return errno,
                 Errno::NotPermitted => format_args!("the workflow's network list has no name {name:?}"),
                 other => return self.host.explain(call, other, format_args!("looking up {name:?}: {other}")),
             };
@@ -242,6 +258,11 @@ impl Sockets {
         })?;
         out.write(&found[..count]).map_err(|refusal| self.bad_room(call, refusal))?;
         Ok(count as u64)
+    }
+
+    /// For the visor, when the last function has ended.
+    pub(crate) fn busy(&self, _: &mut Call) -> Result<u64, Errno> {
+        Ok(self.network.as_ref().is_some_and(|network| network.is_busy()).into())
     }
 
     /// Lets the socket in the first argument do something; if it cannot do that now, waits for it to become ready.

@@ -11,11 +11,11 @@ use monohull_module::NetworkRef;
 pub(crate) struct Host(pub(crate) NetworkRef);
 
 impl Network for Host {
-    fn listen(&self, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno> {
+    fn listen(&self, _: u32, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno> {
         self.0.listen(at, backlog)
     }
 
-    fn connect(&self, to: &SocketAddress) -> Result<SocketHandle, Errno> {
+    fn connect(&self, _: u32, to: &SocketAddress) -> Result<SocketHandle, Errno> {
         self.0.connect(to)
     }
 
@@ -27,11 +27,11 @@ impl Network for Host {
         }
     }
 
-    fn accept(&self, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
+    fn accept(&self, _: u32, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
         self.0.accept(socket)
     }
 
-    fn bind(&self, at: &SocketAddress) -> Result<SocketHandle, Errno> {
+    fn bind(&self, _: u32, at: &SocketAddress) -> Result<SocketHandle, Errno> {
         self.0.bind(at)
     }
 
@@ -81,6 +81,9 @@ impl Network for Host {
     fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
         self.0.lookup(name, room).map(|found| found.len())
     }
+
+    // The broker knows all names that there are.
+    fn wait_for_names(&self, _: &mut Call, _: u64) {}
 
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
         self.0.wait(call, socket, readiness, deadline);

@@ -4,6 +4,7 @@
 //!   calls        hostcalls: arguments in, answers and explanations out; what must wait parks
 //!   table        which number of which instance is which socket
 //!   network      what a network can do            host   kernel sockets, through the visor
+//!                                                 tap    smoltcp over frames of a device
 //! ```
 //!
 //! A function names its sockets by small numbers that mean nothing to another instance. Every socket answers at once;
@@ -19,6 +20,7 @@ mod calls;
 mod host;
 mod network;
 mod table;
+mod tap;
 
 use alloc::sync::Arc;
 use monohull_abi::module::Ending;
@@ -54,6 +56,7 @@ module! {
         number::SOCKET_SET => Sockets::set,
         number::SOCKET_NAME => Sockets::name,
         number::HOST_LOOKUP => Sockets::lookup,
+        number::NETWORK_BUSY => Sockets::busy,
     }
 }
 
@@ -64,6 +67,7 @@ impl Module for Sockets {
         let network: Option<Arc<dyn Network>> = match host.network().kind() {
             NetworkKind::None => None,
             NetworkKind::Host => Some(Arc::new(host::Host(host.network()))),
+            NetworkKind::Tap => Some(Arc::new(tap::Tap::new(host)?)),
         };
         Some(Sockets { host, network, tables: Mutex::new(Tables::default()) })
     }
@@ -73,5 +77,11 @@ impl Module for Sockets {
         // Closing a socket may take a while, and wakes others: not under the lock.
         drop(table);
         true
+    }
+
+    fn poll(&self) {
+        if let Some(network) = &self.network {
+            network.poll();
+        }
     }
 }

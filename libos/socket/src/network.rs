@@ -5,18 +5,19 @@ use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 
-/// A way to the outside. Handles are the network's own numbers for its sockets; each is closed once.
+/// A way to the outside. Handles are the network's own numbers for its sockets; each is closed once. What a socket costs is its
+/// owner's, an instance.
 pub(crate) trait Network: Send + Sync {
     /// A TCP socket that listens.
-    fn listen(&self, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno>;
+    fn listen(&self, owner: u32, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno>;
     /// A TCP socket that begins to connect.
-    fn connect(&self, to: &SocketAddress) -> Result<SocketHandle, Errno>;
+    fn connect(&self, owner: u32, to: &SocketAddress) -> Result<SocketHandle, Errno>;
     /// Whether that has come about; `Again` while it is open, else why not.
     fn connected(&self, socket: SocketHandle) -> Result<(), Errno>;
     /// A connection that waits to be accepted, and who is at its other end.
-    fn accept(&self, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno>;
+    fn accept(&self, owner: u32, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno>;
     /// A UDP socket.
-    fn bind(&self, at: &SocketAddress) -> Result<SocketHandle, Errno>;
+    fn bind(&self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno>;
     /// A UDP socket's only peer from here on.
     fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno>;
     /// Bytes into a function's memory, and from whom if `from` is given (UDP only).
@@ -40,8 +41,16 @@ pub(crate) trait Network: Send + Sync {
     fn set(&self, socket: SocketHandle, option: SocketOption, value: u64) -> Result<(), Errno>;
     /// The address at an end.
     fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno>;
-    /// The addresses of a name: as many as there is room for.
+    /// The addresses of a name: as many as there is room for. `Again` while they are being asked for.
     fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno>;
+    /// Registers the call's thread until some name has been resolved, or was already.
+    fn wait_for_names(&self, call: &mut Call, deadline: u64);
     /// Registers the call's thread until the socket is ready, or was already.
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
+    /// Something has happened outside.
+    fn poll(&self) {}
+    /// Whether something that functions have written has not been sent.
+    fn is_busy(&self) -> bool {
+        false
+    }
 }

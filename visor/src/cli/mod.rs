@@ -22,6 +22,7 @@ mod invoke;
 mod isolation;
 mod list;
 mod logs;
+mod network;
 mod new;
 #[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
 mod probe;
@@ -59,6 +60,7 @@ enum Verb {
     List(list::List),
     Logs(logs::Logs),
     Validate(validate::Validate),
+    Network(network::Network),
     New(new::New),
     Build(build::Build),
     Check(check::Check),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Verb::List(verb) => verb.run(),
         Verb::Logs(verb) => verb.run(),
         Verb::Validate(verb) => verb.run(),
+        Verb::Network(verb) => verb.run(),
         Verb::New(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
         Verb::Check(verb) => return verb.run(),

@@ -292,6 +292,9 @@ impl Domain {
         self.lock().jobs.clear();
         self.abort();
         debug_assert!(self.live().is_empty());
+        if result.is_ok() {
+            self.settle_network();
+        }
         let events = self.lock().close();
         if let Some(mut driver) = self.driver.lock().expect("driver").take() {
             for event in events {

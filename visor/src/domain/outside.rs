@@ -19,11 +19,14 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Tells the keys of what is outside from other keys that belong to modules.
 const KEY_TAG: u64 = 3 << 62;
 /// What the bell's events carry; no descriptor has this number.
 const BELL: u64 = u64::MAX;
+/// Stands for a key when frames have arrived: the module that takes them is polled, and wakes whom they concern.
+pub(super) const FRAMES: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS_AT_ONCE: usize = 64;
 
@@ -34,6 +37,8 @@ pub(super) struct Outside {
     bell: OwnedFd,
     /// For which events each descriptor is armed.
     armed: Mutex<HashMap<RawFd, u32>>,
+    /// The device that frames come from, or -1.
+    device: AtomicI32,
 }
 
 /// What has been heard.
@@ -53,7 +58,7 @@ impl Outside {
         // SAFETY: no preconditions; the results are checked.
         let (epoll, bell) =
             unsafe { (owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?, owned(libc::eventfd(1, libc::EFD_CLOEXEC))?) };
-        let outside = Outside { epoll, bell, armed: Mutex::default() };
+        let outside = Outside { epoll, bell, armed: Mutex::default(), device: AtomicI32::new(-1) };
         outside.control(libc::EPOLL_CTL_ADD, outside.bell.as_raw_fd(), libc::EPOLLONESHOT as u32, BELL)?;
         Ok(outside)
     }
@@ -64,6 +69,13 @@ impl Outside {
         self.control(libc::EPOLL_CTL_ADD, descriptor, nothing, descriptor as u64)?;
         self.armed.lock().expect("armed").insert(descriptor, nothing);
         Ok(())
+    }
+
+    /// Makes room for the device that frames come from, and arms it.
+    pub(super) fn enter_device(&self, device: RawFd) -> io::Result<()> {
+        self.enter(device)?;
+        self.device.store(device, Ordering::Relaxed);
+        self.arm(device, Readiness::Read)
     }
 
     /// Tells whoever listens, once, when the descriptor is ready. Call it after the wait has been registered.
@@ -125,6 +137,9 @@ impl Outside {
                 let write = over || events & libc::EPOLLOUT as u32 != 0;
                 let descriptor = descriptor as RawFd;
                 self.fired(descriptor, read, write);
+                if descriptor == self.device.load(Ordering::Relaxed) {
+                    return [Some(FRAMES), None];
+                }
                 [read.then(|| key_of(descriptor, Readiness::Read)), write.then(|| key_of(descriptor, Readiness::Write))]
             })
             .flatten()

@@ -8,12 +8,14 @@ use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
 use super::lifecycle::cancelled;
-use super::outside::Outside;
+use super::outside::{FRAMES, Outside};
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
 use super::{Event, Shared, fault};
+use crate::network::Network;
 use monohull_abi::module::{Call, Outcome, Wake};
-use monohull_abi::number::FUTEX_WAIT;
+use monohull_abi::network::Readiness;
+use monohull_abi::number::{FUTEX_WAIT, NETWORK_BUSY};
 use monohull_trampoline::system::{Exit, enter};
 use std::cell::Cell;
 use std::sync::MutexGuard;
@@ -36,6 +38,8 @@ enum Left<'s> {
 /// Ready threads go before instances that wait to be started, so that cells are used again while they are warm; but
 /// at every so many looks it is the other way round, so that nobody who polls can keep the one he waits for from starting.
 const LOOKS_BETWEEN_JOBS: u32 = 4;
+/// How long a run that is over waits for its network, at most.
+const SETTLE_NS: u64 = 5_000_000_000;
 /// So many looks for work, and one at what happens outside.
 const LOOKS_BETWEEN_HEARING: u32 = 4;
 
@@ -45,6 +49,7 @@ enum Work {
     Launch(Spec),
     Tell(Event),
     TimeUp(u32),
+    Poll,
     Stop,
 }
 
@@ -58,6 +63,7 @@ impl Shared {
                 Work::Run(thread) => self.run_threads(thread, &mut carrier),
                 Work::Launch(spec) => self.launch(spec),
                 Work::TimeUp(id) => self.time_up(id),
+                Work::Poll => self.poll_network(),
                 Work::Tell(event) => {
                     if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
                         driver.on_event(event, self);
@@ -96,7 +102,9 @@ impl Shared {
                 return Work::TimeUp(id);
             }
             let jobs_turn = scheduler.looks.is_multiple_of(LOOKS_BETWEEN_JOBS);
-            let work = if let Some(event) = scheduler.events.pop_front() {
+            let work = if std::mem::take(&mut scheduler.frames) {
+                Some(Work::Poll)
+            } else if let Some(event) = scheduler.events.pop_front() {
                 Some(Work::Tell(event))
             } else if jobs_turn && !scheduler.jobs.is_empty() && self.has_cell() {
                 scheduler.jobs.pop_front().map(Work::Launch)
@@ -166,9 +174,21 @@ impl Shared {
         let heard = outside.listen(until);
         let mut scheduler = self.lock();
         for key in outside.keys(&heard) {
-            scheduler.wake(key, u64::MAX, None, self.this_carrier());
+            match key {
+                FRAMES => scheduler.frames = true,
+                key => _ = scheduler.wake(key, u64::MAX, None, self.this_carrier()),
+            }
         }
         scheduler
+    }
+
+    /// Frames have arrived, or it is time for the network to do something.
+    pub(super) fn poll_network(&self) {
+        self.modules.poll(self, "socket");
+        if let (Some(outside), Network::Tap(tap)) = (self.outside.get(), &self.options.network) {
+            // Those that came meanwhile are told of at once.
+            let _ = outside.arm(tap.device(), Readiness::Read);
+        }
     }
 
     /// There is work for another carrier: wake an idle one, or start one more.
@@ -201,6 +221,13 @@ impl Shared {
                 Some(outside) if scheduler.listening && scheduler.idle == 1 => outside.ring(),
                 _ => self.work.notify_one(),
             }
+        }
+    }
+
+    /// A timer is due earlier than whoever listens believes.
+    pub(super) fn wake_listener(&self, scheduler: &Scheduler) {
+        if let Some(outside) = self.outside.get().filter(|_| scheduler.listening) {
+            outside.ring();
         }
     }
 
@@ -385,6 +412,20 @@ impl Shared {
         if instance.counters.started.load(Ordering::Relaxed) == 0 {
             instance.counters.started.store(now, Ordering::Relaxed);
             let _ = self.first_entry.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The run is over; what functions have left to the network of their own is sent all the same, if that does not take too
+    /// long. The kernel does that by itself with its sockets, ours end with the process.
+    pub(super) fn settle_network(&self) {
+        let Some(outside) = self.outside.get().filter(|_| matches!(self.options.network, Network::Tap(_))) else {
+            return;
+        };
+        let latest = monotonic_ns() + SETTLE_NS;
+        while monotonic_ns() < latest && self.call(NETWORK_BUSY, [0; 6]) == Ok(1) {
+            let until = self.lock().alarm.min(latest);
+            drop(self.hear(outside, Some(until), self.lock()));
+            self.poll_network();
         }
     }
 

@@ -43,6 +43,10 @@ pub(super) struct Scheduler {
     pub(super) lost: usize,
     /// A carrier has been called and has not looked yet.
     pub(super) called: bool,
+    /// When the network is to be polled, at the latest (monotonic ns).
+    pub(super) alarm: u64,
+    /// The network is to be polled now.
+    pub(super) frames: bool,
     /// One of the idle carriers listens to what happens outside.
     pub(super) listening: bool,
     /// The run is over.
@@ -99,6 +103,8 @@ impl Scheduler {
             idle: 0,
             lost: 0,
             called: false,
+            alarm: NEVER,
+            frames: false,
             listening: false,
             done: false,
             looks: 0,
@@ -248,6 +254,8 @@ impl Scheduler {
     /// After a run: the events the driver has not heard; timers are dropped.
     pub(super) fn close(&mut self) -> VecDeque<Event> {
         self.timers.clear();
+        self.alarm = NEVER;
+        self.frames = false;
         self.pending = 0;
         self.stale = 0;
         std::mem::take(&mut self.events)
@@ -261,11 +269,16 @@ impl Scheduler {
 
     /// When the next timer is due.
     pub(super) fn next_timer(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse(timer)| timer.at)
+        let alarm = Some(self.alarm).filter(|at| *at != NEVER);
+        self.timers.peek().map(|Reverse(timer)| timer.at).into_iter().chain(alarm).min()
     }
 
     /// Serves one timer that is due at `now`.
     pub(super) fn fire(&mut self, now: u64) -> Option<Due> {
+        if self.alarm <= now {
+            self.alarm = NEVER;
+            self.frames = true;
+        }
         let Reverse(timer) = *self.timers.peek()?;
         if timer.at > now {
             return None;

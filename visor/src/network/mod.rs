@@ -4,16 +4,24 @@
 //!   rule      one entry of a list: range or name, ports
 //!   list      all of them, names resolved once: may this address be reached, may that one be bound?
 //!   broker    makes sockets that the list allows, above the worker        client   asks it, in the worker
+//!   helper    makes devices, with the rights for it                      lease    asks it, above the worker
+//!   pool      the addresses that devices get                             device   the system calls behind it
 //! ```
 #![deny(unsafe_code)]
 
 mod broker;
 mod client;
+#[allow(unsafe_code, reason = "no safe wrapper has the requests that make and configure a device")]
+mod device;
+pub mod helper;
+pub mod lease;
 pub mod list;
+pub mod pool;
 pub mod rule;
 mod wire;
 
 pub use client::Client;
+pub use lease::{Addresses, Tap};
 pub use list::{ResolveError, Rules};
 pub use rule::{Rule, RuleError};
 
@@ -21,6 +29,7 @@ use monohull_abi::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The network of a workflow, as its file has it.
@@ -31,6 +40,8 @@ pub enum Plan {
     None,
     /// The host's sockets under lists of addresses.
     Host(Rules),
+    /// A device with addresses of its own.
+    Tap,
 }
 
 /// What a worker needs to get to its network. The files travel with its job; what they stand for ends when nobody has them
@@ -39,6 +50,8 @@ pub enum Plan {
 pub struct Way {
     /// In an order that the plan's kind of network knows.
     pub files: Vec<OwnedFd>,
+    /// The addresses of a device, if there is one.
+    pub addresses: Option<Box<Addresses>>,
 }
 
 /// The network of a run, as the run's own process sees it.
@@ -49,6 +62,8 @@ pub enum Network {
     None,
     /// The host's sockets, by way of a broker.
     Host(Arc<Client>),
+    /// A device with addresses of its own.
+    Tap(Arc<Tap>),
 }
 
 /// The network that a workflow asks for cannot be had.
@@ -62,11 +77,19 @@ pub enum NetworkError {
         /// The host's answer.
         source: io::Error,
     },
+    /// nobody lends devices at {path}
+    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", path.display())]
+    NoHelper {
+        /// Where the helper was looked for.
+        path: PathBuf,
+        /// The host's answer.
+        source: io::Error,
+    },
     /// {0}
     #[error("{0}")]
     Refused(String),
-    /// nobody is there to make sockets; this is a bug in Monohull
-    #[error("nobody is there to make sockets; this is a bug in Monohull")]
+    /// the way to the network is missing; this is a bug in Monohull
+    #[error("the way to the network is missing; this is a bug in Monohull")]
     NoBroker,
 }
 
@@ -78,7 +101,11 @@ impl Plan {
             Plan::Host(rules) => {
                 let what = "starting a broker for the network";
                 let link = broker::start(rules.clone()).map_err(|source| NetworkError::Host { what, source })?;
-                Ok(Way { files: vec![link] })
+                Ok(Way { files: vec![link], addresses: None })
+            }
+            Plan::Tap => {
+                let (device, lease, addresses) = lease::ask()?;
+                Ok(Way { files: vec![device, lease], addresses: Some(Box::new(addresses)) })
             }
         }
     }
@@ -92,6 +119,12 @@ impl Plan {
                 let link = files.next().ok_or(NetworkError::NoBroker)?;
                 Ok(Network::Host(Arc::new(Client::connect(link)?)))
             }
+            Plan::Tap => match (files.next(), files.next(), way.addresses) {
+                (Some(device), Some(lease), Some(addresses)) => {
+                    Ok(Network::Tap(Arc::new(Tap::new(device, *addresses, lease))))
+                }
+                _ => Err(NetworkError::NoBroker),
+            },
         }
     }
 }

@@ -116,9 +116,10 @@ impl Job {
         for (index, file) in &made {
             files[*index] = file.as_fd();
         }
-        // As with the network below: now, and no earlier.
+        // Brokers are started now, and no earlier: each ends when nobody has the other end.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
+        let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let job = WireJob {
             workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
             inputs,
@@ -129,9 +130,8 @@ impl Job {
             latest_ns: self.latest_ns,
             lines: self.lines,
             progress: self.progress,
+            addresses: network.addresses.clone(),
         };
-        // They are opened now, and no earlier: a broker ends when nobody has the other end.
-        let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         files.extend(network.files.iter().map(AsFd::as_fd));
         let last = files.len() - files.len().min(FILES_MAX);
         for files in files[..last].chunks(FILES_MAX) {
@@ -167,7 +167,7 @@ impl Received {
         let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
         let mounts = mounts.collect::<Result<_, _>>()?;
         // All that are left lead to the network.
-        let means = Means { files: mounts, network: Way { files: files.collect() } };
+        let means = Means { files: mounts, network: Way { files: files.collect(), addresses: wire.addresses.take() } };
         Ok(Received { workflow, inputs, means, wire })
     }
 }

@@ -8,6 +8,7 @@
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
 #![deny(unsafe_code)]
 
+use crate::network::Addresses;
 use crate::report::{Sandbox, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,8 @@ pub(super) struct WireJob {
     pub(super) lines: bool,
     /// Tell of steps, instances and points in time as they happen.
     pub(super) progress: bool,
+    /// The addresses of the workflow's device, if it has one.
+    pub(super) addresses: Option<Box<Addresses>>,
 }
 
 /// From a worker, and from the spawner about it.

@@ -305,6 +305,8 @@ pub enum Network {
 pub enum NetworkMode {
     /// By the host's sockets. The lists say where to; what they do not name is refused.
     Host,
+    /// By a device with addresses of its own, which `monohull network` lends. The host's routes and filters say where to.
+    Tap,
 }
 
 /// A network.

@@ -367,7 +367,7 @@ impl Reader<'_> {
     }
 
     fn network(&mut self, value: &Value<'_>) -> network::Plan {
-        const MODES: &[&str] = &["host"];
+        const MODES: &[&str] = &["host", "tap"];
         let object = match value {
             Value::StringLit(_) => None,
             Value::Object(_) => match self.fields(value, "`network`", NETWORK, 1) {
@@ -380,7 +380,8 @@ impl Reader<'_> {
             }
         };
         let mode = object.as_ref().map_or(Some(value), |fields| fields.get("mode"));
-        let mode = mode.and_then(|mode| self.word::<doc::NetworkMode>(mode, "the mode of `network`", "`host`", MODES));
+        let mode = mode
+            .and_then(|mode| self.word::<doc::NetworkMode>(mode, "the mode of `network`", "`host` or `tap`", MODES));
         let mut rules =
             |field| object.as_ref().and_then(|fields| fields.get(field)).map(|list| self.rules(list, field));
         let lists = network::Rules {
@@ -393,6 +394,19 @@ impl Reader<'_> {
                     self.warning(value.range(), "`network` lists no address, so nothing can be reached".to_owned());
                 }
                 network::Plan::Host(lists)
+            }
+            Some(doc::NetworkMode::Tap) => {
+                for field in ["connect", "listen"] {
+                    if let Some(list) = object.as_ref().and_then(|fields| fields.get(field)) {
+                        let message = format!("`{field}` says nothing about the mode `tap`");
+                        self.error(
+                            list.range(),
+                            message,
+                            "no lists: the host filters what its devices carry".to_owned(),
+                        );
+                    }
+                }
+                network::Plan::Tap
             }
             None => network::Plan::None,
         }

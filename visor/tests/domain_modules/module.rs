@@ -114,6 +114,8 @@ unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
     1
 }
 
+unsafe extern "C" fn poll(_: *mut c_void) {}
+
 static ENTRIES: [ModuleEntry; 2] = [
     ModuleEntry { number: CLOCK, handler: clock },
     ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { SLEEP }, handler: sleep },
@@ -130,6 +132,7 @@ pub static TABLE: ModuleTable = ModuleTable {
     start,
     stop,
     ended,
+    poll,
 };
 
 #[panic_handler]

@@ -19,6 +19,8 @@ use memory::Memory;
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
 use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE};
+use monohull_abi::network::TapConfig;
+use network::Device;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -65,6 +67,7 @@ struct Shared {
     explained: RefCell<String>,
     lines: RefCell<Vec<(u32, u32, String)>>,
     accounts: RefCell<HashMap<u32, Account>>,
+    device: Option<Device>,
 }
 
 /// Memory of one instance.
@@ -98,6 +101,15 @@ impl Domain {
 
     /// Starts several modules that call each other, in a workflow with these mounts.
     pub fn with_mounts(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>) -> Domain {
+        Domain::with(tables, mounts, None)
+    }
+
+    /// Starts one module with a network device.
+    pub fn start_with_tap(table: &'static ModuleTable, config: TapConfig) -> Domain {
+        Domain::with(&[table], Vec::new(), Some(Device { config, ..Device::default() }))
+    }
+
+    fn with(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>, device: Option<Device>) -> Domain {
         let shared = Box::new(Shared {
             modules: tables.iter().map(|table| (*table, Cell::new(std::ptr::null_mut()))).collect(),
             mounts: RefCell::new(mounts),
@@ -110,6 +122,7 @@ impl Domain {
             explained: RefCell::default(),
             lines: RefCell::default(),
             accounts: RefCell::default(),
+            device,
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
@@ -185,6 +198,38 @@ impl Domain {
             Step::Ready(value) => value,
             parked => panic!("the call parked: {parked:?}"),
         }
+    }
+
+    /// A frame arrives at the device, its header first.
+    pub fn frame_arrives(&self, frame: &[u8]) {
+        self.device().arriving.borrow_mut().push_back(frame.to_vec());
+    }
+
+    /// The frames that have left since the last time.
+    pub fn take_frames(&self) -> Vec<Vec<u8>> {
+        self.device().left.take()
+    }
+
+    /// Somebody takes the device away.
+    pub fn take_device_away(&self) {
+        self.device().gone.set(true);
+    }
+
+    /// When the module wants to be polled, in monotonic ns.
+    pub fn alarm(&self) -> u64 {
+        self.device().alarm.get()
+    }
+
+    /// Polls every module.
+    pub fn poll(&self) {
+        for (table, state) in &self.shared.modules {
+            // SAFETY: the state is live.
+            unsafe { (table.poll)(state.get()) }
+        }
+    }
+
+    fn device(&self) -> &Device {
+        self.shared.device.as_ref().expect("the domain has a device")
     }
 
     /// Makes a call as trusted code.

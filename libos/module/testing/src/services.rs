@@ -16,6 +16,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         abi_version: ABI_VERSION,
         domain,
         alloc,
+        alloc_zeroed,
         dealloc,
         read_user,
         write_user,
@@ -49,7 +50,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
 
 /// # Safety
 /// `domain` is the pointer that the mock `Host` carries.
-unsafe fn shared<'a>(domain: *mut c_void) -> &'a Shared {
+pub(crate) unsafe fn shared<'a>(domain: *mut c_void) -> &'a Shared {
     // SAFETY: the caller's promise; the domain outlives the module's state.
     unsafe { &*domain.cast::<Shared>() }
 }
@@ -73,6 +74,11 @@ unsafe fn text<'a>(text: *const u8, len: usize) -> &'a [u8] {
 unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
     // SAFETY: modules allocate through `GlobalAlloc`, never nothing.
     unsafe { std::alloc::alloc(Layout::from_size_align(bytes, align).unwrap()) }
+}
+
+unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
+    // SAFETY: as for `alloc`.
+    unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, align).unwrap()) }
 }
 
 unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {

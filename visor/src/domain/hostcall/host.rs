@@ -26,6 +26,7 @@ pub fn services(domain: *mut c_void) -> Host {
         abi_version: ABI_VERSION,
         domain,
         alloc,
+        alloc_zeroed,
         dealloc,
         read_user,
         write_user,
@@ -68,6 +69,14 @@ unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
     match Layout::from_size_align(bytes, align) {
         // SAFETY: the size is not zero.
         Ok(layout) if bytes > 0 => unsafe { std::alloc::alloc(layout) },
+        _ => std::ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
+    match Layout::from_size_align(bytes, align) {
+        // SAFETY: the size is not zero.
+        Ok(layout) if bytes > 0 => unsafe { std::alloc::alloc_zeroed(layout) },
         _ => std::ptr::null_mut(),
     }
 }

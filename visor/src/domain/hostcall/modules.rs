@@ -176,6 +176,21 @@ impl Modules {
         whole
     }
 
+    /// Tells a module that something outside has happened.
+    pub fn poll(&self, domain: &Shared, name: &str) {
+        let started =
+            self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
+        let Some((table, state)) = started else { return };
+        // SAFETY: the module is started, and is stopped only when no carrier runs.
+        let polled = guarded(|| unsafe {
+            (table.poll)(state);
+            0
+        });
+        if polled.is_none() {
+            self.fail(domain, name, last_words());
+        }
+    }
+
     /// Stops every module: no carrier runs any more.
     pub fn stop(&self) {
         for entry in self.entries.write().expect("modules").iter_mut() {

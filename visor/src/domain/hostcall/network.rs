@@ -2,7 +2,7 @@
 //!
 //! Sockets are made, bound and connected by the broker (`crate::network`), which compares the addresses with the workflow's
 //! list; from then on they are this process's own. All system calls that a workflow's network makes here are `sendto
-//! recvmsg recvfrom accept4 shutdown close getsockopt setsockopt getsockname getpeername`, and in
+//! recvmsg recvfrom accept4 shutdown close getsockopt setsockopt getsockname getpeername`, for frames `read writev`, and in
 //! [`crate::domain::outside`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
 //! arguments.
 
@@ -10,12 +10,12 @@ use super::Shared;
 use super::host::shared;
 use crate::domain::outside::key_of;
 use crate::domain::thread::ThreadRef;
-use crate::network::{Client, Network, errno_of};
+use crate::network::{Client, Network, Tap, errno_of};
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{
     DATAGRAM_MAX, NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption,
-    SocketShutdown,
+    SocketShutdown, TapConfig,
 };
 use monohull_trampoline::system::copy;
 use std::collections::{HashMap, VecDeque};
@@ -63,6 +63,11 @@ pub(super) const SERVICES: NetworkServices = NetworkServices {
     name,
     lookup,
     wait,
+    tap,
+    frame_in,
+    frame_out,
+    alarm,
+    wait_for_key,
 };
 
 /// # Safety
@@ -72,7 +77,18 @@ unsafe fn host<'d>(domain: *mut c_void) -> Result<(&'d Shared, &'d Client), Errn
     let domain = unsafe { shared(domain) };
     match &domain.options.network {
         Network::Host(broker) => Ok((domain, broker)),
-        Network::None => Err(Errno::NotPermitted),
+        Network::None | Network::Tap(_) => Err(Errno::NotPermitted),
+    }
+}
+
+/// # Safety
+/// As for [`shared`].
+unsafe fn device<'d>(domain: *mut c_void) -> Result<(&'d Shared, &'d Tap), Errno> {
+    // SAFETY: the caller's promise.
+    let domain = unsafe { shared(domain) };
+    match &domain.options.network {
+        Network::Tap(tap) => Ok((domain, tap)),
+        Network::None | Network::Host(_) => Err(Errno::NotPermitted),
     }
 }
 
@@ -94,6 +110,7 @@ unsafe extern "C" fn kind(domain: *mut c_void) -> NetworkKind {
     match unsafe { shared(domain) }.options.network {
         Network::None => NetworkKind::None,
         Network::Host(_) => NetworkKind::Host,
+        Network::Tap(_) => NetworkKind::Tap,
     }
 }
 
@@ -348,6 +365,62 @@ unsafe extern "C" fn wait(
         // It has just been closed: the handler is to look again.
         domain.lock().wake(key, u64::MAX, None, domain.this_carrier());
     }
+}
+
+unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
+    answer((|| {
+        // SAFETY: see `shared`.
+        let (domain, tap) = unsafe { device(domain)? };
+        let entered = domain.outside().and_then(|outside| outside.enter_device(tap.device()));
+        entered.map_err(|_| Errno::TooMany)?;
+        let mut config = tap.config();
+        // SAFETY: room for two words; with these flags it fails for want of neither memory nor randomness.
+        unsafe { libc::getrandom((&raw mut config.seed).cast(), size_of_val(&config.seed), 0) };
+        // SAFETY: the module's room for it.
+        unsafe { out.write(config) };
+        Ok(0)
+    })())
+}
+
+unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i64 {
+    answer((|| {
+        // SAFETY: see `shared`.
+        let (domain, tap) = unsafe { device(domain)? };
+        // SAFETY: the module's room for a frame. The device does not block.
+        let read = checked(unsafe { libc::read(tap.device(), to.cast(), len) } as i64);
+        if read.is_err_and(|errno| errno != Errno::Again)
+            && let Some(outside) = domain.outside.get()
+        {
+            // Somebody has taken the device away. From now on it would be told of for ever.
+            outside.forget(tap.device());
+        }
+        read
+    })())
+}
+
+unsafe extern "C" fn frame_out(domain: *mut c_void, from: *const u8, len: usize) -> i64 {
+    let frame = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+    // SAFETY: see `shared`; the module's frame, which is only read. The device does not block.
+    answer(unsafe { device(domain).and_then(|(_, tap)| checked(libc::writev(tap.device(), &frame, 1) as i64)) })
+}
+
+unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    let mut scheduler = domain.lock();
+    let sooner = at < scheduler.alarm;
+    scheduler.alarm = at;
+    if sooner {
+        // Whoever listens does so for too long.
+        domain.wake_listener(&scheduler);
+    }
+}
+
+unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
+    // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves. Trusted
+    // callers have no sockets.
+    let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
+    domain.lock().wait_outside(thread, key, deadline);
 }
 
 impl Datagrams {

@@ -228,6 +228,9 @@ fn family(traced: bool) -> Result<List, BackendError> {
     ];
     let option = |(level, name): &(i32, i32)| when([is(1, *level), is(2, *name)]);
     allow(libc::SYS_setsockopt, options.iter().map(option).collect::<Result<_, _>>()?);
+    // Frames to a device of the workflow's own (`hostcall::network`). What else a worker has open it may write to by other
+    // calls, or it is sealed or for reading.
+    allow(libc::SYS_writev, vec![]);
     // Idle carriers listen to sockets and to each other (`domain::outside`).
     allow(libc::SYS_epoll_create1, vec![]);
     allow(libc::SYS_eventfd2, vec![]);

@@ -1,0 +1,219 @@
+//! A network of the workflow's own: TCP/IP by smoltcp, over the frames of a TAP device.
+//!
+//! ```text
+//!   handlers ── lock ──▶ Stack ─ turn ─▶ smoltcp ⇄ frames ⇄ device ⇄ the host's kernel
+//!                          ▲
+//!   poll: frames, alarm ───┘      whoever holds the lock moves frames both ways; nobody has a thread for it
+//! ```
+
+mod frames;
+mod names;
+mod stack;
+mod tcp;
+mod udp;
+
+use crate::network::Network;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::task::Waker;
+use monohull_abi::Errno;
+use monohull_abi::module::Call;
+use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
+use monohull_abi::user::CheckedSlice;
+use monohull_module::{HostRef, Mutex};
+use stack::{End, Stack};
+
+/// Tells the keys of this network's sockets from other keys that belong to modules.
+const KEY_TAG: u64 = 0b101 << 61;
+/// The key of those who wait for names; no socket has it.
+const NAMES: u64 = KEY_TAG | 1 << 60;
+
+/// The key of those who wait for a socket.
+fn key_of(socket: SocketHandle, readiness: Readiness) -> u64 {
+    KEY_TAG | u64::from(socket) << 1 | readiness as u64
+}
+
+/// Wakes those who wait for a key.
+struct Bell {
+    host: HostRef,
+    key: u64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.host.wake(self.key, u64::MAX);
+    }
+}
+
+fn waker(host: HostRef, key: u64) -> Waker {
+    Waker::from(Arc::new(Bell { host, key }))
+}
+
+/// The network of one domain.
+pub(crate) struct Tap {
+    host: HostRef,
+    stack: Mutex<Stack>,
+}
+
+impl Tap {
+    /// `None` if the device is not there.
+    pub(crate) fn new(host: HostRef) -> Option<Tap> {
+        let config = host.network().tap().ok()?;
+        Some(Tap { host, stack: Mutex::new(Stack::new(host, &config)) })
+    }
+}
+
+impl Network for Tap {
+    fn listen(&self, owner: u32, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno> {
+        self.stack.lock().listen(owner, at, backlog as usize)
+    }
+
+    fn connect(&self, owner: u32, to: &SocketAddress) -> Result<SocketHandle, Errno> {
+        let mut stack = self.stack.lock();
+        let socket = stack.connect(owner, to)?;
+        stack.turn();
+        Ok(socket)
+    }
+
+    fn connected(&self, socket: SocketHandle) -> Result<(), Errno> {
+        self.stack.lock().connected(socket)
+    }
+
+    fn accept(&self, owner: u32, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
+        let mut stack = self.stack.lock();
+        match stack.accept(owner, socket) {
+            Err(Errno::Again) => {
+                stack.turn();
+                stack.accept(owner, socket)
+            }
+            done => done,
+        }
+    }
+
+    fn bind(&self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno> {
+        self.stack.lock().bind(owner, at)
+    }
+
+    fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno> {
+        self.stack.lock().associate(socket, to)
+    }
+
+    fn receive(
+        &self,
+        socket: SocketHandle,
+        to: &CheckedSlice<'_, u8>,
+        peek: bool,
+        mut from: Option<&mut SocketAddress>,
+    ) -> Result<u64, Errno> {
+        let mut stack = self.stack.lock();
+        for again in [false, true] {
+            let received = match stack.end(socket)? {
+                End::Datagrams(_) => stack.receive_datagram(socket, to, peek, from.as_deref_mut()),
+                _ => stack.receive(socket, to, peek),
+            };
+            match received {
+                // There may be frames that nobody has looked at.
+                Err(Errno::Again) if !again => stack.turn(),
+                done => {
+                    // There is room again, which the peer should know.
+                    if done.is_ok() && !peek {
+                        stack.send_off();
+                    }
+                    return done;
+                }
+            }
+        }
+        Err(Errno::Again)
+    }
+
+    fn send(
+        &self,
+        socket: SocketHandle,
+        from: &CheckedSlice<'_, u8>,
+        to: Option<&SocketAddress>,
+    ) -> Result<u64, Errno> {
+        let mut stack = self.stack.lock();
+        for again in [false, true] {
+            let sent = match stack.end(socket)? {
+                End::Datagrams(_) => stack.send_datagram(socket, from, to),
+                _ => stack.send(socket, from),
+            };
+            match sent {
+                // What has been acknowledged since makes room.
+                Err(Errno::Again) if !again => stack.turn(),
+                done => {
+                    if done.is_ok() {
+                        stack.send_off();
+                    }
+                    return done;
+                }
+            }
+        }
+        Err(Errno::Again)
+    }
+
+    fn shutdown(&self, socket: SocketHandle, how: SocketShutdown) -> Result<(), Errno> {
+        let mut stack = self.stack.lock();
+        stack.shutdown(socket, how)?;
+        stack.send_off();
+        Ok(())
+    }
+
+    fn close(&self, socket: SocketHandle) {
+        let mut stack = self.stack.lock();
+        stack.close(socket);
+        stack.send_off();
+        drop(stack);
+        for readiness in [Readiness::Read, Readiness::Write] {
+            self.host.wake(key_of(socket, readiness), u64::MAX);
+        }
+    }
+
+    fn get(&self, socket: SocketHandle, option: SocketOption) -> Result<u64, Errno> {
+        self.stack.lock().get(socket, option)
+    }
+
+    fn set(&self, socket: SocketHandle, option: SocketOption, value: u64) -> Result<(), Errno> {
+        self.stack.lock().set(socket, option, value)
+    }
+
+    fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno> {
+        self.stack.lock().name(socket, end)
+    }
+
+    fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
+        self.stack.lock().lookup(name, room)
+    }
+
+    fn wait_for_names(&self, call: &mut Call, deadline: u64) {
+        let stack = self.stack.lock();
+        self.host.network().wait_for_key(call, NAMES, deadline);
+        if stack.names_are_ready() {
+            self.host.wake(NAMES, u64::MAX);
+        }
+    }
+
+    fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
+        let mut stack = self.stack.lock();
+        let key = key_of(socket, readiness);
+        self.host.network().wait_for_key(call, key, deadline);
+        // It may have become ready since the handler was told to wait.
+        if stack.watch(socket, readiness) {
+            self.host.wake(key, u64::MAX);
+        }
+    }
+
+    fn poll(&self) {
+        self.stack.lock().turn();
+    }
+
+    fn is_busy(&self) -> bool {
+        let mut stack = self.stack.lock();
+        stack.turn();
+        stack.is_busy()
+    }
+}

@@ -1,0 +1,66 @@
+//! `monohull network`: lends devices to workflows that want a network of their own.
+
+use super::exit::Exit;
+use crate::network::helper::Helper;
+use crate::network::lease;
+use crate::network::pool::Pool;
+use clap::Args;
+use ipnet::IpNet;
+use nix::unistd::Group;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Lend network devices to workflows; needs the capability CAP_NET_ADMIN
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull network --pool 10.77.0.0/16 --pool fd6d:6875:6c6c::/48 --resolver 10.77.0.1 --group monohull"
+))]
+pub(super) struct Network {
+    /// A network whose addresses devices get, of IPv4 or IPv6; may be given once for each
+    #[arg(long = "pool", value_name = "NETWORK", default_values = ["10.77.0.0/16", "fd6d:6875:6c6c::/48"])]
+    pools: Vec<IpNet>,
+    /// Who is asked for the addresses of names; may be given several times
+    #[arg(long = "resolver", value_name = "ADDRESS")]
+    resolvers: Vec<IpAddr>,
+    /// Where to listen; workflows look there, or where $MONOHULL_NETWORK says
+    #[arg(long, value_name = "PATH", default_value = lease::SOCKET)]
+    socket: PathBuf,
+    /// Members of this group may have devices too; by default only the user that starts this
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// The most devices at the same time
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    most: u32,
+}
+
+impl Network {
+    pub(super) fn run(&self) -> Exit {
+        let pool = match Pool::new(&self.pools, self.resolvers.clone()) {
+            Ok(pool) => pool,
+            Err(error) => return super::fail(Exit::Usage, &format!("the pool: {error}")),
+        };
+        let group = match &self.group {
+            None => None,
+            Some(name) => match Group::from_name(name) {
+                Ok(Some(group)) => Some(group.gid),
+                Ok(None) => return super::fail(Exit::Usage, &format!("--group: nobody knows the group {name}")),
+                Err(error) => return super::fail(Exit::Host, &format!("--group: {error}")),
+            },
+        };
+        if let Some(folder) = self.socket.parent() {
+            // If it cannot be made, the socket cannot either, and that is told.
+            let _ = std::fs::create_dir_all(folder);
+        }
+        let helper = match Helper::new(&self.socket, group, pool, self.most) {
+            Ok(helper) => helper,
+            Err(error) => {
+                return super::fail(Exit::Host, &format!("cannot listen at {}: {error}", self.socket.display()));
+            }
+        };
+        super::print(&format!("lending devices at {}\n", self.socket.display()));
+        match helper.serve() {
+            Ok(()) => Exit::Done,
+            Err(error) => super::fail(Exit::Host, &format!("cannot go on: {error}")),
+        }
+    }
+}

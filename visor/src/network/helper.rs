@@ -1,0 +1,159 @@
+//! The helper: the one program here that needs `CAP_NET_ADMIN`. It makes devices and gives them away.
+//!
+//! ```text
+//!   connect, Lease ──▶ first free place ─▶ TAP device named after it ─▶ addresses, up ──▶ device + addresses
+//!   … the connection stays open as long as the workflow …
+//!   closed         ──▶ forgotten; the kernel has taken the device down with its last descriptor
+//! ```
+//!
+//! Who may connect is a matter of the socket's permissions. What a client can have is a device with addresses from the pool,
+//! and no more of them than were allowed.
+
+use super::device;
+use super::lease::{Addresses, Granted, MESSAGE_MAX, Wish};
+use super::pool::Pool;
+use super::wire::{Room, decode, give, say};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, listen, setsockopt, socket, sockopt,
+};
+use nix::sys::stat::Mode;
+use nix::sys::time::{TimeVal, TimeValLike};
+use nix::unistd::{Gid, chown};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long a client may take to say what it wants.
+const PATIENCE_SECONDS: i64 = 5;
+/// So many connections beyond those that are allowed are told so; more are closed.
+const SPARE: u32 = 64;
+/// How long the helper waits when it has too many files open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The helper's socket.
+pub struct Helper {
+    socket: OwnedFd,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Pool,
+    most: u32,
+    /// Connections that are open.
+    open: AtomicU32,
+    /// Where the search for a free place begins: the longest unused come first.
+    next: AtomicU32,
+}
+
+impl Helper {
+    /// Listens at `path` for its owner, and for the members of a group if one is given. A socket that nobody listens at any
+    /// more is replaced.
+    pub fn new(path: &Path, group: Option<Gid>, pool: Pool, most: u32) -> io::Result<Helper> {
+        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+        let address = UnixAddr::new(path)?;
+        if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+            && connect(socket.as_raw_fd(), &address) == Err(Errno::ECONNREFUSED)
+        {
+            std::fs::remove_file(path)?;
+        }
+        // Nobody but the owner until the group has been set.
+        let before = nix::sys::stat::umask(Mode::from_bits_truncate(0o177));
+        let bound = bind(socket.as_raw_fd(), &address);
+        nix::sys::stat::umask(before);
+        bound?;
+        if let Some(group) = group {
+            chown(path, None, Some(group))?;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+        }
+        listen(&socket, Backlog::MAXCONN)?;
+        let shared = Shared { pool, most, open: AtomicU32::new(0), next: AtomicU32::new(0) };
+        Ok(Helper { socket, shared: Arc::new(shared) })
+    }
+
+    /// Serves for ever, a thread for each lease.
+    pub fn serve(&self) -> io::Result<()> {
+        loop {
+            let connection = match accept4(self.socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+                Ok(connection) => owned(connection),
+                Err(Errno::EINTR | Errno::ECONNABORTED) => continue,
+                Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+                    // Until somebody gives something back.
+                    tracing::warn!("a workflow has to wait for its device: {errno}");
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(errno) => return Err(errno.into()),
+            };
+            let shared = self.shared.clone();
+            let before = shared.open.fetch_add(1, Ordering::Relaxed);
+            if before >= shared.most.saturating_add(SPARE) {
+                shared.open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let lease = move || {
+                shared.lease(&connection, before < shared.most);
+                shared.open.fetch_sub(1, Ordering::Relaxed);
+            };
+            if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(lease) {
+                // Whoever asked sees the connection end; those who have devices keep them.
+                self.shared.open.fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!("a workflow gets no device: {error}");
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// One lease, until it ends; without room for it, only the words that say so.
+    fn lease(&self, connection: &OwnedFd, room_left: bool) {
+        let mut room = Room::new(MESSAGE_MAX);
+        let patience = |time| setsockopt(connection, sockopt::ReceiveTimeout, &time).is_ok();
+        let wish = patience(TimeVal::seconds(PATIENCE_SECONDS))
+            && matches!(room.hear(connection), Ok(Some((bytes, _))) if matches!(decode(bytes), Ok(Wish::Lease)));
+        if !wish || !patience(TimeVal::zero()) {
+            return;
+        }
+        if !room_left {
+            // Whoever does not wait for the answer has none.
+            let _ = say(connection, &Granted::Refused("as many as are allowed are in use".to_owned()));
+            return;
+        }
+        let said = match self.device() {
+            Ok(Some((device, addresses))) => give(connection, &Granted::Device(addresses), device.as_fd()),
+            Ok(None) => say(connection, &Granted::Refused("all addresses of the pool are in use".to_owned())),
+            Err(error) => {
+                tracing::error!("a device cannot be made: {error}");
+                say(connection, &Granted::Refused(error.to_string()))
+            }
+        };
+        if said.is_ok() {
+            // Nothing more is said; this waits for the end.
+            while let Ok(Some(_)) = room.hear(connection) {}
+        }
+    }
+
+    /// A new device at the first place that is free.
+    fn device(&self) -> io::Result<Option<(OwnedFd, Addresses)>> {
+        let places = self.pool.places();
+        for _ in 0..places {
+            let place = self.next.fetch_add(1, Ordering::Relaxed) % places;
+            if let Some(device) = device::make(place)? {
+                let addresses = self.pool.addresses(place);
+                device::configure(place, &addresses)?;
+                return Ok(Some((device, addresses)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[allow(unsafe_code, reason = "only the kernel knows that nobody else has this descriptor")]
+fn owned(descriptor: i32) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}

@@ -1,0 +1,78 @@
+//! A network that means harm: frames that are none, a device that is taken away. The workflow goes on, or is told.
+
+use crate::net::Net;
+use serde_json::json;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+
+/// Sends frames through a device as they are.
+fn send_raw(device: &str, frames: impl Iterator<Item = Vec<u8>>) {
+    let name = std::ffi::CString::new(device).expect("no zero");
+    // SAFETY: a name that ends with a zero; plain data; a socket that is closed below; an address and bytes of the lengths
+    // that are given.
+    unsafe {
+        let index = libc::if_nametoindex(name.as_ptr());
+        assert_ne!(index, 0, "{device} is there");
+        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        assert!(socket >= 0, "{}", std::io::Error::last_os_error());
+        let mut to: libc::sockaddr_ll = std::mem::zeroed();
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = index as i32;
+        for frame in frames {
+            let len = size_of::<libc::sockaddr_ll>() as u32;
+            // What the kernel itself refuses (a frame shorter than a header) harms nobody.
+            libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, (&raw const to).cast(), len);
+        }
+        libc::close(socket);
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn frames_that_are_none_hurt_nobody() {
+    let net = Net::new();
+    let mut run = net.run("network-probe", json!({ "questions": [{ "serve": ["0.0.0.0:80", 1] }] }));
+    assert_eq!(run.line(), "0.0.0.0:80");
+    let (device, _) = net.devices().remove(0);
+    let mut state = 1u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let frames = (0..20_000).map(move |number| {
+        let mut frame: Vec<u8> = (0..random() % 300).map(|_| random() as u8).collect();
+        // Most are addressed to the workflow and say that they are IP, so that more of them is looked at.
+        if number % 8 != 0 && frame.len() > 40 {
+            frame[..6].copy_from_slice(&[0x02, b'm', b'h', 0, 0, 0]);
+            let kind: [u8; 3] = [[0x08, 0, 0x45], [0x86, 0xdd, 0x60], [0x08, 6, 0]][number % 3];
+            frame[12..15].copy_from_slice(&kind);
+            frame[23] = [6, 17, 1, 58][number % 4];
+        }
+        frame
+    });
+    net.inside(move || send_raw(&device, frames));
+    // It still serves.
+    let server = SocketAddr::new(net.workflow4(), 80);
+    let answer = net.inside(move || {
+        let mut text = String::new();
+        TcpStream::connect(server).expect("a connection").read_to_string(&mut text).expect("an answer");
+        text
+    });
+    assert_eq!(answer, "0");
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn a_device_that_is_taken_away_is_told_of() {
+    let net = Net::new();
+    let mut run =
+        net.run("network-probe", json!({ "questions": [{ "serve": ["0.0.0.0:80", 1] }, { "listen": "0.0.0.0:81" }] }));
+    assert_eq!(run.line(), "0.0.0.0:80");
+    net.remove(&net.devices()[0].0);
+    assert!(run.line().starts_with("NetworkDown: "));
+    assert!(run.line().starts_with("NetworkDown: "));
+    run.end();
+}

@@ -1,0 +1,219 @@
+//! Real peers: curl, nginx, dnsmasq, dig, and plain sockets by the thousand.
+
+use crate::net::{FAR4, FAR6, Net};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// Bytes that do not repeat soon.
+fn content(len: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn curl_is_served_by_a_function() {
+    for six in [false, true] {
+        let net = Net::new();
+        let listen = if six { "[::]:80" } else { "0.0.0.0:80" };
+        let mut run = net.run("http-serve", json!({ "listen": listen, "requests": 4 }));
+        assert_eq!(run.line(), format!("listening at {listen}"));
+        let host = if six { "[fd99::2]".to_owned() } else { net.workflow4().to_string() };
+        // Two on one connection, then two on their own.
+        let urls = [format!("http://{host}/one"), format!("http://{host}/two")];
+        let both = net.output("curl", &["-sS", "--max-time", "20", &urls[0], &urls[1]]);
+        assert_eq!(String::from_utf8_lossy(&both), "you asked for /one\nyou asked for /two\n");
+        let body = content(700_000);
+        let file = net.folder.path().join("body");
+        std::fs::write(&file, &body).expect("a file");
+        let data = format!("@{}", file.display());
+        let echo = ["-sS", "--max-time", "20", "--data-binary", &data, &format!("http://{host}/echo")];
+        assert!(net.output("curl", &echo) == body, "what came back is not what was sent");
+        let refused = net.output("curl", &["-sS", "-X", "PUT", "-o", "/dev/null", "-w", "%{http_code}", &urls[0]]);
+        assert_eq!(refused, b"405");
+        run.end();
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn a_function_fetches_from_nginx() {
+    let net = Net::new();
+    let folder = net.folder.path().join("nginx");
+    std::fs::create_dir(&folder).expect("a folder");
+    // nginx's workers are another user.
+    for path in [net.folder.path(), &folder] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+    }
+    let page = content(5_000_000);
+    std::fs::write(folder.join("page"), &page).expect("a file");
+    let at = folder.display();
+    let config = format!(
+        "daemon off; pid {at}/pid; error_log {at}/errors; events {{}}
+         http {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2; fastcgi_temp_path {at}/3;
+                 uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;
+                 server {{ listen 0.0.0.0:8080; listen [::]:8080; root {at}; }} }}"
+    );
+    std::fs::write(folder.join("conf"), config).expect("a file");
+    let _nginx = net.start("nginx", &["-c", &format!("{at}/conf"), "-e", &format!("{at}/errors")]);
+    wait_for(&net, SocketAddr::new(FAR4.into(), 8080));
+    for host in [FAR4.to_string(), format!("[{FAR6}]")] {
+        let fetched = net.run("http-fetch", json!({ "url": format!("http://{host}:8080/page") })).end();
+        assert!(fetched == page, "{} bytes from {host} are not the page", fetched.len());
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn names_are_resolved_by_the_configured_resolver() {
+    let net = Net::new();
+    let listen = format!("--listen-address={FAR4}");
+    let (v4, v6) = (format!("--host-record=www.test,{FAR4},{FAR6}"), "--host-record=four.test,192.0.2.4");
+    let root = ["--user=root", "--group=root"];
+    let options = [
+        "--no-daemon",
+        "--conf-file=/dev/null",
+        "--no-resolv",
+        "--no-hosts",
+        "--local=/test/",
+        "--bind-interfaces",
+        &listen,
+        &v4,
+        v6,
+    ];
+    let _dnsmasq = net.start("dnsmasq", &[&options[..], &root].concat());
+    let dig = || net.command("dig").args([&format!("@{FAR4}"), "+short", "+time=1", "www.test"]).output();
+    let mut known = Vec::new();
+    for _ in 0..50 {
+        known = dig().expect("dig").stdout;
+        if known.starts_with(FAR4.to_string().as_bytes()) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(String::from_utf8_lossy(&known), format!("{FAR4}\n"));
+    let questions = json!([{ "resolve": "www.test" }, { "resolve": "four.test" }, { "resolve": "nobody.test" }]);
+    let mut run = net.run("network-probe", json!({ "questions": questions }));
+    assert_eq!(run.line(), format!("{FAR4} {FAR6}"));
+    assert_eq!(run.line(), "192.0.2.4");
+    assert!(run.line().starts_with("NotFound: "));
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn a_thousand_connections_at_once() {
+    const CLIENTS: usize = 1000;
+    let net = Net::new();
+    let mut run = net.run("network-probe", json!({ "questions": [{ "serve": ["0.0.0.0:80", CLIENTS] }] }));
+    assert_eq!(run.line(), "0.0.0.0:80");
+    let server = SocketAddr::new(net.workflow4(), 80);
+    let sum: usize = net.inside(move || {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(server).expect("a connection")).collect();
+        let read = |mut client: TcpStream| {
+            let mut text = String::new();
+            client.read_to_string(&mut text).expect("an answer");
+            text.parse::<usize>().expect("a number")
+        };
+        clients.into_iter().map(read).sum()
+    });
+    assert_eq!(sum, CLIENTS * (CLIENTS - 1) / 2);
+    assert_eq!(run.line(), format!("served {CLIENTS}"));
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn what_is_sent_in_bulk_arrives_whole() {
+    const BYTES: u64 = 50_000_000;
+    let net = Net::new();
+    for push in [true, false] {
+        let server = net.inside(|| TcpListener::bind((FAR4, 0)).expect("a server"));
+        let at = server.local_addr().expect("its address").to_string();
+        let question = if push { json!({ "push": [at, BYTES] }) } else { json!({ "pull": at }) };
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().expect("a client");
+            if push {
+                return std::io::copy(&mut stream, &mut std::io::sink()).expect("read");
+            }
+            let piece = content(1 << 20);
+            let mut left = BYTES as usize;
+            while left > 0 {
+                let now = left.min(piece.len());
+                stream.write_all(&piece[..now]).expect("written");
+                left -= now;
+            }
+            BYTES
+        });
+        let mut run = net.run("network-probe", json!({ "questions": [question] }));
+        let said = run.line();
+        assert!(said.contains(&format!("{BYTES} bytes in ")), "{said}");
+        assert_eq!(serving.join().expect("no panic"), BYTES);
+        run.end();
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn datagrams_go_both_ways() {
+    let net = Net::new();
+    let server = net.inside(|| UdpSocket::bind((FAR4, 0)).expect("a server"));
+    let at = server.local_addr().expect("its address").to_string();
+    let serving = std::thread::spawn(move || {
+        let mut room = [0; 64];
+        let (bytes, from) = server.recv_from(&mut room).expect("a question");
+        assert_eq!(&room[..bytes], b"question");
+        server.send_to(b"answer", from).expect("sent");
+    });
+    let questions = json!([{ "ask": [at, 20_000] }, { "answer": "0.0.0.0:53" }]);
+    let mut run = net.run("network-probe", json!({ "questions": questions }));
+    assert_eq!(run.line(), format!("answer from {at}"));
+    serving.join().expect("no panic");
+    assert_eq!(run.line(), "0.0.0.0:53");
+    let workflow = SocketAddr::new(net.workflow4(), 53);
+    let heard = net.inside(move || {
+        let client = UdpSocket::bind("0.0.0.0:0").expect("a client");
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        client.send_to(b"anybody?", workflow).expect("sent");
+        let mut room = [0; 64];
+        let bytes = client.recv(&mut room).expect("an answer");
+        room[..bytes].to_vec()
+    });
+    assert_eq!(heard, b"answer");
+    assert_eq!(run.line(), "anybody?");
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn what_goes_wrong_has_the_kind_that_std_gives_it() {
+    let net = Net::new();
+    let questions = json!([
+        { "read": format!("{FAR4}:9") }, { "listen": "127.0.0.1:80" }, { "listen": "0.0.0.0:0" }, { "read": "127.0.0.1:80" },
+    ]);
+    let mut run = net.run("network-probe", json!({ "questions": questions }));
+    assert!(run.line().starts_with("ConnectionRefused: "));
+    assert!(run.line().starts_with("AddrNotAvailable: "));
+    assert_eq!(run.line(), "listened");
+    assert!(run.line().starts_with("NetworkUnreachable: "));
+    run.end();
+}
+
+/// Waits until somebody listens.
+#[track_caller]
+fn wait_for(net: &Net, address: SocketAddr) {
+    for _ in 0..300 {
+        if net.inside(|| TcpStream::connect(address)).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nobody listens at {address}");
+}
