@@ -56,7 +56,11 @@ fn threads_take_turns() {
 fn end_while_others_listen() -> Result<(), Box<dyn Error>> {
     let _socket = UdpSocket::bind("127.0.0.1:0")?;
     for _ in 0..2 {
-        thread::spawn(|| (0..20).for_each(|_| thread::yield_now()));
+        thread::spawn(|| {
+            loop {
+                thread::yield_now();
+            }
+        });
     }
     (0..20).for_each(|_| thread::yield_now());
     Ok(())
