@@ -29,7 +29,7 @@ pub(super) fn run(_: Effort) -> Result<Vec<Row>> {
     settle();
     let parent = apache.pid() as i32;
     let of_apache = pss(&parent) + children(parent).iter().map(pss).sum::<u64>();
-    let mut process = Command::new(build_link()?).arg("forward").stdin(Stdio::piped()).spawn();
+    let mut process = Command::new(build_link()?).arg("forward").stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
     let process = process.as_mut().map_err(|error| format!("a process: {error}"))?;
     settle();
     let of_process = pss(&(process.id() as i32));
