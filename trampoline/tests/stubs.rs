@@ -9,6 +9,9 @@ use monohull_trampoline::system::{
 
 use std::collections::BTreeSet;
 
+/// `xor ecx, ecx; mov rsp, [r11]; mov rax, [r11 + 8]; mov [r11], rcx; mov [r11 + 8], rcx`
+const EMPTIES_THE_FRAME: [u8; 16] =
+    [0x31, 0xc9, 0x49, 0x8b, 0x23, 0x49, 0x8b, 0x43, 0x08, 0x49, 0x89, 0x0b, 0x49, 0x89, 0x4b, 0x08];
 const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
 
 /// The first bytes of a stub.
@@ -48,6 +51,8 @@ fn an_entry_stub_checks_its_key_against_an_immediate() {
             assert_eq!(compared.to_le_bytes(), rights);
             let frame = FRAMES_BASE + (carrier as u64 * KEY_COUNT as u64 + u64::from(key)) * PAGE;
             assert!(holds(stub, &frame.to_le_bytes()), "carrier {carrier}, key {key}");
+            // Whatever was in rcx, the frame is empty afterwards.
+            assert!(holds(stub, &EMPTIES_THE_FRAME), "carrier {carrier}, key {key}");
             // Another carrier that jumps here is told by its gs.
             let line = INFO_BASE + (carrier * size_of::<CarrierLine>()) as u64;
             assert!(holds(stub, &line.to_le_bytes()), "carrier {carrier}, key {key}");

@@ -11,4 +11,5 @@ pub mod process;
 pub mod report;
 mod sealed;
 pub mod watchdog;
+pub mod weaken;
 pub mod workflow;

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+#[cfg(feature = "weaken")]
+compile_error!("`weaken` is for the program `monohull-weakened` alone: build that with `--bin monohull-weakened`");
+
 fn main() -> ExitCode {
     monohull::cli::main()
 }

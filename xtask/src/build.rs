@@ -1,7 +1,7 @@
 //! Builds what a workflow needs to run.
 //!
 //! ```text
-//! target/release/monohull     the visor
+//! target/release/monohull     the visor (and monohull-weakened, for the lane with keys alone)
 //! target/modules/NAME.so      libos modules: shared objects for dlopen, everything bound at load
 //! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
 //! ```
@@ -45,6 +45,12 @@ pub(crate) fn everything() -> Result {
 /// The visor alone.
 pub(crate) fn visor() -> Result {
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull"]))
+}
+
+/// The visor in which tests switch defences off, beside the one that ships.
+pub(crate) fn weakened_visor() -> Result {
+    let bin = ["--features", "weaken", "--bin", "monohull-weakened"];
+    shell::run(shell::cargo(["build", "--release", "-p", "monohull"]).args(bin))
 }
 
 /// Links one library crate as the shared object `to`.

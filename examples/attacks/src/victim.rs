@@ -1,14 +1,14 @@
 //! The victim: keeps a secret on its stack, in its heap, its image's data and a slot buffer, and says at the end whether
 //! everything is as it was.
 //!
-//! `what` is `watch`, or how it spends its time until it is asked: `call` makes hostcalls, as fast as it can.
+//! `what` says how it spends its time until then: `watch` waits, `busy` counts for long stretches. Two never
+//! come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
 
 use crate::SECRET;
 use crate::jumps::own_key;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::number;
-use monohull_abi::types::{Fact, Text};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
@@ -19,6 +19,12 @@ const LARGE: usize = 4 << 20;
 
 /// The secret in the image's data.
 static DATA: AtomicU64 = AtomicU64::new(SECRET);
+
+/// How often it has gone round, if that is what it does; [`OVER`] at the end.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+pub(crate) const OVER: u64 = u64::MAX;
+/// Turns between two looks at whether the attacker is done.
+const STRETCH: u64 = 1 << 22;
 
 /// Code of the victim's, which knows where the secret is.
 #[inline(never)]
@@ -36,6 +42,7 @@ pub(crate) enum Dear {
     Buffer,
     Large,
     Key,
+    Turns,
 }
 
 pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
@@ -53,10 +60,13 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         kept.as_ptr() as u64,
         &raw const large[LARGE / 16] as u64,
         own_key().into(),
+        TURNS.as_ptr() as u64,
     ]);
     addresses.publish()?;
     match how {
-        "call" => call_until_done()?,
+        "busy" => count()?,
+        "call" => call(),
+        "sleep" => sleep(),
         _ => SlotBuffer::<[u64]>::from_slot("done")?.discard(),
     }
     let now = [on_stack.load(Ordering::Relaxed), in_heap.load(Ordering::Relaxed), tell(), kept[0]];
@@ -69,26 +79,36 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes hostcalls until the attacker is done. Who runs this code without being the victim says so.
-fn call_until_done() -> Result<(), Box<dyn Error>> {
+/// Counts, until the attacker is done.
+fn count() -> Result<(), Box<dyn Error>> {
     loop {
-        hostcall(number::NULL, [0; 6]);
-        if !is_victim() {
-            println!("got into the victim's code");
-            monohull_std::process::exit(0);
+        for _ in 0..STRETCH {
+            TURNS.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(done) = SlotBuffer::<[u64]>::try_from_slot("done")? {
             done.discard();
+            TURNS.store(OVER, Ordering::Relaxed);
             return Ok(());
         }
     }
 }
 
-/// Whether the thread that runs this belongs to the step `victim`, as far as the libos knows.
-fn is_victim() -> bool {
-    let mut name = [0u8; 6];
-    let args = [Text::Step as u64, name.as_mut_ptr() as u64, name.len() as u64, 0, 0, 0];
-    hostcall(number::FACT, [Fact::Attempt as u64, 0, 0, 0, 0, 0]);
-    hostcall(number::TEXT_READ, args);
-    name == *b"victim"
+/// Makes hostcalls without end.
+fn call() -> ! {
+    loop {
+        hostcall(number::YIELD, [0; 6]);
+    }
+}
+
+/// What this code ends with if somebody runs it who is not the victim.
+const NOT_THE_VICTIM: u64 = 77;
+
+/// Makes hostcalls that come back, all from the same stack, and then one that never does: who comes back from that was led here.
+fn sleep() -> ! {
+    for _ in 0..4 {
+        hostcall(number::YIELD, [0; 6]);
+    }
+    hostcall(number::SLEEP, [u64::MAX, 0, 0, 0, 0, 0]);
+    hostcall(number::EXIT, [NOT_THE_VICTIM, 0, 0, 0, 0, 0]);
+    unreachable!("EXIT does not come back")
 }

@@ -176,6 +176,8 @@ global_asm!(
 
     // ── the common rest of both: r11 = context ────────────────────────────────────────────────────────────────────
     ".p2align 6",
+    ".globl monohull_exit_tail",
+    ".hidden monohull_exit_tail",
     ".type monohull_exit_tail, @function",
     "monohull_exit_tail:",
     // Has user code lost gs (by loading a selector)? Then this very read faults, while a fault is still user code's: the

@@ -26,6 +26,8 @@
 
 mod gates;
 mod registers;
+#[cfg(feature = "weaken")]
+pub mod weaken;
 
 pub use registers::{clear_x87, thread_pointer};
 

@@ -14,6 +14,7 @@ use crate::domain::gadgets::{self, Gadget, GadgetsError};
 use crate::domain::hostcall::NAMES;
 use crate::domain::keys::{self, Support};
 use crate::orchestrator::options::modules_folder;
+use crate::weaken;
 
 /// Report what this host has and lacks
 #[derive(Debug, Args)]
@@ -153,7 +154,7 @@ impl Doctor {
         let gadgets = Gadgets::look();
         let findings = examine(&gadgets);
         let ready = findings.iter().all(|finding| finding.state != State::Missing);
-        let isolation = if keys::by_default() && gadgets.error.is_none() { "mpk" } else { "process" };
+        let isolation = keys::isolation(keys::by_default() && gadgets.error.is_none());
         if self.json {
             let status = if ready { "ready" } else { "not-ready" };
             super::print_json(&Diagnosis { status, isolation, findings: &findings, gadgets: gadgets.listed() });
@@ -250,6 +251,14 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
         cores(),
     ];
     findings.extend(modules());
+    let remedy = Some("run `monohull`, which is another program");
+    findings.extend(weaken::warning().map(|found| Finding {
+        name: "defences".into(),
+        state: State::Missing,
+        found,
+        consequence: Some("functions may do what they like"),
+        remedy,
+    }));
     findings
 }
 

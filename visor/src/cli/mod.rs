@@ -71,6 +71,7 @@ enum Verb {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    crate::weaken::begin();
     let verb = Cli::parse().verb;
     log(&verb);
     let exit = match verb {

@@ -9,6 +9,7 @@
 
 use super::keys::Key;
 use super::region::{Access, Partition, RegionError};
+use crate::weaken::{self, Defence};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
@@ -113,6 +114,9 @@ impl Carrier {
         unregister_rseq()?;
         // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
         checked("arch_prctl(ARCH_SET_GS)", unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, line) })?;
+        if weaken::is_off(Defence::Dispatch) {
+            return Ok(carrier);
+        }
         // SAFETY: the selector byte stays mapped until dispatch is switched off on drop. The allowed range is empty.
         let armed = unsafe {
             let selector = &raw mut (*line).selector;
@@ -245,7 +249,7 @@ fn signal_stack(index: usize) -> libc::stack_t {
     let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
     libc::stack_t {
         ss_sp: (block + PAGE) as *mut _,
-        ss_flags: SS_AUTODISARM,
+        ss_flags: if weaken::is_off(Defence::SignalStack) { 0 } else { SS_AUTODISARM },
         ss_size: (CARRIER_SIZE - 2 * PAGE) as usize,
     }
 }

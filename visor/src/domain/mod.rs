@@ -33,6 +33,7 @@ mod thread;
 mod waiting;
 
 use crate::network::Network;
+use crate::weaken::{self, Defence};
 use account::{Account, Accounts};
 use carrier::{Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
@@ -176,7 +177,8 @@ impl Ground {
         };
         fault::install(keys.variant());
         let partition = Partition::reserve(keys)?;
-        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO)?;
+        let info = if weaken::is_off(Defence::Selector) { Key::FUNCTIONS } else { Key::INFO };
+        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, info)?;
         Ok(Ground { carrier: Carrier::attach(&partition, 0)?, partition })
     }
 }

@@ -5,6 +5,7 @@
 //! protection keys it is also the one that tags them, so that no mapping can be left untagged.
 
 use super::keys::{Key, Keys};
+use crate::weaken::{self, Defence};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -101,6 +102,7 @@ impl Partition {
     pub fn protect(&self, range: Range<u64>, access: Access, key: Key) -> Result<(), RegionError> {
         check(&range);
         if self.keys.in_force() {
+            let key = if weaken::is_off(Defence::Tagging) { Key::FUNCTIONS } else { key };
             // SAFETY: as below.
             let status = unsafe {
                 libc::syscall(libc::SYS_pkey_mprotect, range.start, size(&range), access.flags(), key.number())

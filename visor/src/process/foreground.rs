@@ -4,6 +4,7 @@
 use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
+use crate::domain::keys;
 use crate::orchestrator::border::{open_inputs, write_whole};
 use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Status};
@@ -22,7 +23,7 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
     let settings = Settings { modules, keys: decision.keys, preload: Vec::new() };
-    let isolation = if settings.keys { "mpk" } else { "process" };
+    let isolation = keys::isolation(settings.keys);
     let requested_ns = monotonic_ns();
     let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
     let workflow = match Ready::new(plan.clone()) {

@@ -41,6 +41,7 @@ use super::socket::{Stream, Wire};
 use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
 use super::{ServeError, Watchdog, auth};
+use crate::domain::keys;
 use crate::process::{self, Spawner};
 
 /// Seconds from the request's acceptance to the answer's first byte.
@@ -61,7 +62,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
     let processes = process::Settings::usual(settings.isolation)?;
-    let isolation = if processes.keys { "mpk" } else { "process" };
+    let isolation = keys::isolation(processes.keys);
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
     let spawner = Spawner::start(&processes)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -31,6 +31,7 @@ fn all(how: &str) {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn by_an_instruction_of_ones_own() {
     all("syscall");
+    attack("door", "getpid", "selector").fails("memory-fault", &["protection key denies", "the info page"]);
     attack("door", "getpid", "int80").fails("system-call", &["made system call 20 directly"]);
 }
 

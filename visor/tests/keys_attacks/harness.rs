@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
+/// What names the defence that is switched off.
+pub(crate) const VARIABLE: &str = "MONOHULL_WEAKEN";
 /// How many threads attack in each attempt: the second with a crowd, the last for the report, after the victim has looked.
 const ATTEMPTS: &str = "1,8,1";
 
@@ -27,7 +29,11 @@ pub(crate) struct Attack {
     visor: PathBuf,
     /// Who is kept apart from whom: `workflow` or `function`.
     separation: &'static str,
-    attempts: String,
+    /// How the victim spends its time.
+    victim: &'static str,
+    /// The defence that is switched off.
+    weakened: Option<String>,
+    pub(crate) attempts: String,
     carriers: u32,
     /// Limits and retries of the attacker's step beyond the usual.
     attacker: Value,
@@ -55,6 +61,8 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         image: image("attacks"),
         visor: visor(),
         separation: "workflow",
+        victim: "watch",
+        weakened: None,
         attempts: ATTEMPTS.into(),
         carriers: 8,
         attacker: json!({}),
@@ -67,6 +75,11 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
 pub(crate) fn visor() -> PathBuf {
     let profiles = Path::new(env!("CARGO_BIN_EXE_monohull")).ancestors().nth(2);
     profiles.expect("cargo builds in folders").join("release/monohull")
+}
+
+/// The visor in which a defence can be switched off, for the negative control.
+pub(crate) fn weakened_visor() -> PathBuf {
+    visor().with_file_name("monohull-weakened")
 }
 
 /// The image of an example.
@@ -85,6 +98,24 @@ impl Attack {
     pub(crate) fn image(mut self, image: &Path) -> Attack {
         image.clone_into(&mut self.image);
         self
+    }
+
+    /// The victim spends its time so.
+    pub(crate) fn victim(mut self, how: &'static str) -> Attack {
+        self.victim = how;
+        self
+    }
+
+    /// Under this visor.
+    pub(crate) fn visor(mut self, visor: &Path) -> Attack {
+        visor.clone_into(&mut self.visor);
+        self
+    }
+
+    /// The same with this defence switched off.
+    pub(crate) fn without(&self, defence: &str) -> Attack {
+        let weakened = Some(defence.to_owned());
+        Attack { visor: weakened_visor(), weakened, ..self.clone() }
     }
 
     /// So many threads in each attempt.
@@ -127,7 +158,8 @@ impl Attack {
         });
         let fields = attacker.as_object_mut().expect("an object");
         fields.extend(self.attacker.as_object().expect("an object").clone());
-        let victim = json!({ "name": "victim", "function": "attacks", "args": { "role": "victim" } });
+        let victim =
+            json!({ "name": "victim", "function": "attacks", "args": { "role": "victim", "what": self.victim } });
         let mut functions = json!({ "attacks": { "image": self.image } });
         let before: Vec<&Value> = self.before.iter().map(|step| &step["name"]).collect();
         let mut steps = vec![victim, attacker];
@@ -147,7 +179,7 @@ impl Attack {
             "steps": steps,
             "inputs": ["places"],
             "files": if self.granted { vec![granted] } else { Vec::new() },
-            "limits": { "carriers": self.carriers, "slots": "256MiB" }
+            "limits": { "carriers": self.carriers, "slots": "256MiB", "timeout": "120s" }
         })
     }
 
@@ -160,6 +192,7 @@ impl Attack {
         let places = folder.path().join("places");
         std::fs::write(&places, places::places(&self.visor)).expect("the places");
         let mut command = places::at_fixed_addresses(&self.visor);
+        command.envs(self.weakened.iter().map(|defence| (VARIABLE, defence)));
         command.args(["run", "--json", "--load", "all", "--isolation", isolation]).arg(&file);
         command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
         let output = command.output().expect("the visor starts");
@@ -260,8 +293,8 @@ impl Ran {
     /// No attempt came as far as to say what it got.
     #[track_caller]
     fn got_nothing(&self, name: &str) {
-        let got =
-            self.output.lines().any(|line| line.trim_start().trim_start_matches("\"text\": \"").starts_with("got "));
+        // What is printed of trusted memory stands before it, on the same line.
+        let got = self.output.lines().any(|line| line.contains("\"text\": ") && line.contains("got "));
         assert!(!got, "{name}: {}", self.output);
     }
 }

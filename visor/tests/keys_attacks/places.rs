@@ -221,6 +221,7 @@ impl Program {
         [
             ("libc-syscall", syscall),
             ("libc-syscall-instruction", self.find(syscall, &SYSCALL)),
+            ("libc-wrpkru", self.find(self.symbol("pkey_set"), &WRPKRU)),
             ("libc-restore-rt", self.find(code.p_vaddr, &RESTORE_RT)),
         ]
         .into_iter()

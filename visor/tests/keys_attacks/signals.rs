@@ -8,7 +8,8 @@ fn signal(what: &str, how: &str) -> Attack {
 }
 
 /// Memory that no function may have written for it.
-const ELSEWHERE: [&str; 6] = ["visor-heap", "trusted-stack", "libc-data", "signal-stack", "carrier", "selector"];
+const ELSEWHERE: [&str; 7] =
+    ["visor-heap", "trusted-stack", "libc-data", "signal-stack", "signal-stack-low", "carrier", "selector"];
 
 /// The kernel would read rights back from a frame; but returning is a system call.
 #[test]

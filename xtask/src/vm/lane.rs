@@ -56,11 +56,13 @@ struct Item {
 /// Builds everything and runs the suite in each kernel.
 pub(crate) fn run() -> Result<Count> {
     build::everything()?;
+    build::weakened_visor()?;
     let workspace = Workspace::load()?;
     let (programs, used) = programs(&workspace)?;
     let cache = Cache::ready()?;
 
     let mut files = guest(&workspace, &cache)?;
+    files.program(&workspace.target().join("release/monohull-weakened"))?;
     for program in &used {
         files.program(&program.executable)?;
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::slots::key_of;
 use monohull_abi::module::Ending::{Done, Failed};
+use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_module_testing::live_bytes;
 
 /// B has taken a buffer from A, which is done.
@@ -45,6 +46,21 @@ fn an_untouched_input_goes_back_and_wakes() {
     assert_eq!(mm.charged(B), 0);
     let view = mm.take(3, "in", BYTES).unwrap();
     assert_eq!((view.address, view.count), (address, 10));
+}
+
+#[test]
+fn pages_have_the_key_of_who_holds_them() {
+    let (mm, address) = with_input();
+    assert_eq!(mm.owner_of(address), B);
+    assert!(mm.end(B, Failed));
+    assert_eq!(mm.owner_of(address), SYSTEM_INSTANCE, "nobody's, in its slot again");
+    mm.take(A, "in", BYTES).unwrap();
+    assert_eq!(mm.owner_of(address), A);
+    // Nothing lies behind it: it grows where it is.
+    assert_eq!(mm.resize(A, address, 3 * PAGE) as u64, address);
+    assert_eq!(mm.owner_of(address + 2 * PAGE), A);
+    mm.free(A, address);
+    assert_eq!([mm.owner_of(address), mm.owner_of(address + 2 * PAGE)], [SYSTEM_INSTANCE; 2]);
 }
 
 #[test]

@@ -68,6 +68,8 @@ struct Shared {
     lines: RefCell<Vec<(u32, u32, String)>>,
     accounts: RefCell<HashMap<u32, Account>>,
     device: Option<Device>,
+    /// Whose key the pages of the arena have.
+    owners: RefCell<HashMap<u64, u32>>,
 }
 
 /// Memory of one instance.
@@ -123,6 +125,7 @@ impl Domain {
             lines: RefCell::default(),
             accounts: RefCell::default(),
             device,
+            owners: RefCell::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
@@ -276,6 +279,12 @@ impl Domain {
     /// Pages of the arena that hold something.
     pub fn pages_in_arena(&self) -> usize {
         self.shared.memory.borrow().pages_in(ARENA_BASE..ARENA_END)
+    }
+
+    /// Whose key the page of an address in the arena has; the system's, if it was never handed to anybody.
+    pub fn owner_of(&self, address: u64) -> u32 {
+        let page = address & !(PAGE - 1);
+        self.shared.owners.borrow().get(&page).copied().unwrap_or(SYSTEM_INSTANCE)
     }
 
     /// Why the last call was refused.

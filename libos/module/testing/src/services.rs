@@ -190,7 +190,10 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
     0
 }
 
-unsafe extern "C" fn arena_assign(_domain: *mut c_void, _instance: u32, _address: u64, _len: u64) -> i64 {
+unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
+    // SAFETY: as in `owns`.
+    let mut owners = unsafe { shared(domain) }.owners.borrow_mut();
+    owners.extend((address..address + len).step_by(PAGE as usize).map(|page| (page, instance)));
     0
 }
 

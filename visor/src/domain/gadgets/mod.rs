@@ -35,6 +35,7 @@ mod rewrite;
 
 pub use rewrite::{Obstacle, Way};
 
+use crate::weaken::{self, Defence};
 use code::{Objects, Run};
 use monohull_abi::layout::{CARRIER_BASE, PAGE, USER_END};
 use monohull_checker::Kind;
@@ -172,6 +173,9 @@ static REMOVED: AtomicPtr<Vec<Gadget>> = AtomicPtr::new(std::ptr::null_mut());
 /// Removes every gadget from the code of this process: all of it at the first call, what is new since the last one
 /// otherwise. After an error nothing is known to be clean that was not before.
 pub fn remove() -> Result<(), GadgetsError> {
+    if weaken::is_off(Defence::Gadgets) {
+        return Ok(());
+    }
     let mut state = STATE.lock().expect("removal does not panic");
     if state.as_ref().is_some_and(|state| state.counts == Objects::counts()) {
         return Ok(());

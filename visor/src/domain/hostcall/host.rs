@@ -8,6 +8,7 @@ use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
 use crate::domain::thread::ThreadRef;
+use crate::weaken::{self, Defence};
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
@@ -99,6 +100,7 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
 
 unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
     match instance {
+        _ if weaken::is_off(Defence::Arguments) => UserBounds { start: 0, end: u64::MAX },
         SYSTEM_INSTANCE => UserBounds { start: 0, end: u64::MAX },
         id => bounds_of_cell((id & ((1 << CELL_BITS) - 1)) as usize),
     }
@@ -197,7 +199,11 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
     if !domain.partition.keys().separate() {
         return 0;
     }
-    let key = domain.instance(instance).map_or(Key::SYSTEM, |instance| instance.key);
+    let holder = domain.instance(instance);
+    if holder.is_none() && weaken::is_off(Defence::HandingOn) {
+        return 0;
+    }
+    let key = holder.map_or(Key::SYSTEM, |instance| instance.key);
     match domain.partition.protect(address..address + len, Access::ReadWrite, key) {
         Ok(()) => 0,
         Err(_) => Errno::OutOfMemory.to_value(),

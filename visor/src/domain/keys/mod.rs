@@ -12,6 +12,7 @@ mod support;
 
 pub use support::{Missing, Support, by_default, support};
 
+use crate::weaken::{self, Defence};
 use monohull_abi::layout::KEY_COUNT;
 use monohull_trampoline::system::{FIRST_FUNCTION_KEY, INFO_KEY, Variant};
 use std::io;
@@ -32,6 +33,15 @@ impl Key {
     /// Its number.
     pub fn number(self) -> u32 {
         self.0
+    }
+}
+
+/// The name of an isolation in reports: `process`, or `mpk` where keys are in force.
+pub fn isolation(keys: bool) -> &'static str {
+    match (weaken::is_weakened(), keys) {
+        (true, _) => "weakened",
+        (false, true) => "mpk",
+        (false, false) => "process",
     }
 }
 
@@ -103,6 +113,7 @@ impl Keys {
     /// A key for a cell; `None` if all are lent. Without a key for each instance there is one for all.
     pub fn lend(&self) -> Option<Key> {
         match &self.free {
+            Some(_) if weaken::is_off(Defence::SeparateKeys) => Some(Key::FUNCTIONS),
             Some(free) => free.lock().expect("keys").pop(),
             None => Some(Key::FUNCTIONS),
         }
@@ -132,7 +143,7 @@ impl Keys {
 
     /// The name of the isolation in reports.
     pub fn isolation(&self) -> &'static str {
-        if self.in_force() { "mpk" } else { "process" }
+        isolation(self.in_force())
     }
 }
 

@@ -1,0 +1,68 @@
+//! One defence is off: the one that the environment names.
+
+use super::Defence;
+use monohull_trampoline::system::weaken::{Check, sites};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+/// The environment variable.
+const VARIABLE: &str = "MONOHULL_WEAKEN";
+
+/// What a name switches off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Off {
+    Defence(Defence),
+    Check(Check),
+}
+
+const NAMES: [(&str, Off); 16] = [
+    ("checker", Off::Defence(Defence::Checker)),
+    ("tagging", Off::Defence(Defence::Tagging)),
+    ("separate-keys", Off::Defence(Defence::SeparateKeys)),
+    ("handing-on", Off::Defence(Defence::HandingOn)),
+    ("dispatch", Off::Defence(Defence::Dispatch)),
+    ("selector", Off::Defence(Defence::Selector)),
+    ("signal-stack", Off::Defence(Defence::SignalStack)),
+    ("gadgets", Off::Defence(Defence::Gadgets)),
+    ("arguments", Off::Defence(Defence::Arguments)),
+    ("stub-rights", Off::Check(Check::StubRights)),
+    ("stub-carrier", Off::Check(Check::StubCarrier)),
+    ("stub-frame", Off::Check(Check::StubFrame)),
+    ("stub-register", Off::Check(Check::StubRegister)),
+    ("exit-thread", Off::Check(Check::ExitThread)),
+    ("signal-thread", Off::Check(Check::SignalThread)),
+    ("signal-arguments", Off::Check(Check::SignalArguments)),
+];
+
+static OFF: OnceLock<(&str, Off)> = OnceLock::new();
+
+/// Reads the environment, once, before the program does anything else. A name that is none ends it.
+pub fn begin() {
+    if let Ok(name) = std::env::var(VARIABLE) {
+        let Some(known) = NAMES.iter().find(|(known, _)| *known == name) else {
+            eprintln!("{VARIABLE}: no defence is called {name}");
+            std::process::exit(2);
+        };
+        if let Off::Check(check) = known.1 {
+            // The kernel writes there for us, whatever rights the pages have.
+            let memory = File::options().write(true).open("/proc/self/mem").expect("this process has memory");
+            sites(check, &mut |address, code| memory.write_all_at(code, address).expect("the gates are mapped"));
+        }
+        let _ = OFF.set(*known);
+    }
+    eprintln!("monohull: WARNING: {}", warning().unwrap_or_default());
+}
+
+/// Whether it is this one.
+pub fn is_off(defence: Defence) -> bool {
+    OFF.get().is_some_and(|(_, off)| *off == Off::Defence(defence))
+}
+
+/// What whoever runs this program must know.
+pub fn warning() -> Option<String> {
+    let off = OFF.get().map_or("none", |(name, _)| name);
+    Some(format!(
+        "this build is for Monohull's own tests and protects nothing: defences can be switched off; off: {off}"
+    ))
+}

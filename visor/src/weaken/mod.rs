@@ -1,0 +1,47 @@
+//! Switches a defence off, so that tests can show that an attack it stops is able to succeed without it.
+//!
+//! ```text
+//! MONOHULL_WEAKEN=dispatch monohull-weakened run …
+//! ```
+//!
+//! For those tests only: it takes the feature `weaken`, with which the program `monohull` does not compile, and
+//! `monohull-weakened` says what it is: on standard error, in reports, whose isolation is `weakened`, and in `doctor`.
+//! Without the feature [`is_off`] is a constant, and nothing of this is left in the program.
+
+#[cfg(not(feature = "weaken"))]
+mod disabled;
+#[cfg(feature = "weaken")]
+mod enabled;
+
+#[cfg(not(feature = "weaken"))]
+pub use disabled::{begin, is_off, warning};
+#[cfg(feature = "weaken")]
+pub use enabled::{begin, is_off, warning};
+
+/// What can be switched off outside of the gates; `monohull_trampoline::system::weaken` has what can be in there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Defence {
+    /// The checker's verdict: images are loaded whatever is in them.
+    Checker,
+    /// Keys on memory of the system's within the layout: it gets the functions' key.
+    Tagging,
+    /// A key for each instance: all have the same.
+    SeparateKeys,
+    /// That pages of a buffer nobody holds are the system's: they keep the key of who has handed them on.
+    HandingOn,
+    /// Syscall user dispatch: functions' system calls are made.
+    Dispatch,
+    /// The key on the info page, where the selectors of dispatch are: functions may write there.
+    Selector,
+    /// That the kernel switches a carrier's signal stack off while a handler runs.
+    SignalStack,
+    /// The removal of instructions from trusted code that would change keys.
+    Gadgets,
+    /// The comparison of addresses with what the caller may name.
+    Arguments,
+}
+
+/// Whether this program is one in which defences can be switched off.
+pub const fn is_weakened() -> bool {
+    cfg!(feature = "weaken")
+}

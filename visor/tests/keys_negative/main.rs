@@ -1,0 +1,224 @@
+//! The negative control of `keys_attacks`: with one defence switched off, the attacks that it stops succeed. So they are able
+//! to, and it is this defence that stops them.
+//!
+//! The visor that can be weakened is a program of its own (`monohull-weakened`, feature `weaken`), which
+//! `cargo xtask test --keys` builds. Each test is named after the defence.
+#![allow(dead_code, reason = "harness and places are those of `keys_attacks`, which uses all of them")]
+
+#[path = "../keys_attacks/harness.rs"]
+mod harness;
+#[path = "../keys_attacks/image.rs"]
+mod image;
+#[path = "../keys_attacks/places.rs"]
+mod places;
+
+use harness::{Attack, Ran, VARIABLE, attack};
+use monohull_abi::layout::ARENA_BASE;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+/// What the handler does first for its carrier.
+const ARCH_PRCTL: &str = "made system call 158 directly";
+/// Attempts to come at the right moment.
+const RACES: usize = 1000;
+/// What the victim's code ends with if it finds that it runs as somebody else; see `examples/attacks`.
+const NOT_THE_VICTIM: &str = "exited with status 77";
+
+impl Attack {
+    /// Without this defence the attacker gets what he is after.
+    #[track_caller]
+    fn succeeds_without(&self, defence: &str) -> Ran {
+        let ran = self.without(defence).run("mpk", "1");
+        let got = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
+        assert!(got, "{} without {defence}: {}: {}", self.name(), ran.status, ran.output);
+        assert_eq!(ran.report["isolation"], "weakened");
+        ran
+    }
+
+    /// Without this defence the attacker ends in another way, by which the success is seen.
+    #[track_caller]
+    fn ends_without(&self, defence: &str, kind: &str, sign: &str) {
+        let ran = self.without(defence).run("mpk", &self.attempts);
+        let error = &ran.report["error"];
+        let message = error["message"].as_str().unwrap_or_default();
+        assert_eq!(error["kind"], kind, "{} without {defence}: {}: {}", self.name(), ran.status, ran.output);
+        assert!(message.contains(sign), "{} without {defence}: {message}", self.name());
+    }
+
+    /// Without this defence the process does not survive.
+    #[track_caller]
+    fn kills_without(&self, defence: &str) {
+        let ran = self.without(defence).run("mpk", "1");
+        assert_eq!(ran.report["error"]["kind"], "process", "{} without {defence}: {}", self.name(), ran.output);
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn checker() {
+    let image = image::planted(image::WRPKRU);
+    attack("instruction", "planted", "read").image(image.path()).succeeds_without("checker");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn tagging() {
+    for how in ["read", "write"] {
+        attack("memory", "signal-stack", how).succeeds_without("tagging");
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn separate_keys() {
+    for what in ["stack", "heap", "data", "buffer"] {
+        for how in ["read", "write"] {
+            attack("memory", what, how).apart().succeeds_without("separate-keys");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn handing_on() {
+    for how in ["read", "write"] {
+        attack("memory", "handed-on", how).apart().succeeds_without("handing-on");
+    }
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn dispatch() {
+    for how in ["syscall", "libc", "instruction"] {
+        attack("door", "getpid", how).succeeds_without("dispatch");
+    }
+    attack("jump", "middle", "").succeeds_without("dispatch");
+    // The kernel takes registers and rights from a forged frame.
+    attack("signal", "frame", "state").succeeds_without("dispatch");
+    // Without rights in it the frame itself is denied from then on; some kernels still look at it, and end the function there.
+    let ran = attack("signal", "frame", "bare").without("dispatch").run("mpk", "1");
+    let place = ran.report["error"]["ip"]["symbol"].as_str().unwrap_or_default();
+    assert!(place.starts_with("attacks::signals::look"), "{}", ran.output);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn selector() {
+    attack("door", "getpid", "selector").succeeds_without("selector");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn signal_stack() {
+    attack("signal", "fault", "signal-stack-low").carriers(1).kills_without("signal-stack");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn arguments() {
+    attack("deputy", "print", "visor-data").succeeds_without("arguments");
+    attack("deputy", "fill", "visor-heap").succeeds_without("arguments");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn gadgets() {
+    attack("jump", "libc-wrpkru", "open").succeeds_without("gadgets");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn stub_rights() {
+    attack("jump", "stub", "wrpkru,open").succeeds_without("stub-rights");
+}
+
+/// The frame is filled for a moment only, so it takes some attempts. Then the victim finds it empty.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn stub_carrier() {
+    let race = attack("jump", "stub", "other-carrier,victims-key,turns").apart().carriers(2).victim("call");
+    let race = race.attempts(&vec!["1"; RACES].join(",")).attacker(json!({
+        "retry": { "max_attempts": RACES, "interval": "0s", "on": ["memory-fault"] }
+    }));
+    let ran = race.without("stub-carrier").run("mpk", &race.attempts);
+    let error = &ran.report["error"];
+    assert_eq!(error["step"], "victim", "{}: {error:#}: {}", ran.status, ran.output);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn stub_frame() {
+    let stale = attack("jump", "stub", "victims-key,turns").apart().carriers(1).victim("sleep").attempts("1");
+    stale.ends_without("stub-frame", "exit", NOT_THE_VICTIM);
+}
+
+/// The stack that the first attempt left behind is the one that the second arrives with.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn stub_register() {
+    let poison = attack("jump", "stub", "victims-key,wrpkru,poison").apart().carriers(1).attempts("1,1,1");
+    let poison = poison.attacker(json!({ "retry": { "max_attempts": 2, "interval": "0s" } }));
+    poison.ends_without("stub-register", "memory-fault", &format!("{ARENA_BASE:#x}"));
+}
+
+/// The libos serves the attacker's call as one of the victim's.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn exit_thread() {
+    let forged = attack("jump", "exit", "other-carrier,print,busy").victim("busy").carriers(2);
+    let ran = forged.without("exit-thread").run("mpk", "1");
+    assert_eq!(ran.printed("victim"), ["said in the victim's name"], "{}: {}", ran.status, ran.output);
+}
+
+/// A handler begins to work for the other carrier: until it makes a system call, which is taken for the attacker's own.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn signal_thread() {
+    let other = attack("jump", "signal-entry", "others-stack,kernels,busy").victim("busy").carriers(2).attempts("1");
+    other.ends_without("signal-thread", "system-call", ARCH_PRCTL);
+}
+
+/// The report shows a word of trusted memory as the address of a fault.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn signal_arguments() {
+    let leak = attack("jump", "signal-entry", "signal-stack").attempts("1");
+    leak.ends_without("signal-arguments", "memory-fault", "in the system partition");
+}
+
+/// What ships has none of this in it.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_visor_that_ships_cannot_be_weakened() {
+    let holds = |program: &Path| {
+        let bytes = std::fs::read(program).expect("a program");
+        bytes.windows(VARIABLE.len()).any(|text| text == VARIABLE.as_bytes())
+    };
+    assert!(holds(&harness::weakened_visor()));
+    assert!(!holds(&harness::visor()));
+    let ran = attack("door", "getpid", "syscall").without("dispatch").visor(&harness::visor()).run("mpk", "1");
+    ran.is_refused("without effect", &["system-call"], &["made system call 39 directly"]);
+}
+
+/// The other one says what it is, and with nothing switched off it stops attacks all the same.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_visor_that_can_be_weakened_says_so() {
+    let ran = attack("door", "getpid", "syscall").visor(&harness::weakened_visor()).run("mpk", "1");
+    assert_eq!(ran.report["error"]["kind"], "system-call", "{}", ran.output);
+    assert_eq!(ran.report["isolation"], "weakened");
+    assert!(ran.output.contains("protects nothing: defences can be switched off; off: none"), "{}", ran.output);
+
+    let doctor = Command::new(harness::weakened_visor()).args(["doctor", "--json"]).env(VARIABLE, "gadgets").output();
+    let doctor = doctor.expect("it starts");
+    let said: Value = serde_json::from_slice(&doctor.stdout).expect("its report");
+    assert!(!doctor.status.success());
+    assert_eq!(said["isolation"], "weakened");
+    let finding = said["findings"].as_array().into_iter().flatten().find(|finding| finding["name"] == "defences");
+    let finding = finding.expect("it is named");
+    assert!(finding["found"].as_str().is_some_and(|found| found.ends_with("off: gadgets")), "{finding}");
+
+    let unknown = Command::new(harness::weakened_visor()).arg("doctor").env(VARIABLE, "all").output();
+    assert_eq!(unknown.expect("it starts").status.code(), Some(2));
+}
