@@ -64,7 +64,9 @@ pub(crate) fn run() -> Result<Count> {
     let mut files = guest(&workspace, &cache)?;
     files.program(&workspace.target().join("release/monohull-weakened"))?;
     for program in &used {
-        files.program(&program.executable)?;
+        // The one that ships lies where tests look for theirs: searching all code for gadgets takes a while here, and that has
+        // a fifth of it.
+        files.program_as(&workspace.target().join("release").join(&program.target.name), &program.executable)?;
     }
     for program in &programs {
         files.program(&program.executable)?;
