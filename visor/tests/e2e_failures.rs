@@ -231,6 +231,15 @@ fn illegal_instruction() {
     failed.at("misbehave::processor::illegal_instruction").called_from_main();
 }
 
+/// The clocks that functions may look at go all the same, and so do the libos's own: on each thread that runs functions.
+#[test]
+fn time_stamp_counter() {
+    let failed = function_fails("time-stamp-counter", "time-stamp-counter").says("which its workflow denies");
+    let lines = &failed.report["steps"][0]["instances"][0]["lines"];
+    assert_eq!(lines[0]["text"], "the clocks go", "{:#}", failed.report);
+    failed.at("misbehave::processor::time_stamp_counter").called_from_main().touched_nothing();
+}
+
 #[test]
 fn breakpoint() {
     function_fails("breakpoint", "trap").at("misbehave::processor::breakpoint").called_from_main().touched_nothing();

@@ -35,6 +35,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
 
         "divide-by-zero" => processor::divide_by_zero(),
         "illegal-instruction" => processor::illegal_instruction(),
+        "time-stamp-counter" => processor::time_stamp_counter(),
         "breakpoint" => processor::breakpoint(),
         "single-step" => processor::single_step(),
         "unmasked-float" => processor::unmasked_float(),

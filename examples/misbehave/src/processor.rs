@@ -3,6 +3,8 @@
 use core::arch::asm;
 use core::hint::black_box;
 use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_std::time::{Duration, Instant, SystemTime};
 
 /// The alignment-check flag.
 const AC: u64 = 1 << 18;
@@ -35,6 +37,23 @@ pub(crate) fn divide_by_zero() {
 pub(crate) fn illegal_instruction() {
     // SAFETY: raises an invalid-opcode exception, which ends the instance.
     unsafe { asm!("ud2") };
+}
+
+/// Looks at clocks first, on two threads.
+#[inline(never)]
+pub(crate) fn time_stamp_counter() {
+    let look = || {
+        let (start, today) = (Instant::now(), SystemTime::now());
+        thread::sleep(Duration::from_millis(1));
+        assert!(start.elapsed() >= Duration::from_millis(1));
+        assert!(today > SystemTime::UNIX_EPOCH);
+    };
+    let other = thread::spawn(look);
+    look();
+    other.join().expect("its clocks go too");
+    println!("the clocks go");
+    // SAFETY: reads a register, or ends the instance.
+    unsafe { asm!("rdtsc", out("eax") _, out("edx") _) };
 }
 
 #[inline(never)]

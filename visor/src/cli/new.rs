@@ -8,7 +8,10 @@ use clap::Args;
 
 use super::exit::Exit;
 use crate::workflow::document::{Document, Function, Limits, Step};
-use crate::workflow::{plan::Separation, quoted, shape};
+use crate::workflow::{
+    plan::{Separation, TimeStampCounter},
+    quoted, shape,
+};
 
 /// Create a function crate with a workflow that runs it
 #[derive(Debug, Args)]
@@ -147,6 +150,7 @@ fn workflow(name: &str) -> String {
         limits: Limits::default(),
         network: None,
         isolation: Separation::default(),
+        time_stamp_counter: TimeStampCounter::default(),
     };
     // A document of plain strings and numbers always has a JSON form.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"

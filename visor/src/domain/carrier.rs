@@ -71,6 +71,8 @@ pub struct Carrier {
     key: Option<Key>,
     /// The keys whose entry frames are mapped, by bit.
     frames: u32,
+    /// Reading the time-stamp counter is a fault on this thread.
+    counter_denied: bool,
     old_stack: libc::stack_t,
 }
 
@@ -104,7 +106,7 @@ impl Carrier {
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
-        let carrier = Carrier { index, context, armed: NEVER, key: None, frames: 0, old_stack };
+        let carrier = Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, old_stack };
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         state.tid.store(unsafe { libc::gettid() }, Ordering::Release);
@@ -134,6 +136,16 @@ impl Carrier {
     /// For the gates.
     pub fn context(&self) -> *mut CarrierContext {
         self.context
+    }
+
+    /// From here on reading the time-stamp counter is a fault on this thread: user code's own, while for trusted code, the
+    /// vDSO's clocks among it, `fault::counter` reads it instead.
+    pub fn deny_time_stamp_counter(&mut self) -> Result<(), CarrierError> {
+        // SAFETY: the handler for such a fault is installed, and this thread has its signal stack.
+        let status = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+        checked("denying the time-stamp counter (PR_SET_TSC)", status.into())?;
+        self.counter_denied = true;
+        Ok(())
     }
 
     /// Before the first entry of another instance: what stops it and when its time is up.
@@ -207,6 +219,10 @@ impl Drop for Carrier {
         let state = &CARRIERS[self.index];
         state.stop.store(std::ptr::null_mut(), Ordering::Release);
         let timer = state.timer.swap(-1, Ordering::AcqRel);
+        if self.counter_denied {
+            // SAFETY: changes nothing but that reading the counter is no fault any more.
+            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+        }
         // SAFETY: the timer is this carrier's; dispatch off has no further arguments; the old stack is what the thread
         // had before; gs goes back to what a thread starts with.
         unsafe {

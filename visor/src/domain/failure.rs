@@ -24,6 +24,8 @@ pub enum FailureKind {
     Trap,
     /// A system call outside the gate.
     SystemCall,
+    /// The time-stamp counter was read, and the workflow denies it.
+    TimeStampCounter,
     /// The step's or the workflow's time was up.
     Timeout,
     /// The memory limit was reached.
@@ -50,7 +52,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind that a workflow file may name.
-    pub const ALL: [FailureKind; 14] = [
+    pub const ALL: [FailureKind; 15] = [
         FailureKind::Error,
         FailureKind::Panic,
         FailureKind::Exit,
@@ -60,6 +62,7 @@ impl FailureKind {
         FailureKind::Arithmetic,
         FailureKind::Trap,
         FailureKind::SystemCall,
+        FailureKind::TimeStampCounter,
         FailureKind::Timeout,
         FailureKind::MemoryLimit,
         FailureKind::Deadlock,
@@ -79,6 +82,7 @@ impl FailureKind {
             FailureKind::Arithmetic => "arithmetic",
             FailureKind::Trap => "trap",
             FailureKind::SystemCall => "system-call",
+            FailureKind::TimeStampCounter => "time-stamp-counter",
             FailureKind::Timeout => "timeout",
             FailureKind::MemoryLimit => "memory-limit",
             FailureKind::Deadlock => "deadlock",
@@ -92,7 +96,7 @@ impl FailureKind {
     }
 
     /// The names of all kinds.
-    pub fn names() -> [&'static str; 14] {
+    pub fn names() -> [&'static str; 15] {
         FailureKind::ALL.map(FailureKind::name)
     }
 }

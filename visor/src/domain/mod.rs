@@ -70,6 +70,8 @@ pub struct Options {
     pub keys: bool,
     /// With keys: one for each instance, so that functions are kept from each other too.
     pub separate: bool,
+    /// Functions may read the time-stamp counter.
+    pub time_stamp_counter: bool,
     /// Load every module before the first instance instead of on demand.
     pub load_all: bool,
     /// What functions may reach of the network.
@@ -281,7 +283,7 @@ impl Domain {
             scheduler.events.push_back(Event::Begin);
         }
         let carrier = self.first.take().map_or_else(|| Carrier::attach(&self.partition, 0), Ok);
-        let result = carrier.map(|carrier| self.carry(carrier));
+        let result = carrier.and_then(|carrier| self.carry(carrier));
         match &result {
             Ok(()) => self.finish(),
             // Other carriers may be in user code that never ends by itself.

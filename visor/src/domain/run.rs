@@ -3,7 +3,7 @@
 //! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
-use super::carrier::{Carrier, NUDGE, monotonic_ns, ticks, timer_signal};
+use super::carrier::{Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
@@ -55,7 +55,10 @@ enum Work {
 
 impl Shared {
     /// The life of one carrier.
-    pub(super) fn carry(&self, mut carrier: Carrier) {
+    pub(super) fn carry(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
+        if !self.options.time_stamp_counter {
+            carrier.deny_time_stamp_counter()?;
+        }
         let index = carrier.index();
         THIS.set(index);
         loop {
@@ -69,7 +72,7 @@ impl Shared {
                         driver.on_event(event, self);
                     }
                 }
-                Work::Stop => return,
+                Work::Stop => return Ok(()),
             }
         }
     }
@@ -199,7 +202,8 @@ impl Shared {
             let index = scheduler.carriers;
             let Some(shared) = self.weak.upgrade() else { return };
             let body = move || {
-                if let Err(error) = Carrier::attach(&shared.partition, index).map(|carrier| shared.carry(carrier)) {
+                if let Err(error) = Carrier::attach(&shared.partition, index).and_then(|carrier| shared.carry(carrier))
+                {
                     // The work stays with the other carriers; one of them may be waiting for this one to become idle.
                     tracing::error!("carrier {index} cannot run: {error}");
                     shared.lock().lost += 1;

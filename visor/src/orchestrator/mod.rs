@@ -28,7 +28,7 @@ use crate::domain::{Domain, DomainError, Ground, Options, Sink};
 use crate::network::{NetworkError, Way};
 use crate::report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use crate::workflow::Plan;
-use crate::workflow::plan::Separation;
+use crate::workflow::plan::{Separation, TimeStampCounter};
 use border::Files;
 use clock::Clock;
 use conductor::{Conductor, Outcome};
@@ -191,6 +191,7 @@ impl Ready {
                 modules: conditions.modules.clone(),
                 keys: conditions.keys,
                 separate: self.plan.separation == Separation::Function,
+                time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
                 load_all: conditions.load_all,
                 network: network.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),

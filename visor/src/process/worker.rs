@@ -10,6 +10,7 @@ use super::warm;
 use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
+use crate::domain::keys;
 use crate::orchestrator::{Border, Conditions, Source, report_without_run};
 use crate::report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
 use crate::workflow::plan::Input;
@@ -197,7 +198,7 @@ pub(super) fn run(
     };
     workflow.run_on(ground, &conditions, means, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
         let failure = Failure::of_workflow(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = if conditions.keys { "mpk" } else { "process" };
+        let isolation = keys::isolation(conditions.keys);
         teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
     })
 }

@@ -240,6 +240,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         files: shape.files.into_iter().map(|mount| mount.in_folder(folder)).collect(),
         limits: shape.limits,
         separation: shape.separation,
+        time_stamp_counter: shape.time_stamp_counter,
         network: shape.network,
     }
 }

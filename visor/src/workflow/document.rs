@@ -12,7 +12,7 @@ use monohull_abi::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Access, FailureKind, Separation};
+use super::plan::{Access, FailureKind, Separation, TimeStampCounter};
 
 /// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
 /// slip of the keyboard.
@@ -109,6 +109,11 @@ pub struct Document {
     /// workflow usually come from one author, and a key for every instance costs a switch of pages at each hand-over.
     #[serde(default, skip_serializing_if = "is_default_separation")]
     pub isolation: Separation,
+    /// Whether functions may read the processor's time-stamp counter, which tells a nanosecond from the next. Default:
+    /// `allow`, because it is how programs tell the time fast, and threads that count tell it nearly as well. With `deny`
+    /// reading it ends the instance; Monohull's own clocks go on, at some microseconds for each look.
+    #[serde(default, skip_serializing_if = "is_default_counter")]
+    pub time_stamp_counter: TimeStampCounter,
     /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
     /// nothing, because most functions need none, and what a function cannot reach it cannot attack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -393,6 +398,11 @@ fn is_one(instances: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_default_separation(separation: &Separation) -> bool {
     *separation == Separation::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_counter(counter: &TimeStampCounter) -> bool {
+    *counter == TimeStampCounter::default()
 }
 
 /// The JSON Schema of the workflow file, as published in `workflows/workflow.schema.json`.

@@ -28,6 +28,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Who is kept apart from whom inside the domain.
     pub separation: Separation,
+    /// Whether functions may read the time-stamp counter.
+    pub time_stamp_counter: TimeStampCounter,
     /// What it may reach of the network.
     pub network: crate::network::Plan,
 }
@@ -207,6 +209,17 @@ pub enum Separation {
     Workflow,
     /// Also every instance from every other.
     Function,
+}
+
+/// Whether functions may read the processor's time-stamp counter (`"time_stamp_counter"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeStampCounter {
+    /// They may.
+    #[default]
+    Allow,
+    /// Reading it ends the instance.
+    Deny,
 }
 
 /// JSON inside of formats that do not describe themselves.

@@ -14,7 +14,9 @@ use monohull_abi::types::SLOT_NAME_MAX;
 use serde::Deserialize;
 
 use super::document::{self as doc, NAME_MAX};
-use super::plan::{self, Access, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation};
+use super::plan::{
+    self, Access, FailureKind, Input, Limits, Mount, MountSource, Output, Retry, Separation, TimeStampCounter,
+};
 use super::reader::{At, Fields, Reader};
 use super::source::{quoted, suggestion};
 use crate::network::{self, Rule, rule::Host};
@@ -29,6 +31,7 @@ pub(super) struct Shape<'a> {
     pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
     pub(super) separation: Separation,
+    pub(super) time_stamp_counter: TimeStampCounter,
     pub(super) network: network::Plan,
 }
 
@@ -62,6 +65,7 @@ const DOCUMENT: &[&str] = &[
     "files",
     "limits",
     "isolation",
+    "time_stamp_counter",
     "network",
     "description",
     "$schema",
@@ -104,6 +108,9 @@ impl Reader<'_> {
         let separation = fields
             .get("isolation")
             .and_then(|value| self.word(value, "`isolation`", "`workflow` or `function`", &["workflow", "function"]));
+        let counter = fields
+            .get("time_stamp_counter")
+            .and_then(|value| self.word(value, "`time_stamp_counter`", "`allow` or `deny`", &["allow", "deny"]));
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
         Some(Shape {
             name: name.unwrap_or_default(),
@@ -117,6 +124,7 @@ impl Reader<'_> {
             files,
             limits,
             separation: separation.unwrap_or_default(),
+            time_stamp_counter: counter.unwrap_or_default(),
             network,
         })
     }

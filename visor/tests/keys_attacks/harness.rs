@@ -41,6 +41,8 @@ pub(crate) struct Attack {
     before: Vec<Value>,
     /// A directory of the host is granted, for writing.
     granted: bool,
+    /// Fields of the workflow beyond the usual.
+    workflow: Value,
 }
 
 /// What came of a run.
@@ -68,6 +70,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         attacker: json!({}),
         before: Vec::new(),
         granted: false,
+        workflow: json!({}),
     }
 }
 
@@ -142,6 +145,12 @@ impl Attack {
         self
     }
 
+    /// The workflow has these fields too.
+    pub(crate) fn workflow(mut self, fields: Value) -> Attack {
+        self.workflow = fields;
+        self
+    }
+
     /// A step with so many instances of another image runs before.
     pub(crate) fn after(mut self, image: &str, instances: u32) -> Attack {
         let name = format!("before-{}", self.before.len());
@@ -172,7 +181,7 @@ impl Attack {
         }
         steps.extend(self.before.iter().cloned());
         let granted = json!({ "at": "/host", "directory": "granted", "access": "write" });
-        json!({
+        let mut document = json!({
             "name": "attack",
             "isolation": self.separation,
             "functions": functions,
@@ -180,7 +189,10 @@ impl Attack {
             "inputs": ["places"],
             "files": if self.granted { vec![granted] } else { Vec::new() },
             "limits": { "carriers": self.carriers, "slots": "256MiB", "timeout": "120s" }
-        })
+        });
+        let fields = document.as_object_mut().expect("an object");
+        fields.extend(self.workflow.as_object().expect("an object").clone());
+        document
     }
 
     /// Runs it, for the report.

@@ -2,6 +2,7 @@
 
 use crate::harness::{Attack, attack};
 use crate::image::{WRPKRU, planted};
+use serde_json::json;
 
 fn instruction(what: &str) -> Attack {
     attack("instruction", what, "")
@@ -80,11 +81,13 @@ fn what_is_left_dirty_disturbs_nobody() {
     }
 }
 
-/// The time-stamp counter may be read: counting in a loop tells the time as well.
+/// The time-stamp counter may be read, unless the workflow denies it: counting in a loop tells the time as well.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn functions_may_read_the_time_stamp_counter() {
+fn functions_read_the_time_stamp_counter_unless_it_is_denied() {
     for what in ["rdtsc", "rdtscp"] {
         instruction(what).is_harmless();
+        let denied = instruction(what).workflow(json!({ "time_stamp_counter": "deny" }));
+        denied.fails("time-stamp-counter", &["read the time-stamp counter, which its workflow denies"]);
     }
 }

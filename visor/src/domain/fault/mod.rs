@@ -1,5 +1,6 @@
 //! What happens when user code goes wrong: from the signal to a report that names the place and the owner.
 
+mod counter;
 mod report;
 mod signals;
 

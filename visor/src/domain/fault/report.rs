@@ -1,5 +1,6 @@
 //! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
 
+use super::counter::{self, SI_KERNEL};
 use crate::domain::Shared;
 use crate::domain::cell::Cell;
 use crate::domain::failure::{CodePlace, Failure, FailureKind};
@@ -50,6 +51,11 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
                 _ => "caused a floating-point exception it had unmasked",
             },
         ),
+        _ if !domain.options.time_stamp_counter
+            && counter::reading_at(fault.signal, fault.code, fault.ip).is_some() =>
+        {
+            Failure::new(FailureKind::TimeStampCounter, "read the time-stamp counter, which its workflow denies")
+        }
         _ => memory(domain, instance, fault),
     };
     if jumped && fault.signal != libc::SIGSYS {
@@ -91,8 +97,6 @@ fn is_library(place: &CodePlace) -> bool {
 }
 
 fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
-    /// `si_code` for faults the kernel has no address for: a general-protection fault.
-    const SI_KERNEL: i32 = 128;
     /// `si_code` of SIGBUS for a misaligned access.
     const BUS_ADRALN: i32 = 1;
     if fault.signal == libc::SIGBUS && fault.code == BUS_ADRALN {

@@ -9,8 +9,10 @@
 //! * a handler of nudge or timer: it was not the kernel that called it, for the kernel holds both back while one runs. A
 //!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
 //!   stack, so nothing there may be returned to; the carrier is taken off as if user code were running.
+//! * trusted code that reads the time-stamp counter while that is denied: the handler reads it instead.
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
+use super::counter;
 use crate::domain::carrier::{NUDGE, interrupts, looked_up, timer_signal};
 use crate::domain::gadgets;
 use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
@@ -81,6 +83,11 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
         }
     }
     if looks_up {
+        return;
+    }
+    if let Some(reading) = counter::reading_at(signal, code, ip) {
+        // SAFETY: as above; trusted code was stopped.
+        unsafe { counter::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
         return;
     }
     if let Some(exit) = copy_recovery(ip) {

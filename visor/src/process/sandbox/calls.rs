@@ -257,7 +257,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_futex, operations.iter().map(operation).collect::<Result<_, _>>()?);
     // `Carrier::turn_to` waits for a nudge that is on its way.
     allow(libc::SYS_sched_yield, vec![]);
-    // Each carrier: gs, dispatch of system calls, the stack for signals, its timer (`domain::carrier`). Its name (std).
+    // Each carrier: gs, dispatch of system calls, the time-stamp counter, the stack for signals, its timer
+    // (`domain::carrier`). Its name (std).
     const ARCH_SET_GS: i32 = 0x1001;
     // The signal entry puts fs right, which a function may have changed (`trampoline`).
     const ARCH_SET_FS: i32 = 0x1002;
@@ -265,7 +266,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_arch_prctl, one_of(0, &[ARCH_SET_GS, ARCH_SET_FS])?);
     // A worker's first steps (`process::worker`) and its filter.
     let first = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS];
-    allow(libc::SYS_prctl, one_of(0, &[PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_NAME, first[0], first[1]])?);
+    let own = [PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_TSC, libc::PR_SET_NAME];
+    allow(libc::SYS_prctl, one_of(0, &[own[0], own[1], own[2], first[0], first[1]])?);
     allow(libc::SYS_sigaltstack, vec![]);
     allow(libc::SYS_timer_create, vec![]);
     allow(libc::SYS_timer_settime, vec![]);
