@@ -13,6 +13,7 @@ use nix::sys::socket::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
 
 /// The broker's end of a new socket, and the worker's.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -85,6 +86,38 @@ impl Room {
             (_, false) => Err(io::ErrorKind::InvalidData.into()),
             (len, true) => Ok(Some((&self.0[..len], attached))),
         }
+    }
+}
+
+/// A worker's end of a broker: one question at a time.
+pub(crate) struct Line {
+    socket: OwnedFd,
+    room: Mutex<Room>,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Line")
+    }
+}
+
+impl Line {
+    /// To the broker at the other end of this socket, whose answers are no longer than this.
+    pub(crate) fn new(socket: OwnedFd, longest: usize) -> Line {
+        Line { socket, room: Mutex::new(Room::new(longest)) }
+    }
+
+    /// Waits for the answer to a question, and what is attached to it. That the other end is closed is an error.
+    pub(crate) fn ask<A: DeserializeOwned>(&self, question: &impl Serialize) -> io::Result<(A, Option<OwnedFd>)> {
+        let mut room = self.room.lock().expect("nobody panics while asking");
+        say(&self.socket, question)?;
+        let (bytes, attached) = room.hear(&self.socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok((decode(bytes)?, attached))
+    }
+
+    /// Says something that has no answer.
+    pub(crate) fn tell(&self, message: &impl Serialize) -> io::Result<()> {
+        say(&self.socket, message)
     }
 }
 

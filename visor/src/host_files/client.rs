@@ -1,28 +1,18 @@
 //! A worker's end of a granted directory's broker.
 
-use super::wire::{Known, MESSAGE_MAX, Name, Reply, Request, Room, decode, say};
+use super::wire::{Known, MESSAGE_MAX, Name, Reply, Request};
+use crate::packets::Line;
 use monohull_abi::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 
 /// Where files of a granted directory come from. Asking takes two messages between processes.
-pub struct Client(Mutex<Line>);
-
-struct Line {
-    socket: OwnedFd,
-    room: Room,
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
-}
+#[derive(Debug)]
+pub struct Client(Line);
 
 impl Client {
     /// Asks the broker at the other end of this socket.
     pub fn new(socket: OwnedFd) -> Client {
-        Client(Mutex::new(Line { socket, room: Room::new(MESSAGE_MAX) }))
+        Client(Line::new(socket, MESSAGE_MAX))
     }
 
     /// Opens a file; of a directory only what is known.
@@ -71,14 +61,9 @@ impl Client {
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
-        let mut line = self.0.lock().expect("the broker's line");
-        let Line { socket, room } = &mut *line;
-        say(socket, request).map_err(|_| Errno::Io)?;
-        let Ok(Some((bytes, attached))) = room.hear(socket) else { return Err(Errno::Io) };
-        match decode(bytes) {
-            Ok(Reply::Refused(number)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
-            Ok(reply) => Ok((reply, attached)),
-            Err(_) => Err(Errno::Io),
+        match self.0.ask(request) {
+            Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
+            answer => answer.map_err(|_| Errno::Io),
         }
     }
 }

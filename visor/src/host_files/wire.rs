@@ -1,6 +1,6 @@
 //! What a worker and the broker of a granted directory say to each other.
 
-pub(super) use crate::packets::{Room, decode, give, pair, say};
+pub(super) use crate::packets::{Room, give, pair, say};
 use serde::{Deserialize, Serialize};
 
 /// The longest message: two paths, or a piece of a directory's list.

@@ -1,30 +1,20 @@
 //! A worker's end of its broker.
 
 use super::NetworkError;
-use super::wire::{MESSAGE_MAX, Reply, Request, Room, decode, say};
+use super::wire::{MESSAGE_MAX, Reply, Request};
+use crate::packets::Line;
 use monohull_abi::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 
 /// Where sockets come from. Asking takes two messages between processes; nothing the broker does waits for the network.
-pub struct Client(Mutex<Line>);
-
-struct Line {
-    socket: OwnedFd,
-    room: Room,
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
-}
+#[derive(Debug)]
+pub struct Client(Line);
 
 impl Client {
     /// Waits until the broker has resolved the names on the list.
     pub(super) fn connect(socket: OwnedFd) -> Result<Client, NetworkError> {
-        let client = Client(Mutex::new(Line { socket, room: Room::new(MESSAGE_MAX) }));
+        let client = Client(Line::new(socket, MESSAGE_MAX));
         match client.ask(&Request::Hello) {
             Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
             Ok(_) => Ok(client),
@@ -67,7 +57,7 @@ impl Client {
     /// A UDP socket is closed.
     pub fn close(&self, number: u32) {
         // If nobody is there, nobody keeps it.
-        let _ = say(&self.lock().socket, &Request::Close(number));
+        let _ = self.0.tell(&Request::Close(number));
     }
 
     /// Whether an address may be reached.
@@ -84,18 +74,9 @@ impl Client {
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
-        let mut line = self.lock();
-        let Line { socket, room } = &mut *line;
-        say(socket, request).map_err(|_| Errno::NetworkDown)?;
-        let Ok(Some((bytes, attached))) = room.hear(socket) else { return Err(Errno::NetworkDown) };
-        match decode(bytes) {
-            Ok(Reply::Refused(number)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
-            Ok(reply) => Ok((reply, attached)),
-            Err(_) => Err(Errno::NetworkDown),
+        match self.0.ask(request) {
+            Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
+            answer => answer.map_err(|_| Errno::NetworkDown),
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Line> {
-        self.0.lock().expect("the broker's line")
     }
 }
