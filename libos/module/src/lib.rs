@@ -40,7 +40,7 @@ pub use host::HostRef;
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
 pub use segments::Segments;
-pub use spin::{Mutex, Once, RwLock, RwLockWriteGuard};
+pub use spin::{Mutex, MutexGuard, Once, RwLock, RwLockWriteGuard};
 pub use store::{Checked, Memory, Store};
 pub use text::Text;
 

@@ -10,6 +10,9 @@
 //!        └─▶ wake(key of the socket) ─▶ the handler runs again
 //! ```
 //!
+//! Frames of a device are told of only while somebody waits. Functions that do not wait move frames themselves with each call, and
+//! a carrier that was woken for those would only be in the way of whoever sends them.
+//!
 //! Sockets are entered when they are made, and armed for one event each time somebody waits: one that nobody waits for
 //! costs nothing, and waiting cannot fail for want of kernel memory.
 
@@ -19,7 +22,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Tells the keys of what is outside from other keys that belong to modules.
 const KEY_TAG: u64 = 3 << 62;
@@ -39,6 +42,8 @@ pub(super) struct Outside {
     armed: Mutex<HashMap<RawFd, u32>>,
     /// The device that frames come from, or -1.
     device: AtomicI32,
+    /// Frames have been taken from it.
+    taken: AtomicBool,
 }
 
 /// What has been heard.
@@ -58,7 +63,8 @@ impl Outside {
         // SAFETY: no preconditions; the results are checked.
         let (epoll, bell) =
             unsafe { (owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?, owned(libc::eventfd(1, libc::EFD_CLOEXEC))?) };
-        let outside = Outside { epoll, bell, armed: Mutex::default(), device: AtomicI32::new(-1) };
+        let outside =
+            Outside { epoll, bell, armed: Mutex::default(), device: AtomicI32::new(-1), taken: AtomicBool::new(false) };
         outside.control(libc::EPOLL_CTL_ADD, outside.bell.as_raw_fd(), libc::EPOLLONESHOT as u32, BELL)?;
         Ok(outside)
     }
@@ -75,7 +81,22 @@ impl Outside {
     pub(super) fn enter_device(&self, device: RawFd) -> io::Result<()> {
         self.enter(device)?;
         self.device.store(device, Ordering::Relaxed);
-        self.arm(device, Readiness::Read)
+        self.arm_device()
+    }
+
+    /// Tells whoever listens, once, when frames have arrived.
+    pub(super) fn arm_device(&self) -> io::Result<()> {
+        self.arm(self.device.load(Ordering::Relaxed), Readiness::Read)
+    }
+
+    /// A frame has been taken from the device.
+    pub(super) fn frame_taken(&self) {
+        self.taken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any has been since this was asked before.
+    pub(super) fn frames_taken(&self) -> bool {
+        self.taken.swap(false, Ordering::Relaxed)
     }
 
     /// Tells whoever listens, once, when the descriptor is ready. Call it after the wait has been registered.

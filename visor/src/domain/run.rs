@@ -13,8 +13,7 @@ use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
 use super::{Event, Shared, fault};
 use crate::network::Network;
-use monohull_abi::module::{Call, Outcome, Wake};
-use monohull_abi::network::Readiness;
+use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::number::{FUTEX_WAIT, NETWORK_BUSY};
 use monohull_trampoline::system::{Exit, enter};
 use std::cell::Cell;
@@ -40,6 +39,12 @@ enum Left<'s> {
 const LOOKS_BETWEEN_JOBS: u32 = 4;
 /// How long a run that is over waits for its network, at most.
 const SETTLE_NS: u64 = 5_000_000_000;
+/// While frames come and nobody waits for any, functions move them when they make calls; in case they make none, a carrier
+/// looks this much later.
+const MOVED_BY_FUNCTIONS_NS: u64 = 1_000_000;
+/// Frames were told of, and somebody has the network in hand, who moves them. Somebody waits for them, so a carrier looks again
+/// soon.
+const BEING_MOVED_NS: u64 = 50_000;
 /// So many looks for work, and one at what happens outside.
 const LOOKS_BETWEEN_HEARING: u32 = 4;
 
@@ -178,7 +183,7 @@ impl Shared {
         let mut scheduler = self.lock();
         for key in outside.keys(&heard) {
             match key {
-                FRAMES => scheduler.frames = true,
+                FRAMES => (scheduler.frames, scheduler.device_armed) = (true, false),
                 key => _ = scheduler.wake(key, u64::MAX, None, self.this_carrier()),
             }
         }
@@ -187,10 +192,23 @@ impl Shared {
 
     /// Frames have arrived, or it is time for the network to do something.
     pub(super) fn poll_network(&self) {
+        let heard = !self.lock().device_armed;
         self.modules.poll(self, "socket");
-        if let (Some(outside), Network::Tap(tap)) = (self.outside.get(), &self.options.network) {
-            // Those that came meanwhile are told of at once.
-            let _ = outside.arm(tap.device(), Readiness::Read);
+        if let (Some(outside), Network::Tap(_)) = (self.outside.get(), &self.options.network) {
+            let taken = outside.frames_taken();
+            let mut scheduler = self.lock();
+            scheduler.look_for_frames = match scheduler.waits_outside {
+                _ if scheduler.device_armed => NEVER,
+                0 if taken => monotonic_ns() + MOVED_BY_FUNCTIONS_NS,
+                1.. if heard && !taken => monotonic_ns() + BEING_MOVED_NS,
+                _ => NEVER,
+            };
+            if scheduler.look_for_frames == NEVER && !scheduler.device_armed {
+                scheduler.device_armed = true;
+                drop(scheduler);
+                // Those that came meanwhile are told of at once.
+                let _ = outside.arm_device();
+            }
         }
     }
 
@@ -427,7 +445,10 @@ impl Shared {
         };
         let latest = monotonic_ns() + SETTLE_NS;
         while monotonic_ns() < latest && self.call(NETWORK_BUSY, [0; 6]) == Ok(1) {
-            let until = self.lock().alarm.min(latest);
+            let until = {
+                let scheduler = self.lock();
+                scheduler.alarm.min(scheduler.look_for_frames).min(latest)
+            };
             drop(self.hear(outside, Some(until), self.lock()));
             self.poll_network();
         }

@@ -47,6 +47,12 @@ pub(super) struct Scheduler {
     pub(super) alarm: u64,
     /// The network is to be polled now.
     pub(super) frames: bool,
+    /// When frames are looked for although nobody is told of them (monotonic ns).
+    pub(super) look_for_frames: u64,
+    /// Frames that arrive are told of.
+    pub(super) device_armed: bool,
+    /// Threads that wait for something outside.
+    pub(super) waits_outside: usize,
     /// One of the idle carriers listens to what happens outside.
     pub(super) listening: bool,
     /// The run is over.
@@ -105,6 +111,9 @@ impl Scheduler {
             called: false,
             alarm: NEVER,
             frames: false,
+            look_for_frames: NEVER,
+            device_armed: true,
+            waits_outside: 0,
             listening: false,
             done: false,
             looks: 0,
@@ -193,6 +202,7 @@ impl Scheduler {
         self.wait(thread, key, deadline);
         get(thread).outside = true;
         self.pending += 1;
+        self.waits_outside += 1;
     }
 
     /// The handler has returned "park": false if the thread was woken meanwhile and must go on.
@@ -256,7 +266,9 @@ impl Scheduler {
         self.timers.clear();
         self.alarm = NEVER;
         self.frames = false;
+        self.look_for_frames = NEVER;
         self.pending = 0;
+        self.waits_outside = 0;
         self.stale = 0;
         std::mem::take(&mut self.events)
     }
@@ -269,7 +281,7 @@ impl Scheduler {
 
     /// When the next timer is due.
     pub(super) fn next_timer(&self) -> Option<u64> {
-        let alarm = Some(self.alarm).filter(|at| *at != NEVER);
+        let alarm = Some(self.alarm.min(self.look_for_frames)).filter(|at| *at != NEVER);
         self.timers.peek().map(|Reverse(timer)| timer.at).into_iter().chain(alarm).min()
     }
 
@@ -277,6 +289,10 @@ impl Scheduler {
     pub(super) fn fire(&mut self, now: u64) -> Option<Due> {
         if self.alarm <= now {
             self.alarm = NEVER;
+            self.frames = true;
+        }
+        if self.look_for_frames <= now {
+            self.look_for_frames = NEVER;
             self.frames = true;
         }
         let Reverse(timer) = *self.timers.peek()?;
@@ -339,7 +355,9 @@ impl Scheduler {
 
     /// The thread does not wait for something outside any more.
     fn forget_outside(&mut self, thread: ThreadRef) {
-        self.pending -= usize::from(std::mem::replace(&mut get(thread).outside, false));
+        let waited = usize::from(std::mem::replace(&mut get(thread).outside, false));
+        self.pending -= waited;
+        self.waits_outside -= waited;
     }
 
     /// One timer more has become stale (its wait is over, or its instance has ended); when there are many they are dropped.

@@ -15,12 +15,14 @@ mod udp;
 use crate::network::Network;
 use alloc::sync::Arc;
 use alloc::task::Wake;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::task::Waker;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
-use monohull_module::{HostRef, Mutex};
+use monohull_module::{HostRef, Mutex, MutexGuard};
 use stack::{End, Stack};
 
 /// Tells the keys of this network's sockets from other keys that belong to modules.
@@ -57,34 +59,79 @@ fn waker(host: HostRef, key: u64) -> Waker {
 pub(crate) struct Tap {
     host: HostRef,
     stack: Mutex<Stack>,
+    /// Frames are to be moved. Whoever has the stack then does it when he is done: nobody waits for him only to do that.
+    due: AtomicBool,
+}
+
+/// The stack, for as long as this lives.
+struct Entered<'t> {
+    tap: &'t Tap,
+    stack: Option<MutexGuard<'t, Stack>>,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Stack;
+
+    fn deref(&self) -> &Stack {
+        self.stack.as_ref().expect("it is given back by drop alone")
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    fn deref_mut(&mut self) -> &mut Stack {
+        self.stack.as_mut().expect("it is given back by drop alone")
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        drop(self.stack.take());
+        // Either this sees that frames are due, or who has just said so sees that the stack is free.
+        fence(Ordering::SeqCst);
+        self.tap.move_what_is_due();
+    }
 }
 
 impl Tap {
     /// `None` if the device is not there.
     pub(crate) fn new(host: HostRef) -> Option<Tap> {
         let config = host.network().tap().ok()?;
-        Some(Tap { host, stack: Mutex::new(Stack::new(host, &config)) })
+        Some(Tap { host, stack: Mutex::new(Stack::new(host, &config)), due: AtomicBool::new(false) })
+    }
+
+    fn enter(&self) -> Entered<'_> {
+        Entered { tap: self, stack: Some(self.stack.lock()) }
+    }
+
+    fn move_what_is_due(&self) {
+        while self.due.load(Ordering::Relaxed) {
+            let Some(mut stack) = self.stack.try_lock() else { return };
+            self.due.store(false, Ordering::Relaxed);
+            stack.turn();
+            drop(stack);
+            fence(Ordering::SeqCst);
+        }
     }
 }
 
 impl Network for Tap {
     fn listen(&self, owner: u32, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno> {
-        self.stack.lock().listen(owner, at, backlog as usize)
+        self.enter().listen(owner, at, backlog as usize)
     }
 
     fn connect(&self, owner: u32, to: &SocketAddress) -> Result<SocketHandle, Errno> {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         let socket = stack.connect(owner, to)?;
         stack.turn();
         Ok(socket)
     }
 
     fn connected(&self, socket: SocketHandle) -> Result<(), Errno> {
-        self.stack.lock().connected(socket)
+        self.enter().connected(socket)
     }
 
     fn accept(&self, owner: u32, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         match stack.accept(owner, socket) {
             Err(Errno::Again) => {
                 stack.turn();
@@ -95,11 +142,11 @@ impl Network for Tap {
     }
 
     fn bind(&self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno> {
-        self.stack.lock().bind(owner, at)
+        self.enter().bind(owner, at)
     }
 
     fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno> {
-        self.stack.lock().associate(socket, to)
+        self.enter().associate(socket, to)
     }
 
     fn receive(
@@ -109,7 +156,7 @@ impl Network for Tap {
         peek: bool,
         mut from: Option<&mut SocketAddress>,
     ) -> Result<u64, Errno> {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         for again in [false, true] {
             let received = match stack.end(socket)? {
                 End::Datagrams(_) => stack.receive_datagram(socket, to, peek, from.as_deref_mut()),
@@ -136,7 +183,7 @@ impl Network for Tap {
         from: &CheckedSlice<'_, u8>,
         to: Option<&SocketAddress>,
     ) -> Result<u64, Errno> {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         for again in [false, true] {
             let sent = match stack.end(socket)? {
                 End::Datagrams(_) => stack.send_datagram(socket, from, to),
@@ -157,14 +204,14 @@ impl Network for Tap {
     }
 
     fn shutdown(&self, socket: SocketHandle, how: SocketShutdown) -> Result<(), Errno> {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         stack.shutdown(socket, how)?;
         stack.send_off();
         Ok(())
     }
 
     fn close(&self, socket: SocketHandle) {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         stack.close(socket);
         stack.send_off();
         drop(stack);
@@ -174,23 +221,23 @@ impl Network for Tap {
     }
 
     fn get(&self, socket: SocketHandle, option: SocketOption) -> Result<u64, Errno> {
-        self.stack.lock().get(socket, option)
+        self.enter().get(socket, option)
     }
 
     fn set(&self, socket: SocketHandle, option: SocketOption, value: u64) -> Result<(), Errno> {
-        self.stack.lock().set(socket, option, value)
+        self.enter().set(socket, option, value)
     }
 
     fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno> {
-        self.stack.lock().name(socket, end)
+        self.enter().name(socket, end)
     }
 
     fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
-        self.stack.lock().lookup(name, room)
+        self.enter().lookup(name, room)
     }
 
     fn wait_for_names(&self, call: &mut Call, deadline: u64) {
-        let stack = self.stack.lock();
+        let stack = self.enter();
         self.host.network().wait_for_key(call, NAMES, deadline);
         if stack.names_are_ready() {
             self.host.wake(NAMES, u64::MAX);
@@ -198,7 +245,7 @@ impl Network for Tap {
     }
 
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         let key = key_of(socket, readiness);
         self.host.network().wait_for_key(call, key, deadline);
         // It may have become ready since the handler was told to wait.
@@ -208,11 +255,12 @@ impl Network for Tap {
     }
 
     fn poll(&self) {
-        self.stack.lock().turn();
+        self.due.swap(true, Ordering::SeqCst);
+        self.move_what_is_due();
     }
 
     fn is_busy(&self) -> bool {
-        let mut stack = self.stack.lock();
+        let mut stack = self.enter();
         stack.turn();
         stack.is_busy()
     }

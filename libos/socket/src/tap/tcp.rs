@@ -93,7 +93,7 @@ impl Stream {
 /// Bytes of each of a connection's two buffers, when there are so many sockets.
 fn buffer_size(open: usize) -> usize {
     match open {
-        ..64 => 256 << 10,
+        ..64 => 512 << 10,
         64..512 => 128 << 10,
         _ => 32 << 10,
     }

@@ -394,6 +394,9 @@ unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i
             // Somebody has taken the device away. From now on it would be told of for ever.
             outside.forget(tap.device());
         }
+        if let (Ok(_), Some(outside)) = (&read, domain.outside.get()) {
+            outside.frame_taken();
+        }
         read
     })())
 }
@@ -420,7 +423,13 @@ unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64
     // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves. Trusted
     // callers have no sockets.
     let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
-    domain.lock().wait_outside(thread, key, deadline);
+    let mut scheduler = domain.lock();
+    scheduler.wait_outside(thread, key, deadline);
+    if !std::mem::replace(&mut scheduler.device_armed, true) {
+        drop(scheduler);
+        // It fails if the device is gone, which the module knows.
+        let _ = domain.outside.get().map(|outside| outside.arm_device());
+    }
 }
 
 impl Datagrams {
