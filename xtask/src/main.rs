@@ -89,9 +89,11 @@ fn main() -> ExitCode {
             Err(why) => Err(why),
         },
         Chore::Bench { arguments } => bench::run(&arguments),
-        Chore::Fetch => {
-            vm::fetch().and_then(|()| browser::ready()).and_then(|()| fat_tools::ready()).and_then(|()| apache::ready())
-        }
+        Chore::Fetch => vm::fetch()
+            .and_then(|()| browser::ready())
+            .and_then(|()| fat_tools::ready())
+            .and_then(|()| apache::ready())
+            .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),
     };

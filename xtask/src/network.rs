@@ -8,14 +8,16 @@ use crate::test::{Count, RUNNER};
 use crate::{Result, shell, test};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the tests start, and the packages that bring it.
 const PEERS: &[(&str, &str)] = &[
     ("bin/ip", "iproute2"),
+    ("sbin/tc", "iproute2"),
     ("usr/bin/curl", "curl"),
     ("usr/bin/dig", "bind9-dnsutils"),
+    ("usr/bin/iperf3", "iperf3"),
     ("usr/sbin/dnsmasq", "dnsmasq-base"),
     ("usr/sbin/nginx", "nginx-light"),
 ];
@@ -27,8 +29,7 @@ pub(crate) fn run() -> Result<Count> {
         println!("the lane cannot run: {why}");
         return Ok(Count { passed: 0, failed: 1 });
     }
-    let peers = apt::cached("network", "fetch programs for workflows to talk to: about 30 MB, once", fetch)?;
-    let mut folders = vec![peers.join("bin")];
+    let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
     let arguments = ["test", "--no-fail-fast", "--package", "monohull", "--test", "tap_network"];
@@ -36,6 +37,11 @@ pub(crate) fn run() -> Result<Count> {
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
     test::count(&mut command)
+}
+
+/// Where the programs are that workflows talk to, and those that networks are made with.
+pub(crate) fn peers() -> Result<PathBuf> {
+    apt::cached("peers", "fetch programs for workflows to talk to: about 30 MB, once", fetch)
 }
 
 /// Whether there are root's rights and devices.

@@ -11,6 +11,7 @@ mod pipe;
 mod processes;
 mod sort;
 mod spawn;
+pub(crate) mod traffic;
 mod words;
 
 use crate::harness::Result;
@@ -38,6 +39,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),
+        "traffic" => traffic::run(arguments.first().map_or("", String::as_str), number(1)?, number(2)?),
         "sort" => sort::sort_file(path(0)?, path(1)?, number(2)?),
         _ => Err(format!("no peer is called {name}")),
     }

@@ -8,6 +8,7 @@ mod hostcall;
 mod instance;
 mod memory;
 mod modules;
+mod network;
 mod open_loop;
 mod park;
 mod serve;
@@ -57,6 +58,11 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
     Scenario { name: "files", about: "a file of 256 MiB from an image and from memory, against ext4", run: files::run },
+    Scenario {
+        name: "network",
+        about: "TCP over a device of the workflow's own, against the kernel's loopback",
+        run: network::run,
+    },
     Scenario { name: "modules", about: "modules loaded on demand, against all at once", run: modules::run },
     Scenario {
         name: "checker",

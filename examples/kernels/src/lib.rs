@@ -11,4 +11,5 @@ pub mod chain;
 pub mod files;
 pub mod parts;
 pub mod sort;
+pub mod traffic;
 pub mod words;

@@ -3,6 +3,8 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+mod iperf3;
+
 use monohull_std::io::{self, Read, Write};
 use monohull_std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use monohull_std::prelude::*;
@@ -36,6 +38,8 @@ enum Question {
     Push(String, u64),
     /// Connect, read to the end; says how long it took.
     Pull(String),
+    /// Measure with an iperf3 server, this many bytes: sent, or received if that is wanted.
+    Iperf3(String, u64, bool),
     /// Connect and wait for an answer that never comes.
     Wait(String),
 }
@@ -55,6 +59,7 @@ fn main(questions: Vec<Question>) {
             Question::Serve(at, count) => serve(at, *count),
             Question::Push(at, bytes) => push(at, *bytes),
             Question::Pull(at) => pull(at),
+            Question::Iperf3(at, bytes, reverse) => iperf3::run(at, *bytes, *reverse),
             Question::Wait(at) => TcpStream::connect(&**at).and_then(|mut stream| {
                 println!("connected");
                 stream.read(&mut [0]).map(|bytes| format!("{bytes} bytes"))
