@@ -1,4 +1,10 @@
 //! A network for tests: a namespace with the helper in it, and workflows beside it.
+//!
+//! Where `$MONOHULL_WIRE` says what a wire does to frames (in netem's words), programs and servers are beyond one:
+//!
+//! ```text
+//!   workflow ─ device ─ near: helper, router ═ veth, netem both ways ═ far: curl, nginx, …      without: near is far
+//! ```
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
@@ -17,6 +23,11 @@ use std::time::{Duration, Instant};
 /// Addresses in the namespace that are not a device's own: reached through one.
 pub(crate) const FAR4: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 pub(crate) const FAR6: Ipv6Addr = Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, 1);
+/// The addresses at the ends of the wire.
+const NEAR_END: [&str; 2] = ["10.97.0.1/30", "fd97::1/64"];
+const FAR_END: [&str; 2] = ["10.97.0.2/30", "fd97::2/64"];
+/// What a wire does to frames, if there is one.
+const WIRE_VARIABLE: &str = "MONOHULL_WIRE";
 /// How long something that should happen may take on a busy computer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -24,9 +35,10 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
 }
 
-/// A namespace and its helper; both go when this does.
+/// A namespace and its helper, and who is beyond the wire; all go when this does.
 pub(crate) struct Net {
-    name: String,
+    near: String,
+    far: String,
     helper: Child,
     pub(crate) folder: tempfile::TempDir,
 }
@@ -40,52 +52,67 @@ impl Net {
     /// A helper with these options.
     pub(crate) fn with(options: &[&str]) -> Net {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("monohull-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        ip(&["netns", "add", &name]);
-        for arguments in [
-            &["link", "set", "lo", "up"][..],
-            &["addr", "add", &format!("{FAR4}/32"), "dev", "lo"],
-            &["addr", "add", &format!("{FAR6}/128"), "dev", "lo", "nodad"],
-        ] {
-            ip(&[&["-n", &name], arguments].concat());
-        }
+        let near = format!("monohull-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        ip(&["netns", "add", &near]);
+        ip(&["-n", &near, "link", "set", "lo", "up"]);
+        let far = match std::env::var(WIRE_VARIABLE) {
+            Ok(wire) => beyond_a_wire(&near, &wire),
+            Err(_) => near.clone(),
+        };
+        ip(&["-n", &far, "addr", "add", &format!("{FAR4}/32"), "dev", "lo"]);
+        ip(&["-n", &far, "addr", "add", &format!("{FAR6}/128"), "dev", "lo", "nodad"]);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &name, env!("CARGO_BIN_EXE_monohull"), "network", "--socket"]);
+        command.args(["netns", "exec", &near, env!("CARGO_BIN_EXE_monohull"), "network", "--socket"]);
         command.arg(folder.path().join("socket")).args(options).stdout(Stdio::piped());
         let mut helper = command.spawn().expect("the helper starts");
         let mut said = String::new();
         BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
         assert!(said.starts_with("lending devices at "), "{said}");
-        Net { name, helper, folder }
+        Net { near, far, helper, folder }
+    }
+
+    /// Whether there is a wire that loses, delays or reorders.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.near != self.far
+    }
+
+    /// What is shown to have come about on the wire, in each direction; nothing if there is none.
+    pub(crate) fn wire(&self) -> Vec<String> {
+        let ends = [(&self.near, "near"), (&self.far, "far")].into_iter().filter(|_| self.is_bad());
+        let shown = |(namespace, device): (&String, &str)| {
+            let text = succeeded(tc_output(&["-s", "-n", namespace, "qdisc", "show", "dev", device])).stdout;
+            String::from_utf8(text).expect("text")
+        };
+        ends.map(shown).collect()
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// A program in the namespace.
+    /// A program beyond the wire.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name, program]);
+        command.args(["netns", "exec", &self.far, program]);
         command
     }
 
-    /// What a program in the namespace says; it must succeed.
+    /// What a program beyond the wire says; it must succeed.
     #[track_caller]
     pub(crate) fn output(&self, program: &str, arguments: &[&str]) -> Vec<u8> {
         succeeded(self.command(program).args(arguments).output().expect("a program")).stdout
     }
 
-    /// Starts a program in the namespace that ends with the test.
+    /// Starts a program beyond the wire that ends with the test.
     pub(crate) fn start(&self, program: &str, arguments: &[&str]) -> Guest {
         let mut command = self.command(program);
         Guest(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a program"))
     }
 
-    /// Runs code whose sockets are in the namespace.
+    /// Runs code whose sockets are beyond the wire.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(Path::new("/run/netns").join(&self.name)).expect("the namespace");
+        let namespace = File::open(Path::new("/run/netns").join(&self.far)).expect("the namespace");
         std::thread::scope(|scope| {
             let body = || {
                 setns(&namespace, CloneFlags::CLONE_NEWNET).expect("this thread may enter");
@@ -97,7 +124,7 @@ impl Net {
 
     /// The devices that are there, each with its address on the host's side.
     pub(crate) fn devices(&self) -> Vec<(String, Ipv4Addr)> {
-        let text = succeeded(ip_output(&["-n", &self.name, "-4", "-o", "addr", "show"])).stdout;
+        let text = succeeded(ip_output(&["-n", &self.near, "-4", "-o", "addr", "show"])).stdout;
         let text = String::from_utf8(text).expect("text");
         let device = |line: &str| {
             let mut words = line.split_whitespace().skip(1);
@@ -127,7 +154,7 @@ impl Net {
 
     /// Takes a device away.
     pub(crate) fn remove(&self, device: &str) {
-        ip(&["-n", &self.name, "link", "del", device]);
+        ip(&["-n", &self.near, "link", "del", device]);
     }
 
     /// Starts a workflow of one step.
@@ -186,8 +213,37 @@ impl Drop for Net {
     fn drop(&mut self) {
         let _ = self.helper.kill();
         let _ = self.helper.wait();
-        let _ = ip_output(&["netns", "del", &self.name]);
+        let _ = ip_output(&["netns", "del", &self.near]);
+        if self.is_bad() {
+            let _ = ip_output(&["netns", "del", &self.far]);
+        }
     }
+}
+
+/// A namespace beyond a wire that does this to frames, both ways.
+fn beyond_a_wire(near: &str, wire: &str) -> String {
+    let far = format!("{near}-far");
+    ip(&["netns", "add", &far]);
+    ip(&["-n", &far, "link", "set", "lo", "up"]);
+    ip(&["-n", near, "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", &far]);
+    for (namespace, device, addresses) in [(near, "near", NEAR_END), (&far, "far", FAR_END)] {
+        let [four, six] = addresses;
+        ip(&["-n", namespace, "addr", "add", four, "dev", device]);
+        ip(&["-n", namespace, "addr", "add", six, "dev", device, "nodad"]);
+        // Single packets are lost, not the many that one buffer stands for.
+        ip(&["-n", namespace, "link", "set", device, "gso_max_segs", "1", "up"]);
+        let netem = ["-n", namespace, "qdisc", "add", "dev", device, "root", "netem"];
+        succeeded(tc_output(&netem.into_iter().chain(wire.split_whitespace()).collect::<Vec<_>>()));
+    }
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        let forward = format!("echo 1 >/proc/sys/net/{setting}");
+        ip(&["netns", "exec", near, "sh", "-c", &forward]);
+    }
+    ip(&["-n", near, "route", "add", &format!("{FAR4}/32"), "via", "10.97.0.2"]);
+    ip(&["-n", near, "-6", "route", "add", &format!("{FAR6}/128"), "via", "fd97::2"]);
+    ip(&["-n", &far, "route", "add", "default", "via", "10.97.0.1"]);
+    ip(&["-n", &far, "-6", "route", "add", "default", "via", "fd97::1"]);
+    far
 }
 
 /// A program that ends with the test.
@@ -261,6 +317,10 @@ fn succeeded(output: Output) -> Output {
 
 fn ip_output(arguments: &[&str]) -> Output {
     Command::new("ip").args(arguments).output().expect("iproute2 is installed")
+}
+
+fn tc_output(arguments: &[&str]) -> Output {
+    Command::new("tc").args(arguments).output().expect("iproute2 is installed")
 }
 
 #[track_caller]

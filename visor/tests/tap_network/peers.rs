@@ -1,10 +1,11 @@
 //! Real peers: curl, nginx, dnsmasq, dig, and plain sockets by the thousand.
 
 use crate::net::{FAR4, FAR6, Net};
-use serde_json::json;
-use std::io::{Read, Write};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Bytes that do not repeat soon.
@@ -30,7 +31,7 @@ fn curl_is_served_by_a_function() {
         let urls = [format!("http://{host}/one"), format!("http://{host}/two")];
         let both = net.output("curl", &["-sS", "--max-time", "20", &urls[0], &urls[1]]);
         assert_eq!(String::from_utf8_lossy(&both), "you asked for /one\nyou asked for /two\n");
-        let body = content(700_000);
+        let body = content(if net.is_bad() { 200_000 } else { 700_000 });
         let file = net.folder.path().join("body");
         std::fs::write(&file, &body).expect("a file");
         let data = format!("@{}", file.display());
@@ -52,7 +53,7 @@ fn a_function_fetches_from_nginx() {
     for path in [net.folder.path(), &folder] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("changed");
     }
-    let page = content(5_000_000);
+    let page = content(if net.is_bad() { 500_000 } else { 5_000_000 });
     std::fs::write(folder.join("page"), &page).expect("a file");
     let at = folder.display();
     let config = format!(
@@ -132,31 +133,66 @@ fn a_thousand_connections_at_once() {
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn what_is_sent_in_bulk_arrives_whole() {
-    const BYTES: u64 = 50_000_000;
     let net = Net::new();
+    let bytes: u64 = if net.is_bad() { 2_000_000 } else { 50_000_000 };
     for push in [true, false] {
         let server = net.inside(|| TcpListener::bind((FAR4, 0)).expect("a server"));
         let at = server.local_addr().expect("its address").to_string();
-        let question = if push { json!({ "push": [at, BYTES] }) } else { json!({ "pull": at }) };
+        let question = if push { json!({ "push": [at, bytes] }) } else { json!({ "pull": at }) };
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = server.accept().expect("a client");
             if push {
                 return std::io::copy(&mut stream, &mut std::io::sink()).expect("read");
             }
             let piece = content(1 << 20);
-            let mut left = BYTES as usize;
+            let mut left = bytes as usize;
             while left > 0 {
                 let now = left.min(piece.len());
                 stream.write_all(&piece[..now]).expect("written");
                 left -= now;
             }
-            BYTES
+            bytes
         });
         let mut run = net.run("network-probe", json!({ "questions": [question] }));
         let said = run.line();
-        assert!(said.contains(&format!("{BYTES} bytes in ")), "{said}");
-        assert_eq!(serving.join().expect("no panic"), BYTES);
+        assert!(said.contains(&format!("{bytes} bytes in ")), "{said}");
+        assert_eq!(serving.join().expect("no panic"), bytes);
         run.end();
+    }
+    // The wire has done to some of it what it should, both ways.
+    for way in net.wire() {
+        let dropped = way.split("(dropped ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
+        assert!(way.contains("netem"), "{way}");
+        assert!(!way.contains("loss") || dropped.is_some_and(|dropped| dropped > 0), "{way}");
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn iperf3_measures_a_function() {
+    let net = Net::new();
+    let bytes: u64 = if net.is_bad() { 1_000_000 } else { 50_000_000 };
+    let at = SocketAddr::new(FAR4.into(), 5201);
+    for reverse in [false, true] {
+        let mut server = net.command("iperf3");
+        // A client that asks whether somebody listens would be the one it serves.
+        let mut server =
+            server.args(["--server", "--one-off", "--forceflush"]).stdout(Stdio::piped()).spawn().expect("iperf3");
+        let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines();
+        let listens =
+            |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.contains("listening on 5201"));
+        assert!(lines.any(|line| listens(&line)), "it listens");
+        let mut run =
+            net.run("network-probe", json!({ "questions": [{ "iperf3": [at.to_string(), bytes, reverse] }] }));
+        let said = run.line();
+        let (ours, theirs) = said.split_once(" bytes; the server says ").unwrap_or_else(|| panic!("{said}"));
+        let theirs: Value = serde_json::from_str(theirs).expect("JSON");
+        let (ours, theirs) = (ours.parse::<u64>().expect("a number"), theirs["streams"][0]["bytes"].as_u64());
+        let (sent, received) = if reverse { (theirs, Some(ours)) } else { (Some(ours), theirs) };
+        assert!(received >= Some(bytes) && sent >= received, "{said}");
+        run.end();
+        let rest: Vec<String> = lines.map_while(Result::ok).collect();
+        assert!(server.wait().expect("a child").success(), "{rest:#?}");
     }
 }
 
