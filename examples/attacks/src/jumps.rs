@@ -41,6 +41,10 @@ const NUDGE: u64 = 12;
 const CONTEXT: u64 = 8;
 const INFORMATION: u64 = CONTEXT + 304;
 
+/// Clocks of `clock_gettime`.
+const CLOCK_PROCESS_CPUTIME_ID: u64 = 2;
+const CLOCK_MONOTONIC_COARSE: u64 = 6;
+
 /// Words that the victim has in its image too, and never says.
 static WORDS: &[u8] = b"said in the victim's name";
 /// Hostcalls that are made for the victim to make as many.
@@ -231,8 +235,13 @@ fn call(attack: &Attack, address: u64) -> Booty {
         "serve" => Registers { rdi: secret, rsi: room.as_ptr() as u64, ..Registers::default() },
         // As WRPKRU: all keys open.
         "open" => Registers::default(),
-        // As what asks for the time: which clock, and where to write it.
-        "clock" => Registers { rdi: 1, rsi: room.as_mut_ptr() as u64, ..Registers::default() },
+        // As what asks for the time: which clock, and where to write it. What this one says needs no counter, which not
+        // every machine lets a process read.
+        "clock" => Registers { rdi: CLOCK_MONOTONIC_COARSE, rsi: room.as_mut_ptr() as u64, ..Registers::default() },
+        // A clock that only the kernel can tell.
+        "kernels-clock" => {
+            Registers { rdi: CLOCK_PROCESS_CPUTIME_ID, rsi: room.as_mut_ptr() as u64, ..Registers::default() }
+        }
         // With addresses of trusted memory everywhere.
         _ => Registers {
             rdi: secret,

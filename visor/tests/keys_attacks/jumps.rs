@@ -99,6 +99,15 @@ fn trusted_code_runs_with_ones_own_rights() {
     }
 }
 
+/// What the vDSO reads is the system's, and the system calls that it makes are functions' own.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_vdso_tells_functions_nothing() {
+    jump("vdso-clock", "clock").works("process");
+    jump("vdso-clock", "clock").fails("memory-fault", &["jumped to", "protection key denies"]);
+    jump("vdso-clock", "kernels-clock").fails("system-call", &["made system call 228 directly"]);
+}
+
 /// The dispatch of system calls does not see what is asked of this page. Not every kernel has it.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]

@@ -88,7 +88,10 @@ fn in_process(visor: &Path, process: u32) -> Vec<Place> {
     places.extend(program.distances());
     let libc = mapping("/libc.so.6");
     places.extend(Program::read(Path::new(libc.path)).places_of_libc().map(|(name, at)| (name, at + libc.range.start)));
-    places.push(("vdso", mapping("[vdso]").range.start));
+    let vdso = mapping("[vdso]");
+    places.push(("vdso", vdso.range.start));
+    let clock = Program::of(vdso.bytes(process).expect("the vDSO can be read")).symbol("__vdso_clock_gettime");
+    places.push(("vdso-clock", clock + vdso.range.start));
     let writable = [
         ("visor-heap", "[heap]"),
         ("trusted-stack", "[stack]"),
@@ -119,20 +122,24 @@ impl Mapping<'_> {
         let writable = words.next()?.contains('w');
         Some(Mapping { range: number(start)?..number(end)?, writable, path: words.nth(3).unwrap_or_default() })
     }
+
+    /// What it holds.
+    fn bytes(&self, process: u32) -> std::io::Result<Vec<u8>> {
+        let memory = File::open(format!("/proc/{process}/mem"))?;
+        let mut bytes = vec![0; (self.range.end - self.range.start) as usize];
+        memory.read_exact_at(&mut bytes, self.range.start)?;
+        Ok(bytes)
+    }
 }
 
 /// An entry of the hostcall table, as it lies in trusted memory: what points to a binding, whose first word is one of these
 /// handlers.
 fn dispatch_table(process: u32, maps: &[Mapping<'_>], handlers: &[u64]) -> Option<u64> {
-    let memory = File::open(format!("/proc/{process}/mem")).expect("its memory");
     let anonymous = |map: &&Mapping<'_>| map.writable && (map.path.is_empty() || map.path == "[heap]");
     let mut pieces = Vec::new();
     for map in maps.iter().filter(anonymous).filter(|map| map.range.end - map.range.start < SEARCHED) {
-        let mut bytes = vec![0; (map.range.end - map.range.start) as usize];
         // A guard page, say, cannot be read.
-        if memory.read_exact_at(&mut bytes, map.range.start).is_ok() {
-            pieces.push((map.range.start, bytes));
-        }
+        pieces.extend(map.bytes(process).map(|bytes| (map.range.start, bytes)));
     }
     let find = |wanted: &dyn Fn(u64) -> bool| {
         pieces.iter().find_map(|(start, bytes)| {
@@ -154,7 +161,10 @@ struct Program {
 
 impl Program {
     fn read(path: &Path) -> Program {
-        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Program::of(std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    }
+
+    fn of(bytes: Vec<u8>) -> Program {
         let elf = Elf::parse(&bytes).expect("an ELF file");
         let local = elf.syms.iter().map(|symbol| (elf.strtab.get_at(symbol.st_name), symbol.st_value));
         let exported = elf.dynsyms.iter().map(|symbol| (elf.dynstrtab.get_at(symbol.st_name), symbol.st_value));

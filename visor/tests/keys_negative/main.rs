@@ -94,6 +94,7 @@ fn dispatch() {
         attack("door", "getpid", how).succeeds_without("dispatch");
     }
     attack("jump", "middle", "").succeeds_without("dispatch");
+    attack("jump", "vdso-clock", "kernels-clock").succeeds_without("dispatch");
     // The kernel takes registers and rights from a forged frame.
     attack("signal", "frame", "state").succeeds_without("dispatch");
     // Without rights in it the frame itself is denied from then on; some kernels still look at it, and end the function there.
