@@ -1,6 +1,6 @@
 //! Takes all there is of something. The offender gets an error; the victim beside is served.
 //!
-//! `what` is `memory`, `slots`, `names`, `threads`, `parked`, `recursion`, `output`.
+//! `what` is `memory`, `slots`, `names`, `mappings` (`how` says how many pairs), `parked`, `recursion`, `output`.
 
 use crate::{Attack, Booty};
 use core::hint::black_box;
@@ -26,6 +26,15 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
             for index in 0.. {
                 SlotBuffer::<[u8]>::with_slot_len(&indexed_name("hoard", index), 1).fill(1);
             }
+        }
+        // Pages that are one's own between pages that are nobody's: where keys keep instances apart each is a mapping.
+        "mappings" => {
+            let mut hoard = Vec::new();
+            for index in 0..attack.how.parse()? {
+                SlotBuffer::<[u8]>::with_slot_len(&indexed_name("hoard", index), 1).publish()?;
+                hoard.push(SlotBuffer::<[u8]>::with_slot_len("own", 1));
+            }
+            core::mem::forget(hoard);
         }
         "parked" => loop {
             thread::spawn(|| thread::sleep(Duration::from_secs(1_000_000)));

@@ -226,7 +226,8 @@ pub struct Host {
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
     pub arena_commit: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64) -> i64,
     /// Hands whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`]: from here on only the new owner can
-    /// reach them, where each instance has a protection key of its own. 0, or an error negated and nothing changed.
+    /// reach them, where each instance has a protection key of its own. 0; 1 where they have, so that pages of different owners
+    /// are different mappings, of which a process has some 65 000; or an error negated and nothing changed.
     pub arena_assign: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64,
     /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
     pub arena_discard: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64),

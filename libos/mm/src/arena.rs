@@ -38,11 +38,16 @@ pub(crate) struct Arena {
     warm_bytes: u64,
     /// Everything below has been committed.
     committed: u64,
+    /// Empty runs that still have the key of their last owner.
+    stuck: Vec<Run>,
+    /// Pages of different owners are different mappings: so it was with the last that were handed over.
+    kept_apart: bool,
 }
 
 impl Arena {
     pub(crate) fn new(host: HostRef) -> Arena {
-        Arena { host, space: PageSpace::default(), warm: BTreeMap::new(), warm_bytes: 0, committed: ARENA_BASE }
+        let (space, warm) = (PageSpace::default(), BTreeMap::new());
+        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: Vec::new(), kept_apart: false }
     }
 
     /// Takes at least `bytes`, at least one page. `None` if there is no more.
@@ -71,16 +76,38 @@ impl Arena {
     }
 
     /// Hands pages to an instance, or to nobody but the system.
-    pub(crate) fn assign(&self, run: &Run, owner: u32) -> bool {
-        self.host.arena_assign(owner, run.address(), run.bytes()).is_ok()
+    pub(crate) fn assign(&mut self, run: &Run, owner: u32) -> bool {
+        let answer = self.host.arena_assign(owner, run.address(), run.bytes());
+        self.kept_apart = answer.unwrap_or(self.kept_apart);
+        answer.is_ok()
+    }
+
+    /// Whether each buffer that an instance holds costs the process mappings, of which it has only so many.
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        self.kept_apart
     }
 
     /// Takes memory back.
     pub(crate) fn give(&mut self, run: Run) {
         if !self.assign(&run, SYSTEM_INSTANCE) {
-            // Its last owner could still reach it, so nobody else may have it: these pages are out of use.
+            // Whoever has its last owner's key, now or later, can reach it: it says nothing, and nobody gets it meanwhile.
+            self.host.arena_discard(run.address(), run.bytes());
+            self.stuck.push(run);
             return;
         }
+        self.keep(run);
+        // What was refused then, for want of a mapping say, may be had now.
+        if let Some(stuck) = self.stuck.pop() {
+            if self.assign(&stuck, SYSTEM_INSTANCE) {
+                self.discard(stuck);
+            } else {
+                self.stuck.push(stuck);
+            }
+        }
+    }
+
+    /// Keeps free memory warm, while the budget lasts.
+    fn keep(&mut self, run: Run) {
         if run.bytes() > WARM_BUDGET {
             return self.discard(run);
         }

@@ -4,7 +4,7 @@
 //! locked, and results are written after.
 
 use crate::Memory;
-use crate::table::{Content, Denied, Resized};
+use crate::table::{Content, Denied, HELD_SHARE, HELD_TOGETHER, Resized};
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -230,6 +230,13 @@ impl Memory {
             }
             Denied::Limit(bytes) => self.over_limit(call, bytes),
             Denied::ArenaFull => explain(Errno::OutOfMemory, format_args!("the memory for slot buffers is exhausted")),
+            Denied::TooMany => {
+                let why = format_args!(
+                    "an instance with a key of its own may hold {HELD_SHARE} slot buffers at a time, and more only while all \
+                     together hold fewer than {HELD_TOGETHER}"
+                );
+                explain(Errno::OutOfMemory, why)
+            }
             Denied::NameTaken => Errno::Exists,
             Denied::TooSmall(_) => Errno::Invalid,
             Denied::WrongType(_) => Errno::WrongType,

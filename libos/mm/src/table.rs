@@ -39,6 +39,12 @@ type Hasher = foldhash::fast::FixedState;
 
 /// Most bytes that are shelved for one instance.
 const SHELF_MAX: u64 = 64 << 20;
+/// Where instances are kept apart, each buffer that one holds is up to two mappings, and a process has some 65 000: when there are no
+/// more, nobody gets anything and no instance starts. So each may hold this many...
+pub(crate) const HELD_SHARE: u32 = 1024;
+/// ...and more while all together hold fewer than this. There are 14 keys for instances: together at most some
+/// 22 000 buffers.
+pub(crate) const HELD_TOGETHER: u32 = 8192;
 
 /// What a published buffer holds.
 pub(crate) struct Content {
@@ -71,6 +77,8 @@ pub(crate) enum Denied {
     Limit(u64),
     /// The arena is full.
     ArenaFull,
+    /// The caller holds as many buffers as it may.
+    TooMany,
 }
 
 /// What `take` found.
@@ -123,6 +131,8 @@ struct Instance {
     charged: u64,
     /// Bytes in the shelved ones.
     shelved: u64,
+    /// How many it holds.
+    held: u32,
     /// Its inputs cannot be whole any more.
     spoiled: bool,
 }
@@ -136,6 +146,8 @@ pub(crate) struct Table {
     names: BTreeMap<Arc<str>, u64>,
     instances: HashMap<u32, Instance, Hasher>,
     bytes: u64,
+    /// How many buffers all instances hold.
+    held: u32,
 }
 
 impl Table {
@@ -147,6 +159,7 @@ impl Table {
             names: BTreeMap::new(),
             instances: HashMap::default(),
             bytes: 0,
+            held: 0,
         }
     }
 
@@ -178,6 +191,7 @@ impl Table {
 
     /// Pages for a new buffer, charged to `by` but not yet held: they may have to be zeroed first.
     pub(crate) fn take_pages(&mut self, by: u32, bytes: u64, align: u64) -> Result<Taken, Denied> {
+        self.may_hold(by)?;
         let charged = page_up(bytes.max(1));
         self.charge(by, charged)?;
         let taken = self.arena.take(bytes, align);
@@ -196,6 +210,7 @@ impl Table {
             return Err(Denied::ArenaFull);
         }
         self.note(by, address);
+        self.holds(by, 1);
         self.insert(run, Place::Held { by, origin: None });
         Ok(address)
     }
@@ -219,6 +234,7 @@ impl Table {
         match moved {
             Some(Some(new)) => {
                 self.forget(by, address);
+                self.holds(by, -1);
                 return Ok(Resized::Move { old: buffer.run, new });
             }
             // What it was made longer by stays charged: it goes when the buffer goes.
@@ -249,6 +265,7 @@ impl Table {
                 instance.shelved += bytes;
                 if let Some(slot) = origin.take() {
                     buffer.place = Place::Shelved { slot };
+                    self.holds(by, -1);
                 }
             }
             _ => {
@@ -284,6 +301,7 @@ impl Table {
         let slot = Slot { name: name.clone(), content, producer: by, before: before.take() };
         buffer.place = Place::Filled { slot: Box::new(slot) };
         self.names.insert(name, address);
+        self.holds(by, -1);
         Ok(bytes)
     }
 
@@ -299,6 +317,7 @@ impl Table {
         let view = SlotView { address, count: slot.content.count, capacity: run.bytes() };
         let found = Found { view, bytes: slot.content.bytes().unwrap_or(0) };
         let producer = slot.producer;
+        self.may_hold(by)?;
         let from_living = self.instances.get(&producer).is_some_and(|instance| instance.addresses.contains(&address));
         let own = from_living && producer == by;
         if !own {
@@ -320,6 +339,7 @@ impl Table {
             self.note(by, address);
         }
         self.names.remove(name);
+        self.holds(by, 1);
         if let Some(buffer) = self.buffers.get_mut(&address) {
             let place = core::mem::replace(&mut buffer.place, Place::Held { by, origin: None });
             if let (Place::Held { origin, .. }, Place::Filled { mut slot }) = (&mut buffer.place, place) {
@@ -342,6 +362,7 @@ impl Table {
     /// slots that are filled again.
     pub(crate) fn ended(&mut self, id: u32, ending: Ending) -> (bool, Vec<Arc<str>>) {
         let Some(instance) = self.instances.remove(&id) else { return (true, Vec::new()) };
+        self.held -= instance.held;
         let mut whole = !instance.spoiled;
         let mut inputs = Vec::new();
         for address in &instance.addresses {
@@ -418,6 +439,9 @@ impl Table {
             self.bytes -= buffer.run.bytes();
             self.forget(by, address);
             self.refund(by, buffer.run.bytes());
+            if matches!(buffer.place, Place::Held { .. }) {
+                self.holds(by, -1);
+            }
             self.arena.give(buffer.run);
         }
     }
@@ -456,6 +480,22 @@ impl Table {
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.charged -= bytes;
             self.host.refund(id, bytes);
+        }
+    }
+
+    /// Whether an instance may hold one more buffer.
+    fn may_hold(&self, id: u32) -> Result<(), Denied> {
+        let own = self.instances.get(&id).map_or(0, |instance| instance.held);
+        let room = !self.arena.is_kept_apart() || own < HELD_SHARE || self.held < HELD_TOGETHER;
+        if room || id == SYSTEM_INSTANCE { Ok(()) } else { Err(Denied::TooMany) }
+    }
+
+    /// An instance holds one buffer more, or less. Those that trusted code holds are like those nobody holds.
+    fn holds(&mut self, id: u32, change: i32) {
+        if id != SYSTEM_INSTANCE {
+            let instance = self.instances.entry(id).or_default();
+            instance.held = instance.held.wrapping_add_signed(change);
+            self.held = self.held.wrapping_add_signed(change);
         }
     }
 

@@ -162,11 +162,13 @@ impl HostRef {
         Errno::from_value(unsafe { (self.0.arena_commit)(self.0.domain, address, bytes) }).map(drop)
     }
 
-    /// Hands whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`].
-    pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<(), Errno> {
+    /// Hands whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`]. Whether pages of
+    /// different owners are different mappings.
+    pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<bool, Errno> {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
-        Errno::from_value(unsafe { (self.0.arena_assign)(self.0.domain, instance, address, bytes) }).map(drop)
+        let answer = Errno::from_value(unsafe { (self.0.arena_assign)(self.0.domain, instance, address, bytes) });
+        answer.map(|answer| answer == 1)
     }
 
     /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.

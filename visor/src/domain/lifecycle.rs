@@ -13,7 +13,7 @@ use super::instance::{CELL_BITS, Counters, Instance, Output, Roster, Spec, Usage
 use super::region::RegionError;
 use super::scheduler::{Scheduler, TimerKind, get};
 use super::thread::{State, THREADS_MAX, ThreadRef};
-use super::{Ended, Event, Shared, after, bounds_of_cell};
+use super::{Cells, Ended, Event, Shared, after, bounds_of_cell};
 use monohull_abi::layout::{CARRIER_MAX, PAGE};
 use monohull_abi::module::{Ending, NEVER};
 use monohull_trampoline::system::frame_page;
@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 impl Shared {
     /// Whether a waiting job could start now.
     pub(super) fn has_cell(&self) -> bool {
-        let cells = self.cells.lock().expect("cells");
+        let mut cells = self.cells.lock().expect("cells");
+        self.mend(&mut cells);
         !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
     }
 
@@ -103,6 +104,7 @@ impl Shared {
     /// A cell with the image in it; `None` if all are in use.
     fn take_cell(&self, spec: &Spec) -> Result<Option<Cell>, RegionError> {
         let mut cells = self.cells.lock().expect("cells");
+        self.mend(&mut cells);
         if let Some(found) = cells.warm.iter().rposition(|c| c.suits(&spec.image, spec.stack_size)) {
             return Ok(Some(cells.warm.swap_remove(found)));
         }
@@ -124,19 +126,35 @@ impl Shared {
                 // A cell that was kept for another image, and the key on its pages.
                 let cell = cells.warm.swap_remove(0);
                 drop(cells);
-                let key = cell.key();
-                (cell.clear(&self.partition)?, key)
+                let (index, key) = (cell.index(), cell.key());
+                if let Err(error) = cell.clear(&self.partition) {
+                    self.cells.lock().expect("cells").broken.push((index, key));
+                    return Err(error);
+                }
+                (index, key)
             }
         };
         let cell = Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size, key);
         if cell.is_err() {
-            let all = bounds_of_cell(index);
-            if self.partition.reset(all.start..all.end).is_ok() {
-                self.cells.lock().expect("cells").clean.push(index);
-                keys.give_back(key);
-            }
+            let mut cells = self.cells.lock().expect("cells");
+            cells.broken.push((index, key));
+            self.mend(&mut cells);
         }
         cell.map(Some)
+    }
+
+    /// Clears cells that could not be cleared before: what was missing, a mapping say, may have been given back.
+    fn mend(&self, cells: &mut Cells) {
+        let Cells { clean, broken, .. } = cells;
+        broken.retain(|&(index, key)| {
+            let all = bounds_of_cell(index);
+            let cleared = self.partition.reset(all.start..all.end).is_ok();
+            if cleared {
+                clean.push(index);
+                self.partition.keys().give_back(key);
+            }
+            !cleared
+        });
     }
 
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
@@ -189,8 +207,8 @@ impl Shared {
             match cell.wipe(&self.partition) {
                 Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
                 Err(error) => {
-                    // The cell is out of use from here on; the rest of the domain is not affected.
-                    tracing::error!("cell {index} cannot be wiped and is not used again: {error}");
+                    tracing::warn!("cell {index} cannot be wiped now and is cleared later: {error}");
+                    self.cells.lock().expect("cells").broken.push((cell.index(), cell.key()));
                 }
             }
         }

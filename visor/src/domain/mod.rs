@@ -217,9 +217,12 @@ pub struct Shared {
 }
 
 /// Cells that are not in use.
+#[derive(Default)]
 struct Cells {
     clean: Vec<usize>,
     warm: Vec<cell::Cell>,
+    /// Those that the host refused to clear, and the keys on their pages: out of use until it does.
+    broken: Vec<(usize, keys::Key)>,
 }
 
 // SAFETY: `host` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
@@ -253,7 +256,7 @@ impl Domain {
             work: Condvar::new(),
             instances: RwLock::new(vec![None; CELL_COUNT]),
             accounts: Accounts::new(),
-            cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), warm: Vec::new() }),
+            cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), ..Cells::default() }),
             started: AtomicU32::new(0),
             run_deadline: AtomicU64::new(NEVER),
             driver: Mutex::new(None),

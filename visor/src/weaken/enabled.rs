@@ -16,11 +16,12 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 16] = [
+const NAMES: [(&str, Off); 17] = [
     ("checker", Off::Defence(Defence::Checker)),
     ("tagging", Off::Defence(Defence::Tagging)),
     ("separate-keys", Off::Defence(Defence::SeparateKeys)),
     ("handing-on", Off::Defence(Defence::HandingOn)),
+    ("held-buffers", Off::Defence(Defence::HeldBuffers)),
     ("dispatch", Off::Defence(Defence::Dispatch)),
     ("selector", Off::Defence(Defence::Selector)),
     ("signal-stack", Off::Defence(Defence::SignalStack)),

@@ -29,6 +29,8 @@ pub enum Defence {
     SeparateKeys,
     /// That pages of a buffer nobody holds are the system's: they keep the key of who has handed them on.
     HandingOn,
+    /// The bound on buffers that instances with keys of their own hold at a time.
+    HeldBuffers,
     /// Syscall user dispatch: functions' system calls are made.
     Dispatch,
     /// The key on the info page, where the selectors of dispatch are: functions may write there.

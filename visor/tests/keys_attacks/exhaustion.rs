@@ -19,6 +19,16 @@ fn memory_and_slots_and_threads() {
     exhaustion("output").is_harmless();
 }
 
+/// Where each instance has a key of its own, each buffer that one holds is a mapping, and a process has only so many: who takes all
+/// gets an error, before others get nothing and no instance starts.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn mappings() {
+    let hoard = attack("exhaustion", "mappings", "8500").attempts("1,1");
+    hoard.works("mpk");
+    hoard.apart().fails("memory-limit", &["slot buffers at a time"]);
+}
+
 /// More instances than cells, and far more than keys: they wait for their turn, and everybody gets one.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]

@@ -89,6 +89,16 @@ fn handing_on() {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn held_buffers() {
+    let limits = json!({ "limits": { "carriers": 8, "slots": "1GiB", "timeout": "300s" } });
+    // As many mappings as a process may usually have (`vm.max_map_count`), and some.
+    let hoard = attack("exhaustion", "mappings", "33000").workflow(limits).attempts("1").apart();
+    // There is nothing left for anybody.
+    hoard.ends_without("held-buffers", "memory-limit", "the memory for slot buffers is exhausted");
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn dispatch() {
     for how in ["syscall", "libc", "instruction"] {
         attack("door", "getpid", how).succeeds_without("dispatch");

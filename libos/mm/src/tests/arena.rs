@@ -145,3 +145,22 @@ fn buffers_never_overlap_and_always_start_zeroed() {
         }
     }
 }
+
+/// Pages that cannot be taken from their last owner are emptied, and wait until they can.
+#[test]
+fn memory_that_keeps_its_owner_is_nobodys_until_it_does_not() {
+    let mm = Mm::start();
+    mm.keep_apart();
+    let (first, second) = (mm.alloc(A, 1), mm.alloc(A, 1));
+    mm.poke(first, b"secret");
+    mm.refuse_to_assign(true);
+    assert_eq!(mm.free(A, first), 0);
+    assert_eq!((mm.owner_of(first), mm.peek(first, 6)), (A, [0; 6].to_vec()));
+    mm.refuse_to_assign(false);
+    let next = mm.alloc(B, 1);
+    assert_ne!(next, first, "it is not handed out as it is");
+    mm.poke(first, b"said by whoever has the key");
+    mm.free(A, second);
+    assert_ne!(mm.owner_of(first), A, "taken away at the next occasion");
+    assert_eq!(mm.peek(first, 6), [0; 6]);
+}

@@ -1,6 +1,7 @@
 //! Arguments that a hostile function might choose. Each is refused, explained, and leaves everything as it was.
 
 use super::*;
+use crate::table::{HELD_SHARE, HELD_TOGETHER};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, CELL_SIZE, INFO_BASE, cell_base};
 
 const FAULT: i64 = Errno::Fault.to_value();
@@ -182,4 +183,37 @@ fn functions_may_not_make_the_calls_of_trusted_code() {
     assert_eq!(mm.call(A, number::SLOT_UNPIN, [own, 0, 0, 0, 0, 0]), denied);
     let name = mm.place(A, b"x");
     assert_eq!(mm.call(A, number::SLOT_LOOK, [name, 1, name, name, 1, 0]), denied);
+}
+
+/// Where each instance has a key of its own, buffers that are held are mappings: who takes all it can gets an error, and the others
+/// get theirs.
+#[test]
+fn who_hoards_buffers_leaves_some_to_others() {
+    let mm = Mm::start();
+    mm.keep_apart();
+    let alloc = |instance| mm.call(instance, number::SLOT_ALLOC, [1, 8, 0, 0, 0, 0]);
+    let hoard: Vec<u64> = (0..HELD_TOGETHER).map(|_| mm.alloc(A, 1)).collect();
+    assert_eq!(alloc(A), Errno::OutOfMemory.to_value());
+    assert!(mm.explained().contains("1024 slot buffers at a time"), "{}", mm.explained());
+    // What is not held costs nobody anything.
+    assert_eq!(mm.publish(A, "x", hoard[0], 1, BYTES), 0);
+    assert_eq!(mm.free(A, hoard[1]), 0);
+    assert!(alloc(A) > 0 && alloc(A) > 0);
+    assert_eq!(alloc(A), Errno::OutOfMemory.to_value());
+    for _ in 0..HELD_SHARE {
+        assert!(alloc(B) > 0);
+    }
+    assert_eq!(alloc(B), Errno::OutOfMemory.to_value());
+    // What one may not hold stays where it is.
+    assert_eq!(mm.take(B, "x", BYTES).err(), Some(Errno::OutOfMemory));
+    mm.end(A, Ending::Done);
+    assert_eq!(mm.take(B, "x", BYTES).map(|view| view.address), Ok(hoard[0]));
+}
+
+#[test]
+fn where_nobody_is_kept_apart_buffers_are_as_many_as_memory_allows() {
+    let mm = Mm::start();
+    for _ in 0..2 * HELD_TOGETHER {
+        mm.alloc(A, 1);
+    }
 }

@@ -70,6 +70,10 @@ struct Shared {
     device: Option<Device>,
     /// Whose key the pages of the arena have.
     owners: RefCell<HashMap<u64, u32>>,
+    /// Each instance has a key of its own.
+    kept_apart: Cell<bool>,
+    /// No page changes its owner.
+    assigns_nothing: Cell<bool>,
 }
 
 /// Memory of one instance.
@@ -126,6 +130,8 @@ impl Domain {
             accounts: RefCell::default(),
             device,
             owners: RefCell::default(),
+            kept_apart: Cell::new(false),
+            assigns_nothing: Cell::new(false),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
@@ -173,6 +179,16 @@ impl Domain {
     /// Sets the memory limit of an instance (1 GiB otherwise).
     pub fn set_limit(&self, instance: u32, bytes: u64) {
         self.shared.accounts.borrow_mut().entry(instance).or_default().limit = bytes;
+    }
+
+    /// From here on each instance has a key of its own.
+    pub fn keep_apart(&self) {
+        self.shared.kept_apart.set(true);
+    }
+
+    /// Whether the host refuses to change the owner of pages.
+    pub fn refuse_to_assign(&self, refuse: bool) {
+        self.shared.assigns_nothing.set(refuse);
     }
 
     /// A call that has not been made yet.

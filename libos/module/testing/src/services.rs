@@ -192,9 +192,13 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
 
 unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
     // SAFETY: as in `owns`.
-    let mut owners = unsafe { shared(domain) }.owners.borrow_mut();
-    owners.extend((address..address + len).step_by(PAGE as usize).map(|page| (page, instance)));
-    0
+    let shared = unsafe { shared(domain) };
+    if shared.assigns_nothing.get() {
+        return Errno::OutOfMemory.to_value();
+    }
+    let pages = (address..address + len).step_by(PAGE as usize);
+    shared.owners.borrow_mut().extend(pages.map(|page| (page, instance)));
+    i64::from(shared.kept_apart.get())
 }
 
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {

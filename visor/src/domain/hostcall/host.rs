@@ -205,7 +205,7 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
     }
     let key = holder.map_or(Key::SYSTEM, |instance| instance.key);
     match domain.partition.protect(address..address + len, Access::ReadWrite, key) {
-        Ok(()) => 0,
+        Ok(()) => i64::from(!weaken::is_off(Defence::HeldBuffers)),
         Err(_) => Errno::OutOfMemory.to_value(),
     }
 }
