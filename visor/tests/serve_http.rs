@@ -147,6 +147,31 @@ fn the_servers_own_timeout_holds_too() {
     server.post(&path, b"").error(504, "timeout", "workflow");
 }
 
+/// What the host permits is used and told; whoever requires what it does not permit is told why.
+#[test]
+fn the_control_groups_of_processes_are_told() {
+    let told = |server: &Server| {
+        let told = server.get("/healthz").expect(200).json()["cgroup"].as_str().expect("words").to_owned();
+        let which = told.split(':').next().unwrap_or_default();
+        let line = format!("monohull_cgroup{{mode=\"{which}\"}} 1\n");
+        assert!(server.get("/metrics").text().contains(&line), "{told}");
+        told
+    };
+    assert_eq!(told(&Server::start_with(&["--cgroup", "never"])), "none: --cgroup never");
+    let permitted = told(&Server::start());
+    if permitted == "own" {
+        assert_eq!(told(&Server::start_with(&["--cgroup", "require"])), "own");
+        return;
+    }
+    let why = permitted.strip_prefix("none: ").expect("a reason");
+    let state = tempfile::tempdir().expect("a folder");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--cgroup", "require", "--state"]).arg(state.path());
+    let output = command.output().expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains(why), "{}: {said}", output.status);
+}
+
 #[test]
 fn asynchronous_calls_are_accepted_and_answered_later() {
     let server = furnished();

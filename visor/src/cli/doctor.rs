@@ -14,6 +14,7 @@ use crate::domain::gadgets::{self, Gadget, GadgetsError};
 use crate::domain::hostcall::NAMES;
 use crate::domain::keys::{self, Support};
 use crate::orchestrator::options::modules_folder;
+use crate::process::cgroup;
 use crate::weaken;
 
 /// Report what this host has and lacks
@@ -231,6 +232,7 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
             "a kernel with CONFIG_SECCOMP_FILTER",
         ),
         landlock(),
+        control_groups(),
         tried(
             "guard pages (MADV_GUARD_INSTALL)",
             probe::guard_pages(),
@@ -304,6 +306,19 @@ fn landlock() -> Finding {
         "Linux 6.12 or newer with CONFIG_SECURITY_LANDLOCK, and landlock among its security modules (lsm=)",
     ];
     measured("Landlock", found, version >= NEWEST, State::Fallback, advice)
+}
+
+/// What `serve` would find if it were started as this was.
+fn control_groups() -> Finding {
+    let (found, enough) = match cgroup::look() {
+        Ok(folder) => (format!("{} can be divided", folder.display()), true),
+        Err(error) => (error.to_string(), false),
+    };
+    let advice = [
+        "processes of workflows share their server's group: what limits their memory is Monohull itself",
+        "start `monohull serve` alone in a group that is its own: with systemd, Delegate=memory pids",
+    ];
+    measured("control groups", found, enough, State::Fallback, advice)
 }
 
 fn address_space() -> Finding {

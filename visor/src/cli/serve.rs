@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
 use super::isolation::Isolation;
+use crate::process::cgroup::Wish;
 use crate::watchdog::{self, Listen, ServeError, Settings, Token};
 use crate::workflow::units;
 
@@ -69,6 +70,9 @@ pub(super) struct Serve {
     /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
+    /// Whether the process of each workflow has a control group of its own, with limits of memory and tasks
+    #[arg(long, value_enum, default_value_t)]
+    cgroup: Wish,
     /// How messages are written to standard error; RUST_LOG chooses which
     #[arg(long, value_enum, default_value_t)]
     pub(super) log: Log,
@@ -136,6 +140,7 @@ impl Serve {
                 time: self.keep_time.unwrap_or(usual.keep.time),
             },
             callbacks: self.callback_hosts,
+            cgroup: self.cgroup,
             pace: watchdog::Pace {
                 head: self.client_pause.unwrap_or(usual.pace.head),
                 pause: self.client_pause.unwrap_or(usual.pace.pause),

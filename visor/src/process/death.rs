@@ -14,6 +14,9 @@ pub enum Cause {
     Signaled(i32),
     /// It, or the spawner above it, is gone, and nobody could tell how.
     Unknown,
+    /// By the kernel, for want of memory: it was over the limit of its control group, which is so many bytes; or the host
+    /// had none left.
+    OutOfMemory(Option<u64>),
     /// It was ended because it did not keep to the protocol.
     Misbehaved(String),
 }
@@ -55,6 +58,16 @@ impl Death {
             Cause::Exited(code) => (Blame::Monohull, format!("ended by itself with status {code}, without an answer")),
             Cause::Signaled(signal) => of_signal(*signal, keys_silent, !last_words.is_empty()),
             Cause::Unknown => (Blame::Host, "ended, and nobody could tell how".to_owned()),
+            Cause::OutOfMemory(Some(bytes)) => {
+                let text = format!(
+                    "was ended by the kernel: it used more than the {bytes} bytes of memory that all its \
+                                    functions together may, and what it costs to run them"
+                );
+                (Blame::Function, text)
+            }
+            Cause::OutOfMemory(None) => {
+                (Blame::Host, "was ended by the kernel, because the host had no memory left".to_owned())
+            }
             Cause::Misbehaved(how) => {
                 let text = format!("was ended because it broke the protocol between Monohull's processes: {how}");
                 (Blame::Monohull, text)
@@ -70,7 +83,11 @@ impl Death {
             text.push_str("\n  its last words: ");
             text.push_str(line);
         }
-        Failure::of_workflow(FailureKind::Process, self.blame, text)
+        let kind = match self.cause {
+            Cause::OutOfMemory(Some(_)) => FailureKind::MemoryLimit,
+            _ => FailureKind::Process,
+        };
+        Failure::of_workflow(kind, self.blame, text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 #![deny(unsafe_code)]
 
+use super::cgroup::Membership;
 use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
@@ -22,7 +23,12 @@ const GRACE: Duration = Duration::from_secs(5);
 pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) -> Result<RunReport, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
-    let settings = Settings { modules, keys: decision.keys, preload: Vec::new() };
+    let settings = Settings {
+        modules,
+        keys: decision.keys,
+        preload: Vec::new(),
+        groups: Membership::Shared("that of `monohull run`".to_owned()),
+    };
     let isolation = keys::isolation(settings.keys);
     let requested_ns = monotonic_ns();
     let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));

@@ -17,6 +17,8 @@
 //! All of this is synchronous, on descriptors: [`Running`] can be polled.
 #![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "a fork that the C library does not know")]
+pub mod cgroup;
 mod death;
 mod foreground;
 #[allow(unsafe_code, reason = "the program's own code is moved")]
@@ -44,6 +46,7 @@ pub use spawner::{Spawner, Unready};
 use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
+use cgroup::{Leaf, Membership, Want};
 use link::{Link, LinkError, Packet};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -67,6 +70,8 @@ pub struct Settings {
     /// Libos modules (by name) that workers have mapped before they know their workflow. A module that is not here costs
     /// its first caller 30 to 130 µs, one that is here costs every worker a page or two.
     pub preload: Vec<String>,
+    /// The control groups workers are in.
+    pub groups: Membership,
 }
 
 impl Settings {
@@ -78,7 +83,8 @@ impl Settings {
         if let Some(note) = &decision.note {
             tracing::error!("{note}");
         }
-        Ok(Settings { modules, keys: decision.keys, preload })
+        let groups = Membership::Shared("nobody has asked for one".to_owned());
+        Ok(Settings { modules, keys: decision.keys, preload, groups })
     }
 }
 
@@ -148,6 +154,8 @@ struct Worker {
     pidfd: OwnedFd,
     pid: i32,
     reaper: Reaper,
+    /// Its control group, if it has one of its own.
+    leaf: Option<Leaf>,
     /// Its standard error.
     words: File,
     /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
@@ -182,7 +190,10 @@ impl Blank {
             return Err(ProcessError::Refused(text));
         }
         match worker.hear()? {
-            Some(Heard::Ready(sandbox)) => Ok(Blank { worker, sandbox }),
+            Some(Heard::Ready(mut sandbox)) => {
+                sandbox.cgroup = worker.leaf.as_ref().map_or(sandbox.cgroup, Leaf::describe);
+                Ok(Blank { worker, sandbox })
+            }
             Some(Heard::Refused(why)) => Err(ProcessError::Refused(why)),
             Some(Heard::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
             Some(Heard::Message(_)) | None => Err(ProcessError::Refused("it spoke out of turn".to_owned())),
@@ -209,7 +220,12 @@ impl Blank {
 
     /// Gives it its one job.
     pub fn give(mut self, job: &Job) -> Result<Running, ProcessError> {
-        self.worker.outputs_max = job.workflow.plan().limits.slots;
+        let plan = job.workflow.plan();
+        self.worker.outputs_max = plan.limits.slots;
+        if let Some(leaf) = &mut self.worker.leaf {
+            leaf.limit(plan).map_err(host("limiting the memory of a process"))?;
+            self.sandbox.cgroup = leaf.describe();
+        }
         // A blank that was killed in the meantime is told of as any other death.
         match job.send(&self.worker.link) {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
@@ -356,8 +372,14 @@ impl Worker {
         self.died(Cause::Misbehaved(how.to_string()))
     }
 
-    fn died(&mut self, cause: Cause) -> Death {
+    fn died(&mut self, mut cause: Cause) -> Death {
         self.dead = true;
+        if let (Cause::Signaled(libc::SIGKILL), Some(want)) = (&cause, self.leaf.as_ref().and_then(Leaf::want)) {
+            cause = match want {
+                Want::Own(bytes) => Cause::OutOfMemory(Some(bytes)),
+                Want::Hosts => Cause::OutOfMemory(None),
+            };
+        }
         let len = self.words.metadata().map_or(0, |metadata| metadata.len()).min(LAST_WORDS_MAX);
         let mut words = vec![0; len as usize];
         // What cannot be read was not said.
@@ -386,6 +408,10 @@ impl Drop for Worker {
             if let Reaper::Here = self.reaper {
                 self.reap();
             }
+        }
+        // Its group is free once it has ended; or at once, if no descriptor is left to watch it by.
+        if let (Some(leaf), Ok(worker)) = (self.leaf.take(), self.pidfd.try_clone()) {
+            leaf.free_after(worker);
         }
     }
 }

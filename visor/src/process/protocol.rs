@@ -132,8 +132,12 @@ pub enum Notice {
 /// To the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSpawner {
-    /// Fork workers. Its files, for each: the worker's end of its link, and where its last words go.
-    Fork,
+    /// Fork workers. Its files, for each: the worker's end of its link, where its last words go, and its control group if
+    /// each has its own.
+    Fork {
+        /// Whether each has.
+        grouped: bool,
+    },
 }
 
 /// From the spawner.

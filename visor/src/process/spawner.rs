@@ -3,6 +3,7 @@
 //! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
+use super::cgroup::{self, Leaf, Membership};
 use super::link::{Link, Packet};
 use super::opener::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
@@ -28,10 +29,11 @@ pub struct Spawner {
     control: Mutex<Link>,
     pidfd: OwnedFd,
     pid: i32,
+    groups: Membership,
 }
 
 impl Spawner {
-    /// The most processes that are made at once: each takes two files of a message.
+    /// The most processes that are made at once: each takes up to three files of a message.
     pub const FORKS_MAX: usize = 32;
 
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
@@ -51,6 +53,7 @@ impl Spawner {
                     control: Mutex::new(ours),
                     pidfd: open_pidfd(child.as_raw()).map_err(host("opening a process"))?,
                     pid: child.as_raw(),
+                    groups: settings.groups.clone(),
                 };
                 drop(theirs);
                 let (said, _) = answer(&spawner.lock())?;
@@ -72,12 +75,18 @@ impl Spawner {
     pub fn fork(&self, count: usize) -> Result<Vec<Unready>, ProcessError> {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
-            ends.push((worker_link()?, last_words()?));
+            let leaf = self.groups.leaf().map_err(host("making a control group"))?;
+            ends.push((worker_link()?, last_words()?, leaf));
         }
-        let files: Vec<_> = ends.iter().flat_map(|((_, theirs), words)| [theirs.as_fd(), words.as_fd()]).collect();
+        let grouped = matches!(self.groups, Membership::Own(_));
+        let mut files = Vec::with_capacity(3 * ends.len());
+        for ((_, theirs), words, leaf) in &ends {
+            files.extend([theirs.as_fd(), words.as_fd()]);
+            files.extend(leaf.as_ref().map(Leaf::as_fd));
+        }
         let (said, pidfds) = {
             let control = self.lock();
-            let sent = control.send(&ToSpawner::Fork, &files);
+            let sent = control.send(&ToSpawner::Fork { grouped }, &files);
             sent.map_err(|error| match error.kind() {
                 io::ErrorKind::BrokenPipe => ProcessError::SpawnerGone,
                 _ => host("asking for a process")(error),
@@ -90,8 +99,8 @@ impl Spawner {
             }
             FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
                 let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
-                let worker = |(((link, _), words), (pid, pidfd))| {
-                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), words))
+                let worker = |(((link, _), words, leaf), (pid, pidfd))| {
+                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), words, leaf))
                 };
                 Ok(made.map(worker).collect())
             }
@@ -152,7 +161,7 @@ impl Blank {
             ForkResult::Parent { child } => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words))
+                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words, None))
             }
         }
     }
@@ -225,6 +234,10 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     if control.send(&FromSpawner::Started, &[]).is_err() {
         return worker::NOT_NEEDED;
     }
+    let thread = match &settings.groups {
+        Membership::Own(groups) => Some(groups.thread()),
+        Membership::Shared(_) => None,
+    };
     let mut children: Vec<Child> = Vec::new();
     let mut opener = preparation.traced.then(Opener::new);
     loop {
@@ -244,7 +257,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
-                    if let Err(error) = fork_workers(control, packet, &preparation, &mut children) {
+                    if let Err(error) = fork_workers(control, packet, &preparation, thread, &mut children) {
                         tracing::error!("the spawner cannot answer: {error}");
                         return worker::FAILED;
                     }
@@ -294,9 +307,10 @@ fn fork_workers(
     control: &Link,
     packet: Packet,
     preparation: &Preparation,
+    thread: Option<usize>,
     children: &mut Vec<Child>,
 ) -> io::Result<()> {
-    let Ok(ToSpawner::Fork) = packet.read() else {
+    let Ok(ToSpawner::Fork { grouped }) = packet.read() else {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
     let parent = getpid();
@@ -305,15 +319,16 @@ fn fork_workers(
     pids.reserve(Spawner::FORKS_MAX);
     children.reserve(Spawner::FORKS_MAX);
     while let (Some(link), Some(words)) = (files.next(), files.next()) {
-        // SAFETY: the spawner has one thread, so the child may run any code.
-        let child = match unsafe { fork() } {
-            Ok(ForkResult::Child) => {
+        let group = if grouped { files.next() } else { None };
+        // SAFETY: the spawner has one thread, so the child may run any code; it is a copy of the one that has asked for the word.
+        let child = match unsafe { fork_one(group.as_ref().zip(thread)) } {
+            Ok(0) => {
                 let link = worker::settle(parent, link, Some(words));
                 worker::live(link, Ok(preparation))
             }
-            Ok(ForkResult::Parent { child }) => child.as_raw(),
+            Ok(child) => child,
             Err(errno) => {
-                refused = Some(errno as i32);
+                refused = Some(errno);
                 break;
             }
         };
@@ -333,13 +348,34 @@ fn fork_workers(
     control.send(&FromSpawner::Forked(pids, refused), &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
+/// Forks this process, into a control group if there is one; 0 in the child, or the host's answer.
+///
+/// # Safety
+/// As for [`cgroup::born_in`].
+unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> Result<i32, i32> {
+    match group {
+        Some((group, thread)) => {
+            // SAFETY: the caller's promise.
+            let born = unsafe { cgroup::born_in(group.as_fd(), thread) };
+            born.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
+        }
+        // SAFETY: the caller's promise.
+        None => match unsafe { fork() } {
+            Ok(ForkResult::Child) => Ok(0),
+            Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
+            Err(errno) => Err(errno as i32),
+        },
+    }
+}
+
 /// Says that there is no process, for this reason.
 fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
     control.send(&FromSpawner::Forked(Vec::new(), Some(error.raw_os_error().unwrap_or(libc::EIO))), &[])
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File) -> Worker {
-        Worker { link, pidfd, pid, reaper, words, keys_silent: false, outputs_max: 0, answered: false, dead: false }
+    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File, leaf: Option<Leaf>) -> Worker {
+        let (keys_silent, outputs_max, answered, dead) = (false, 0, false, false);
+        Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, outputs_max, answered, dead }
     }
 }

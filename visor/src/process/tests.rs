@@ -49,6 +49,7 @@ impl Impostor {
             pidfd,
             pid,
             reaper,
+            leaf: None,
             words,
             keys_silent: false,
             outputs_max: 1 << 20,

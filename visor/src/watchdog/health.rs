@@ -37,6 +37,7 @@ impl Watchdog {
             "draining": self.is_ending(),
             "trouble": self.launcher.state().trouble(),
             "isolation": self.isolation,
+            "cgroup": self.cgroup,
             "version": env!("CARGO_PKG_VERSION"),
             "running": running,
             "queued": queued,

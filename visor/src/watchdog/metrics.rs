@@ -93,6 +93,7 @@ pub(super) struct Metrics {
     modules: Family<ByModule, Counter>,
     bytes: Family<ByDirection, Counter>,
     isolation: Family<ByMode, Gauge>,
+    cgroup: Family<ByMode, Gauge>,
     domains: Family<ByState, Gauge>,
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<&'static str>>,
@@ -123,6 +124,7 @@ impl Metrics {
             modules: Family::default(),
             bytes: Family::default(),
             isolation: Family::default(),
+            cgroup: Family::default(),
             domains: Family::default(),
             outcomes: Mutex::default(),
             queued: Gauge::default(),
@@ -157,6 +159,7 @@ impl Metrics {
             self.bytes.clone(),
         );
         r.register("isolation", "1 for the isolation that invocations run under", self.isolation.clone());
+        r.register("cgroup", "1 for the control group of workflows' processes: own, or none", self.cgroup.clone());
         r.register("domains", "Processes for workflows: ready for one, or running one", self.domains.clone());
         r.register("queued", "Invocations that wait for their turn", self.queued.clone());
         r.register("connections", "Connections of clients", self.connections.clone());
@@ -232,6 +235,12 @@ impl Metrics {
         }
         self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
         self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
+    }
+
+    /// Whether workflows' processes have control groups: `own`, or `none` and why.
+    pub(super) fn cgroup_is(&self, which: &str) {
+        let mode = which.split(':').next().unwrap_or_default().to_owned();
+        self.cgroup.get_or_create(&ByMode { mode }).set(1);
     }
 
     /// The isolation in force.

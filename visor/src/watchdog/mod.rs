@@ -116,4 +116,6 @@ struct Watchdog {
     ending: AtomicBool,
     /// `process` or `mpk`.
     isolation: &'static str,
+    /// The control groups of workflows' processes: `own`, or `none` and why.
+    cgroup: String,
 }

@@ -42,6 +42,7 @@ use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
 use super::{ServeError, Watchdog, auth};
 use crate::domain::keys;
+use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
 
 /// Seconds from the request's acceptance to the answer's first byte.
@@ -61,7 +62,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// where the service listens, once it does.
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
-    let processes = process::Settings::usual(settings.isolation)?;
+    let mut processes = process::Settings::usual(settings.isolation)?;
+    processes.groups = Membership::arrange(settings.cgroup)?;
     let isolation = keys::isolation(processes.keys);
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
     let spawner = Spawner::start(&processes)?;
@@ -71,6 +73,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let listener = Listener::open(&settings.listen).await?;
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
+        let cgroup = processes.groups.describe();
+        metrics.cgroup_is(&cgroup);
         let watchdog = Arc::new(Watchdog {
             routes: Routes::new(),
             history: History::new(settings.keep.clone()),
@@ -83,17 +87,19 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             work: Arc::default(),
             ending: AtomicBool::new(false),
             isolation,
+            cgroup,
             settings,
         });
         // From here on a signal is heard, so that whoever knows the address may end it in order.
         let ends = Ends::new()?;
         let address = listener.address();
-        tracing::info!(address, isolation, state = %watchdog.settings.state.display(), "listening");
+        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
         announce(&address);
         watchdog.serve(listener, ends).await
     });
     // Threads that wait for a disk, or for a blank, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
+    processes.groups.end();
     done
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::auth::Token;
 use crate::orchestrator::IsolationWish;
+use crate::process::cgroup;
 
 /// How the service is to run.
 #[derive(Clone, Debug)]
@@ -44,6 +45,9 @@ pub struct Settings {
     pub callbacks: Vec<String>,
     /// What keeps functions from the system.
     pub isolation: IsolationWish,
+    /// Whether the process of each workflow gets a control group of its own. Default: where the host permits; what it is given
+    /// by the host's service manager is this service's to use.
+    pub cgroup: cgroup::Wish,
     /// The pace clients have to keep.
     pub pace: Pace,
 }
@@ -101,6 +105,7 @@ impl Settings {
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
             callbacks: Vec::new(),
             isolation: IsolationWish::Auto,
+            cgroup: cgroup::Wish::Auto,
             pace: Pace::default(),
         }
     }

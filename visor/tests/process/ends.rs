@@ -2,6 +2,7 @@
 
 use crate::watch::{endless, job, listen, next, one_step, run};
 use crate::{Spawners, Test};
+use monohull::process::cgroup::Membership;
 use monohull::process::{Cause, Death, Message, Notice, ProcessError, Running, Settings, Spawner};
 use monohull::report::Blame;
 use nix::sys::signal::{Signal, kill};
@@ -27,7 +28,12 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn a_spawner_is_not_forked_from_a_program_with_threads(_: &Spawners) {
-    let settings = Settings { modules: PathBuf::from("/"), keys: false, preload: Vec::new() };
+    let settings = Settings {
+        modules: PathBuf::from("/"),
+        keys: false,
+        preload: Vec::new(),
+        groups: Membership::Shared(String::new()),
+    };
     std::thread::scope(|scope| {
         let tried = scope.spawn(|| Spawner::start(&settings).map(drop)).join().expect("no panic");
         assert!(matches!(tried, Err(ProcessError::Threads(count)) if count > 1), "{tried:?}");

@@ -8,6 +8,7 @@
 //! program, a trace, a key, an asynchronous ring, a page-fault descriptor; and any way to leave the sandbox or to change
 //! who one is.
 
+use super::super::cgroup::CLONE_BYTES;
 use super::super::worker::LINK;
 use crate::domain::RWF_APPEND;
 use monohull_abi::layout::{USER_BASE, USER_END};
@@ -41,9 +42,9 @@ impl Filters {
     pub(super) fn compile(traced: bool) -> Result<Filters, BackendError> {
         let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
         // The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; told that there is no
-        // such call it uses `clone`.
+        // such call it uses `clone`. The spawner's own has a length of its own.
         let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
-        let clone3 = List::from([(libc::SYS_clone3, vec![])]);
+        let clone3 = List::from([(libc::SYS_clone3, vec![when([is_not(1, CLONE_BYTES as i32)])?])]);
         // The page at the top of the address space from which old programs ask for the time: it is in every process, and the
         // dispatch of system calls does not see what is asked there.
         let vsyscall = VSYSCALL.iter().map(|call| (*call, vec![])).collect();
@@ -240,7 +241,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     // Carrier threads; workers.
     allow(libc::SYS_clone, one_of(0, &[THREAD, FORK])?);
-    // Refused politely, see above.
+    // The spawner's, into a control group (`process::cgroup`). Any other is refused politely, see above.
     allow(libc::SYS_clone3, vec![]);
     // A fault of the function that made them, see above.
     VSYSCALL.iter().for_each(|call| allow(*call, vec![]));
@@ -326,6 +327,7 @@ fn spawner_only() -> Result<List, BackendError> {
     let mut list: List = SPAWNER_ONLY.iter().map(|call| (*call, vec![])).collect();
     list.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS])?);
     list.insert(libc::SYS_clone, vec![when([is_not(0, THREAD)])?]);
+    list.insert(libc::SYS_clone3, vec![when([is(1, CLONE_BYTES as i32)])?]);
     list.insert(libc::SYS_sendmsg, vec![when([is_not(0, LINK)])?]);
     list.insert(libc::SYS_close, vec![when([is(0, LINK)])?]);
     list.insert(libc::SYS_tgkill, vec![when([is_not(0, OWN_PID)])?]);

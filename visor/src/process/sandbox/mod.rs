@@ -104,7 +104,8 @@ impl Preparation {
                 no_new_privs: true,
                 seccomp: false,
                 landlock,
-                cgroup: "none: it stays in that of its parent".to_owned(),
+                // Whoever gives it one says so.
+                cgroup: settings.groups.describe(),
             },
         })
     }

@@ -1,0 +1,158 @@
+//! Control groups of workflows' processes: what is limited, what becomes of who is over it, and that none is left behind.
+//!
+//! They need the root of the control groups, or one that is given to this program alone: `cargo xtask test --keys` runs them in a
+//! virtual machine.
+
+mod serve_support;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use serve_support::{Answer, Server, eventually, request, single};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+
+fn furnished() -> Server {
+    let server = Server::start_with(&["--cgroup", "require", "--blanks", "4"]);
+    assert_eq!(server.get("/healthz").expect(200).json()["cgroup"], "own");
+    assert!(server.get("/metrics").text().contains("monohull_cgroup{mode=\"own\"} 1\n"));
+    server.put_shipped("echo.json");
+    server.put_example("misbehave");
+    let more = json!({ "memory": "48MiB", "limits": { "slots": "16MiB" } });
+    let mut stuck = single("stuck", "misbehave", &more);
+    stuck["steps"][0]["args"] = json!({ "how": "sleep" });
+    stuck["steps"][0]["stack"] = "1MiB".into();
+    server.put_workflow(&stuck);
+    server
+}
+
+/// The folder of a process's group.
+fn group(pid: i32) -> PathBuf {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it is there");
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).expect("control groups of version 2");
+    Path::new("/sys/fs/cgroup").join(own)
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).expect("readable").trim_end().to_owned()
+}
+
+/// The group in which `stuck` runs: the one that is limited as it is.
+fn stuck_group(server: &Server) -> PathBuf {
+    // Its memory and stack, the workflow's slots, and what running it costs.
+    let limit = ((48 + 1 + 16 + 128) * MIB).to_string();
+    let find = || {
+        let workers = server.descendants().split_off(1);
+        let found = workers.into_iter().map(group).find(|folder| read(folder, "memory.max") == limit);
+        found.filter(|folder| !read(folder, "cgroup.procs").is_empty())
+    };
+    eventually("it runs within its limit", || find().is_some());
+    find().expect("as just before")
+}
+
+/// The groups that a server has made for workers.
+fn made(server: i32) -> BTreeSet<PathBuf> {
+    let folder = PathBuf::from(format!("/sys/fs/cgroup/monohull-{server}"));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries
+        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"worker-")))
+        .collect()
+}
+
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn each_process_has_a_group_with_the_limits_of_its_workflow() {
+    let server = furnished();
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    let folder = stuck_group(&server);
+    assert_eq!((read(&folder, "pids.max"), read(&folder, "memory.oom.group")), ("64".to_owned(), "1".to_owned()));
+    eventually("blanks are ready", || server.get("/healthz").json()["blanks"].as_u64() >= Some(2));
+    let below = server.descendants();
+    let workers: BTreeSet<PathBuf> = below[1..].iter().map(|pid| group(*pid)).collect();
+    assert_eq!(workers.len(), below.len() - 1, "each is in a group of its own");
+    assert!(workers.is_subset(&made(server.pid())), "{workers:?}");
+    for pid in [server.pid(), below[0]] {
+        assert_eq!(group(pid), PathBuf::from(format!("/sys/fs/cgroup/monohull-{}/server", server.pid())));
+    }
+    drop(stream);
+
+    // Used again, however many come.
+    for _ in 0..20 {
+        server.post("/invoke/echo", b"x").expect(200);
+    }
+    let made = made(server.pid()).len();
+    assert!(made < 20, "{made} groups");
+    let location = server.post("/async-invoke/echo", b"x").expect(202).headers["location"].clone();
+    let shown = server.ended(&location);
+    let told = shown["report"]["sandbox"]["cgroup"].as_str().unwrap_or_default();
+    assert!(told.starts_with("/sys/fs/cgroup/monohull-") && told.contains("at most "), "{told}");
+}
+
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn who_is_over_its_groups_limit_is_ended_alone_and_it_is_told() {
+    let server = furnished();
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    // What has got round the limits of the libos meets this one: here the limit comes to the process.
+    fs::write(stuck_group(&server).join("memory.max"), "4096").expect("writable");
+    let error = Answer::read(&mut stream).expect("an answer").error(502, "memory-limit", "function");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains("ended by the kernel: it used more than"), "{message}");
+    for _ in 0..8 {
+        assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    }
+    // A death of another kind, also in that group, is not taken for one of these.
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
+    fs::write(stuck_group(&server).join("cgroup.kill"), "1").expect("writable");
+    Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
+}
+
+/// The limit of the libos comes first: the function is told, and not its process ended.
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn a_function_meets_its_own_limit_first() {
+    let server = furnished();
+    let mut greedy = single("greedy", "misbehave", &json!({ "memory": "8MiB" }));
+    greedy["steps"][0]["args"] = json!({ "how": "too-much-memory" });
+    server.put_workflow(&greedy);
+    let error = server.post("/invoke/greedy", b"").error(502, "memory-limit", "function");
+    assert_eq!(error["step"], "main", "{error:#}");
+}
+
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn groups_go_with_their_server() {
+    let server = furnished();
+    server.post("/invoke/echo", b"x").expect(200);
+    let ended = server.pid();
+    assert!(!made(ended).is_empty());
+    let (code, log) = server.stop();
+    assert_eq!((code, made(ended).len()), (Some(0), 0), "{log}");
+
+    let server = furnished();
+    let killed = server.pid();
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = furnished();
+    for gone in [ended, killed] {
+        assert!(!Path::new(&format!("/sys/fs/cgroup/monohull-{gone}")).exists(), "of {gone}");
+    }
+    let shown: Value = server.get("/healthz").expect(200).json();
+    assert_eq!(shown["cgroup"], "own");
+}
+
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn who_wants_none_has_none() {
+    let server = Server::start_with(&["--cgroup", "never"]);
+    assert_eq!(server.get("/healthz").expect(200).json()["cgroup"], "none: --cgroup never");
+    assert!(made(server.pid()).is_empty());
+    let here: BTreeSet<PathBuf> = server.descendants().into_iter().chain([server.pid()]).map(group).collect();
+    assert_eq!(here.len(), 1, "{here:?}");
+}
