@@ -109,9 +109,9 @@ fn who_sends_slowly_is_cut_off() {
 
 #[test]
 fn who_does_not_read_is_cut_off() {
-    // Long enough for sending all of it.
-    let server = furnished(&["--client-pause", "2s"]);
-    let body = vec![b'x'; 64 << 20];
+    // Long enough for sending all of it, which is more than the kernel keeps.
+    let server = furnished(&["--client-pause", "3s"]);
+    let body = vec![b'x'; 16 << 20];
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/echo", &[], &body)).expect("sent");
     eventually("it is cut off", || {
@@ -334,7 +334,7 @@ fn census(server: &Server) -> (usize, usize, usize) {
 
 #[test]
 fn load_leaves_nothing_behind() {
-    let server = furnished(&["--keep", "0", "--blanks", "2", "--timeout", "2s"]);
+    let server = furnished(&["--keep", "0", "--blanks", "2"]);
     server.put_workflow(&{
         let mut document = single("panic", "misbehave", &json!({}));
         document["steps"][0]["args"] = json!({ "how": "panic" });

@@ -7,6 +7,7 @@ mark=@monohull-vm
 export PATH=/bin HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sys /sys
+mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm
 mount -t tmpfs tmp /dev/shm

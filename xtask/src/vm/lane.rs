@@ -4,7 +4,7 @@
 //! status is told. An item that is not told of has failed.
 
 use super::machine::Machine;
-use super::suite::{INPUTS, ISOLATION, KEYS, LEFT_OUT, LeftOut, PROGRAMS, STARTED, TOOLS};
+use super::suite::{IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, PROGRAMS, STARTED, TOOLS};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::test::Count;
 use crate::workspace::{Workspace, root};
@@ -229,8 +229,9 @@ fn test_item(program: &Artifact, left_out: impl Iterator<Item = &'static LeftOut
     let folder = program.manifest_path.parent().expect("a manifest lies in a folder");
     let skipped = left_out.filter(|out| out.program == program.target.name).filter_map(|out| out.test);
     let skipped: String = skipped.map(|test| format!(" --skip {test}")).collect();
-    // Natively these are ignored, for want of keys.
-    let ignored = if program.target.name.starts_with(KEYS) { " --include-ignored" } else { "" };
+    // Natively these are ignored.
+    let needs_much = IGNORED.iter().any(|prefix| program.target.name.starts_with(prefix));
+    let ignored = if needs_much { " --include-ignored" } else { "" };
     let command = format!(
         "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{skipped}{ignored}",
         folder = quoted(folder),

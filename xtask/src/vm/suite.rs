@@ -13,11 +13,17 @@ pub(super) const PROGRAMS: &[(&str, &str)] = &[
     ("monohull", "domain_"),
     ("monohull", "e2e_"),
     ("monohull", "process"),
+    ("monohull", "serve_"),
     ("monohull", KEYS),
+    ("monohull", CGROUP),
 ];
 
-/// What the names of test programs begin with that need keys: natively their tests are ignored.
-pub(super) const KEYS: &str = "keys_";
+/// What the names of test programs begin with that need what a computer may lack: natively their tests are ignored.
+pub(super) const IGNORED: [&str; 2] = [KEYS, CGROUP];
+/// They need keys.
+const KEYS: &str = "keys_";
+/// They need control groups to divide.
+const CGROUP: &str = "cgroup_";
 
 /// Programs that tests start.
 pub(super) const STARTED: &[&str] = &["monohull"];
@@ -38,6 +44,9 @@ pub(super) struct LeftOut {
     pub(super) why: &'static str,
 }
 
+/// Of tests of the service that are about clients, files and documents.
+const WITHOUT_FUNCTIONS: &str = "it is the same with and without keys, and takes minutes here";
+
 /// All that is left out.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
@@ -45,6 +54,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         test: Some("instructions::returns_to_other_code_segments_lead_nowhere"),
         kernel: None,
         why: "QEMU's processor reads a function's stack for far returns as if the kernel did, which ends the process",
+    },
+    LeftOut {
+        program: "keys_negative",
+        test: Some("held_buffers"),
+        kernel: Some(Kernel::Older),
+        why: "it is the same as under 6.12, and takes a minute",
     },
     LeftOut {
         program: "domain_many_threads",
@@ -61,6 +76,66 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "e2e_handover", test: None, kernel: None, why: "`keys_attacks` does the same, in fewer rounds" },
     LeftOut { program: "process_calls", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "domain_modules", test: None, kernel: None, why: "it builds its modules with rustc" },
+    LeftOut { program: "serve_hostile", test: None, kernel: None, why: "it builds its modules with rustc" },
+    LeftOut { program: "serve_page", test: None, kernel: None, why: "a browser is too much for this processor" },
+    LeftOut {
+        program: "serve_http",
+        test: None,
+        kernel: Some(Kernel::Older),
+        why: "it is the same as under 6.12, and takes minutes; `serve_limits` and `keys_service` run here too",
+    },
+    LeftOut { program: "serve_attacks", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_client", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_openapi", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_state", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("who_sends_slowly_is_cut_off"),
+        kernel: None,
+        why: WITHOUT_FUNCTIONS,
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("who_does_not_read_is_cut_off"),
+        kernel: None,
+        why: WITHOUT_FUNCTIONS,
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("bodies_together_have_a_limit"),
+        kernel: None,
+        why: WITHOUT_FUNCTIONS,
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("old_invocations_are_forgotten"),
+        kernel: None,
+        why: WITHOUT_FUNCTIONS,
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("a_callback_is_told_of_the_end"),
+        kernel: None,
+        why: WITHOUT_FUNCTIONS,
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("a_client_that_only_stops_sending_gets_its_answer"),
+        kernel: None,
+        why: "it is answered for a second, in which this processor does too little",
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("load_leaves_nothing_behind"),
+        kernel: None,
+        why: "hundreds of invocations are too much for this processor",
+    },
+    LeftOut {
+        program: "serve_limits",
+        test: Some("a_server_without_a_descriptor_left_waits_for_better_times"),
+        kernel: None,
+        why: "hundreds of invocations are too much for this processor",
+    },
     LeftOut {
         program: "e2e_examples",
         test: Some("tour::as_a_function_and_as_a_program"),
