@@ -3,6 +3,8 @@
 mod files;
 mod sockets;
 
+pub(crate) use sockets::Network;
+
 use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
 use monohull_abi::number::*;
@@ -105,8 +107,8 @@ impl Cases<'_> {
     }
 }
 
-/// All cases, in an order in which each finds what it needs.
-pub(crate) fn all(addresses: &Addresses) -> Vec<Case> {
+/// All cases, in an order in which each finds what it needs; those of sockets are for the network that the workflow has.
+pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     let mut cases = Cases { addresses, list: Vec::new() };
     let own = Own::new();
     core(&mut cases, &own);
@@ -114,7 +116,7 @@ pub(crate) fn all(addresses: &Addresses) -> Vec<Case> {
     slots(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
-    sockets::all(&mut cases, &own);
+    sockets::all(&mut cases, &own, network);
     numbers(&mut cases);
     cases.list
 }

@@ -10,7 +10,9 @@
 
 use crate::PATTERN;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use monohull_abi::Errno::{self, Fault, Invalid, NotFound, NotPermitted, WrongType};
+use monohull_abi::Errno::{
+    self, AddressNotAvailable, Fault, Invalid, NetworkUnreachable, NotFound, NotPermitted, WrongType,
+};
 use monohull_abi::file::{IoVec, WORKING_DIRECTORY, open};
 use monohull_abi::network::{SocketAddress, SocketEnd, SocketOption};
 use monohull_abi::number::*;
@@ -67,6 +69,34 @@ pub(crate) fn addresses(port: u32) -> Result<(), String> {
             leads_to(connected, SocketEnd::Peer, [127, 0, 0, 1])?;
         }
         refused(answer, NotPermitted)
+    })
+}
+
+/// Those of sockets on a network of the workflow's own, where the host has the address 10.99.0.1: an address that it may have
+/// or send to, and one of itself or of somebody else.
+pub(crate) fn addresses_on_tap() -> Result<(), String> {
+    let host = [10, 99, 0, 1];
+    change(CALLS, [at([0; 4], 0), at(host, 0)], |address| {
+        let socket = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
+        if socket >= 0 {
+            leads_to(socket as u64, SocketEnd::Local, [0; 4])?;
+            hostcall(SOCKET_CLOSE, [socket as u64, 0, 0, 0, 0, 0]);
+        }
+        refused(socket, AddressNotAvailable)
+    })?;
+    let contents = [at(host, 9), at([127, 0, 0, 1], 9)];
+    let here = at([0; 4], 0);
+    let socket = || hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
+    let (sender, connected, bytes) = (socket(), socket(), Box::new([0u8; 8]));
+    change(CALLS, contents, |address| {
+        refused(hostcall(SOCKET_WRITE_TO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NetworkUnreachable)
+    })?;
+    change(CALLS, contents, |address| {
+        let answer = hostcall(UDP_CONNECT, [connected, address, 0, 0, 0, 0]);
+        if answer == 0 {
+            leads_to(connected, SocketEnd::Peer, host)?;
+        }
+        refused(answer, NetworkUnreachable)
     })
 }
 

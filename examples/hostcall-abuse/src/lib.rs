@@ -16,6 +16,7 @@ mod changing;
 mod gate;
 
 use addresses::Addresses;
+use cases::Network;
 use core::fmt::Write;
 use core::hint::black_box;
 use monohull_abi::types::{FailKind, Text};
@@ -32,11 +33,13 @@ const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Result<(), Box<dyn Error>> {
     match role.as_str() {
         "victim" => victim(),
-        "attacker" => attacker(),
+        "attacker" => attacker(Network::Host),
+        "attacker-on-tap" => attacker(Network::Tap),
         "fail-badly" => fail_badly(),
         "spawn-badly" => spawn_badly(),
         "odd-registers" => odd_registers(),
         "changing-addresses" => Ok(changing::addresses(number.unwrap_or_default() as u32)?),
+        "changing-addresses-on-tap" => Ok(changing::addresses_on_tap()?),
         "let-go" => Ok(changing::freed_while_a_call_waits()?),
         "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
         _ => Err(format!("nobody plays `{role}`").into()),
@@ -56,11 +59,11 @@ fn victim() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn attacker() -> Result<(), Box<dyn Error>> {
+fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
     let [heap, stack, buffer] = *SlotBuffer::<[u64; 3]>::from_slot("victim")?;
     let addresses = Addresses::new([heap, stack, buffer]);
     let mut verdicts = SlotString::with_slot("verdicts");
-    for case in cases::all(&addresses) {
+    for case in cases::all(&addresses, network) {
         if case.after_a_refusal {
             hostcall(number::FACT, [u64::MAX; 6]);
         }

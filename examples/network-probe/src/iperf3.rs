@@ -25,7 +25,8 @@ const DISPLAY_RESULTS: u8 = 14;
 const IPERF_DONE: u8 = 16;
 /// The longest answer that is read.
 const ANSWER_MAX: usize = 1 << 20;
-/// The server counts what it has read when it is told of the end, so that is told a little later.
+/// The server counts what it has read when it is told of the end, so that is told later: by this, and by twice what it took to
+/// write, for some is still to be sent.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// Sends bytes, or receives them; what the server says of it, as JSON.
@@ -53,8 +54,9 @@ pub(crate) fn run(server: &str, bytes: u64, reverse: bool) -> io::Result<String>
             false => stream.write(&piece[..(bytes - done).min(len as u64) as usize])? as u64,
         };
     }
-    let seconds = start.elapsed().as_secs_f64();
-    thread::sleep(SETTLE);
+    let time = start.elapsed();
+    let seconds = time.as_secs_f64();
+    thread::sleep(SETTLE + 2 * time);
     control.write_all(&[TEST_END])?;
     expect(&mut control, EXCHANGE_RESULTS)?;
     let stream = format!(

@@ -3,6 +3,7 @@
 //! All of this needs root and `/dev/net/tun`, so it is a lane of its own: `cargo xtask test --network`. Elsewhere these
 //! tests are ignored.
 
+mod abuse;
 mod hostile;
 mod leases;
 mod net;

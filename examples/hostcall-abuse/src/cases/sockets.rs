@@ -1,8 +1,12 @@
-//! The calls on sockets. The workflow may listen at 127.0.0.1, port 0, and nothing else.
+//! The calls on sockets. The workflow may listen at 127.0.0.1, port 0, and nothing else; or it has a network of its own, where the
+//! host has the address 10.99.0.1 and nobody knows names.
 
 use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
 use crate::addresses::Want;
-use monohull_abi::Errno::{self, BadDescriptor, BrokenPipe, Fault, Invalid, NotConnected, NotPermitted, NotSupported};
+use monohull_abi::Errno::{
+    self, AddressNotAvailable, BadDescriptor, BrokenPipe, Fault, Invalid, NetworkUnreachable, NotConnected, NotFound,
+    NotPermitted, NotSupported,
+};
 use monohull_abi::network::{HOST_NAME_MAX, SocketAddress, SocketOption};
 use monohull_abi::number::*;
 use monohull_std::prelude::*;
@@ -15,26 +19,47 @@ fn at(address: [u8; 4], port: u32) -> SocketAddress {
     SocketAddress { family: 4, port, address: [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], flow: 0, scope: 0 }
 }
 
+/// What the workflow has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The host's sockets, under a list.
+    Host,
+    /// A device of its own.
+    Tap,
+}
+
 /// Good arguments lead here.
 struct Good {
-    /// 127.0.0.1, port 0.
+    /// Where it may listen, port 0.
     here: u64,
+    /// Where it may send.
+    there: u64,
     /// Room for an address.
     out: u64,
     listener: u64,
     datagrams: u64,
 }
 
-pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
-    let here = keep(at([127, 0, 0, 1], 0));
+pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
+    let here = keep(at(if network == Network::Tap { [0; 4] } else { [127, 0, 0, 1] }, 0));
+    let there = if network == Network::Tap { keep(at([10, 99, 0, 1], 9)) } else { here };
     let made = |number| hostcall(number, [here, 16, 0, 0, 0, 0]) as u64;
-    let good =
-        Good { here, out: keep(SocketAddress::default()), listener: made(TCP_LISTEN), datagrams: made(UDP_BIND) };
+    let out = keep(SocketAddress::default());
+    let good = Good { here, there, out, listener: made(TCP_LISTEN), datagrams: made(UDP_BIND) };
     addresses(cases, &good);
+    match network {
+        Network::Host => off_the_list(cases, own, &good),
+        Network::Tap => nobodys(cases, own, &good),
+    }
     numbers(cases, own, &good);
     listener(cases, own, &good);
     datagrams(cases, own, &good);
-    names(cases, own, &good);
+    cases.bad("a name", HOST_LOOKUP, &[HERE, 16, good.out, 1], want(16, 1));
+    for len in [0, HOST_NAME_MAX as u64 + 1, MIN, MAX] {
+        cases.refused("a name of no length", HOST_LOOKUP, &[own.name, len, good.out, 1], Invalid);
+    }
+    let broken = keep([0xffu8; 16]);
+    cases.refused("a name that is no text", HOST_LOOKUP, &[broken, 16, good.out, 1], Invalid);
     for socket in [good.listener, good.datagrams] {
         cases.add("its own", SOCKET_CLOSE, &[socket], 0);
         cases.refused("one that it has closed", SOCKET_CLOSE, &[socket], BadDescriptor);
@@ -54,17 +79,52 @@ fn addresses(cases: &mut Cases<'_>, good: &Good) {
         for port in [65_536, u32::MAX] {
             cases.refused("an address without a port", call, &with(at([127, 0, 0, 1], port)), Invalid);
         }
-        for address in [[127, 0, 0, 1], [0, 0, 0, 0], [169, 254, 169, 254], [255, 255, 255, 255]] {
-            cases.refused("an address off the list", call, &with(at(address, 1)), NotPermitted);
-        }
-        let mut mapped = SocketAddress { family: 6, ..at([0; 4], 1) };
-        mapped.address[10..].copy_from_slice(&[255, 255, 127, 0, 0, 1]);
-        cases.refused("an address off the list, as one of IPv6", call, &with(mapped), NotPermitted);
     }
     cases.bad("an address", UDP_CONNECT, &[good.datagrams, HERE], want(ADDRESS, 4));
+    cases.refused("a socket of TCP", UDP_CONNECT, &[good.listener, good.there], NotSupported);
+}
+
+/// 127.0.0.1, as an address of IPv6.
+fn mapped() -> SocketAddress {
+    let mut mapped = SocketAddress { family: 6, ..at([0; 4], 1) };
+    mapped.address[10..].copy_from_slice(&[255, 255, 127, 0, 0, 1]);
+    mapped
+}
+
+/// What the list does not name.
+fn off_the_list(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    for (call, more) in [(TCP_LISTEN, 16), (TCP_CONNECT, 0), (UDP_BIND, 0)] {
+        for address in [[127, 0, 0, 1], [0, 0, 0, 0], [169, 254, 169, 254], [255, 255, 255, 255]] {
+            cases.refused("an address off the list", call, &[keep(at(address, 1)), more], NotPermitted);
+        }
+        cases.refused("an address off the list, as one of IPv6", call, &[keep(mapped()), more], NotPermitted);
+    }
     let off = keep(at([127, 0, 0, 1], 1));
     cases.refused("an address off the list", UDP_CONNECT, &[good.datagrams, off], NotPermitted);
-    cases.refused("a socket of TCP", UDP_CONNECT, &[good.listener, good.here], NotSupported);
+    cases.refused("an address off the list", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, off], NotPermitted);
+    cases.refused("a name off the list", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotPermitted);
+    let local = keep(*b"localhost");
+    cases.add("one address of this host", HOST_LOOKUP, &[local, 9, good.out, 1], 1);
+    cases.bad("room", HOST_LOOKUP, &[local, 9, HERE, 1], room(ADDRESS, 4));
+    cases.bad("very much room", HOST_LOOKUP, &[local, 9, HERE, MAX], room(ADDRESS, 4));
+}
+
+/// What is not the workflow's own, and what leads to itself.
+fn nobodys(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    for address in [at([127, 0, 0, 1], 1), at([10, 99, 0, 1], 1), at([255; 4], 1), mapped()] {
+        for (call, more) in [(TCP_LISTEN, 16), (UDP_BIND, 0)] {
+            cases.refused("an address that is not its own", call, &[keep(address), more], AddressNotAvailable);
+        }
+    }
+    for address in [at([127, 0, 0, 1], 1), at([0; 4], 1), at([10, 99, 0, 2], 1)] {
+        let address = keep(address);
+        cases.refused("an address of itself", TCP_CONNECT, &[address, MAX], NetworkUnreachable);
+        cases.refused("an address of itself", UDP_CONNECT, &[good.datagrams, address], NetworkUnreachable);
+        let args = [good.datagrams, own.bytes, 16, address];
+        cases.refused("an address of itself", SOCKET_WRITE_TO, &args, NetworkUnreachable);
+    }
+    cases.refused("a name that nobody knows", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotFound);
+    cases.add("a datagram", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, good.there], 16);
 }
 
 /// Where a socket is wanted.
@@ -138,7 +198,7 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         (SOCKET_READ, &[good.datagrams, HERE, 16, 0], Want { touches: false, writes: false, ..room(16, 1) }),
         (SOCKET_READ_FROM, &[good.datagrams, HERE, 16, 0, 0], Want { touches: false, writes: false, ..room(16, 1) }),
         (SOCKET_WRITE, &[good.datagrams, HERE, 16], Want { touches: false, ..want(16, 1) }),
-        (SOCKET_WRITE_TO, &[good.datagrams, HERE, 16, good.here], Want { touches: false, ..want(16, 1) }),
+        (SOCKET_WRITE_TO, &[good.datagrams, HERE, 16, good.there], Want { touches: false, ..want(16, 1) }),
     ];
     for (call, args, wanted) in ranges {
         cases.bad("bytes", call, args, wanted);
@@ -151,20 +211,4 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.refused("no such flag", SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
     }
     cases.bad("an address", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
-    let off = keep(at([127, 0, 0, 1], 1));
-    cases.refused("an address off the list", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, off], NotPermitted);
-}
-
-fn names(cases: &mut Cases<'_>, own: &Own, good: &Good) {
-    cases.bad("a name", HOST_LOOKUP, &[HERE, 16, good.out, 1], want(16, 1));
-    for len in [0, HOST_NAME_MAX as u64 + 1, MIN, MAX] {
-        cases.refused("a name of no length", HOST_LOOKUP, &[own.name, len, good.out, 1], Invalid);
-    }
-    let broken = keep([0xffu8; 16]);
-    cases.refused("a name that is no text", HOST_LOOKUP, &[broken, 16, good.out, 1], Invalid);
-    cases.refused("a name off the list", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotPermitted);
-    let local = keep(*b"localhost");
-    cases.add("one address of this host", HOST_LOOKUP, &[local, 9, good.out, 1], 1);
-    cases.bad("room", HOST_LOOKUP, &[local, 9, HERE, 1], room(ADDRESS, 4));
-    cases.bad("very much room", HOST_LOOKUP, &[local, 9, HERE, MAX], room(ADDRESS, 4));
 }

@@ -1,0 +1,53 @@
+//! The calls on sockets with addresses and numbers that are not the caller's to use, on a network of the workflow's own: each is
+//! refused with the right error and a reason, and an instance that runs at the same time keeps what it has. The same cases on
+//! the host's sockets are in `e2e_hostcalls`.
+
+use crate::net::Net;
+use serde_json::{Value, json};
+
+/// A workflow of instances of the function that abuses hostcalls, each in its role.
+fn workflow(roles: &[&str], carriers: u32, outputs: &[&str]) -> Value {
+    let step = |role: &&str| json!({ "name": role, "function": "hostcall-abuse", "args": { "role": role } });
+    json!({
+        "name": "abuse",
+        "functions": { "hostcall-abuse": { "image": crate::net::root().join("target/images/hostcall-abuse.so") } },
+        "steps": roles.iter().map(step).collect::<Vec<_>>(),
+        "limits": { "carriers": carriers, "timeout": "120s" },
+        "network": "tap",
+        "files": [{ "at": "/work", "memory": "1MiB" }],
+        "outputs": outputs,
+    })
+}
+
+/// One place, so that the host has the address that the cases name, and nobody who knows names.
+fn net() -> Net {
+    Net::with(&["--pool", "10.99.0.0/30"])
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
+    let net = net();
+    for carriers in [1, 2] {
+        let document = workflow(&["victim", "attacker-on-tap"], carriers, &["verdicts", "victim-says"]);
+        let [verdicts, victim] = net.outputs(&document, ["verdicts", "victim-says"]);
+        let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let tried = |what: &str| verdicts.lines().filter(|line| line.contains(what)).count();
+        assert!(tried("SOCKET_") > 200 && tried("an address of itself") == 9, "{verdicts}");
+        // The positive control: what is right works.
+        assert_eq!(tried("a datagram: 16 (expected 16)"), 1, "{verdicts}");
+        assert_eq!(victim, "intact");
+        net.wait_for_devices(0);
+    }
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn addresses_that_change_during_a_call_are_compared_and_used_as_one() {
+    let net = net();
+    for carriers in [1, 2] {
+        let [] = net.outputs(&workflow(&["changing-addresses-on-tap"], carriers, &[]), []);
+        net.wait_for_devices(0);
+    }
+}
