@@ -5,6 +5,7 @@
 
 use crate::apt::{self, Apt};
 use crate::test::{Count, RUNNER};
+use crate::vm::drivers;
 use crate::{Result, shell, test};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +37,9 @@ pub(crate) fn run() -> Result<Count> {
     let mut command = shell::cargo(arguments);
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
-    test::count(&mut command)
+    let mut total = test::count(&mut command)?;
+    total.add(drivers::run()?);
+    Ok(total)
 }
 
 /// Where the programs are that workflows talk to, and those that networks are made with.

@@ -81,6 +81,26 @@ impl Archive {
         Ok(())
     }
 
+    /// All of a folder of the host as it is: links stay links, programs keep what they have and bring nothing along.
+    pub(super) fn tree_as_it_is(&mut self, folder: &Path) -> Result {
+        let fail = |error: io::Error| format!("{}: {error}", folder.display());
+        for entry in std::fs::read_dir(folder).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            let about = path.symlink_metadata().map_err(fail)?;
+            match about.file_type() {
+                kind if kind.is_dir() => self.tree_as_it_is(&path)?,
+                kind if kind.is_symlink() => self.link(&path, &std::fs::read_link(&path).map_err(fail)?)?,
+                _ => self.entry(&path, REGULAR | (about.permissions().mode() & 0o777), &read(&path)?)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A file of the host, at another path.
+    pub(super) fn file_as(&mut self, from: &Path, to: impl AsRef<Path>) -> Result {
+        self.entry(to.as_ref(), REGULAR | 0o644, &read(from)?)
+    }
+
     /// A program of the host, with its libraries.
     pub(super) fn program(&mut self, path: &Path) -> Result {
         self.program_as(path, path)

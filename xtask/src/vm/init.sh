@@ -20,6 +20,9 @@ cat /run/said >/dev/ttyS1 &
 exec >/run/said 2>&1 </dev/null
 
 echo "$mark up"
+for driver in /drivers/*.ko; do
+    [ ! -e "$driver" ] || insmod "$driver" || echo "$driver cannot be loaded"
+done
 if grep -qw pku /proc/cpuinfo && keys-proof; then
     echo "$mark keys"
     sh /job

@@ -25,32 +25,32 @@ const TOLD: &str = "@told ";
 
 /// One line of what cargo says when it builds tests: what else it says lacks these fields.
 #[derive(Deserialize)]
-struct Artifact {
+pub(super) struct Artifact {
     package_id: String,
     manifest_path: PathBuf,
-    target: Target,
-    executable: PathBuf,
-    profile: Profile,
+    pub(super) target: Target,
+    pub(super) executable: PathBuf,
+    pub(super) profile: Profile,
 }
 
 #[derive(Deserialize)]
-struct Target {
-    name: String,
+pub(super) struct Target {
+    pub(super) name: String,
 }
 
 #[derive(Deserialize)]
-struct Profile {
-    test: bool,
+pub(super) struct Profile {
+    pub(super) test: bool,
 }
 
 /// Something the guest runs.
-struct Item {
+pub(super) struct Item {
     /// For people.
-    name: String,
+    pub(super) name: String,
     /// A line for the shell.
-    command: String,
+    pub(super) command: String,
     /// Whether it is a test program, which counts its tests; else it counts as one.
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 /// Builds everything and runs the suite in each kernel.
@@ -107,7 +107,7 @@ pub(crate) fn run() -> Result<Count> {
 }
 
 /// Runs the items in one guest and counts.
-fn in_guest(machine: &Machine<'_>, files: &std::fs::File, items: &[Item]) -> Result<Count> {
+pub(super) fn in_guest(machine: &Machine<'_>, files: &std::fs::File, items: &[Item]) -> Result<Count> {
     let mut tally = Tally { items, next: 0, inside: Count::default(), total: Count::default() };
     let ended = machine.run(files, &mut |line| {
         if let Some(line) = tally.hears(line) {
@@ -171,14 +171,19 @@ impl Item {
     }
 }
 
+/// Builds tests: their programs, and those that they start.
+pub(super) fn tests_of<'a>(which: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr> + 'a>) -> Result<Vec<Artifact>> {
+    let mut command = shell::cargo(["test", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+    let said = shell::output(command.args(which))?;
+    let lines = said.split(|&byte| byte == b'\n');
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
 /// The test programs of the suite, built as the ordinary lane builds them, and the programs that tests start.
 fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
     let mut built = Vec::new();
     for packages in lint::groups(workspace) {
-        let mut command = shell::cargo(["test", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
-        let said = shell::output(command.args(packages))?;
-        let lines = said.split(|&byte| byte == b'\n');
-        built.extend(lines.filter_map(|line| serde_json::from_slice::<Artifact>(line).ok()));
+        built.extend(tests_of(packages)?);
     }
     let (mut built, mut used): (Vec<_>, Vec<_>) = built.into_iter().partition(|artifact| artifact.profile.test);
     used.retain(|program| STARTED.contains(&program.target.name.as_str()));
@@ -270,7 +275,7 @@ fn input(workflow: &str, slot: &str) -> String {
 }
 
 /// The job.
-fn script(items: &[Item]) -> String {
+pub(super) fn script(items: &[Item]) -> String {
     // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
     let line = |item: &Item| format!("echo '{ITEM}{}'\n( {} )\necho \"{TOLD}$?\"\n", item.name, item.command);
     // The computer's own tools before busybox's.
@@ -278,7 +283,7 @@ fn script(items: &[Item]) -> String {
 }
 
 /// A path for the shell.
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -2,15 +2,17 @@
 //! them, on two kernels that people use.
 //!
 //! ```text
-//! fetch     Debian's QEMU, busybox and two kernels, unpacked into target/vm; nothing is installed
+//! fetch     Debian's QEMU, busybox and two kernels, unpacked into target/guest; nothing is installed
 //! archive   the guest's file system, in memory: every file lies where it lies on the host
 //! machine   boots it, reads what it says over a serial port, kills it
 //! lane      `cargo xtask test --keys`: the suite, in both kernels; `suite` lists what runs
+//! drivers   part of `cargo xtask test --network`: what needs drivers that not every Linux has
 //! ```
 //!
 //! It shows what is right and wrong, never how fast: such a processor's timings mean nothing.
 
 mod archive;
+pub(crate) mod drivers;
 mod fetch;
 pub(crate) mod lane;
 mod machine;
@@ -74,6 +76,9 @@ pub(crate) struct Wish {
     /// More files for the guest, each at its own path: test programs, for instance.
     #[arg(long = "with", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Drivers of the kernel's to be loaded: loop, tun, veth, netem, vfat.
+    #[arg(long = "driver", value_name = "NAME")]
+    drivers: Vec<String>,
     /// The command, for a shell, in the repository's root: `monohull` is on the path.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -94,6 +99,7 @@ pub(crate) fn command(wish: &Wish) -> Result<ExitCode> {
         let file = std::path::absolute(file).map_err(|error| format!("{}: {error}", file.display()))?;
         files.copy(&file)?;
     }
+    drivers::load(&mut files, &cache, wish.kernel, &wish.drivers)?;
     let path = workspace.target().join("release");
     let job = format!("PATH={}:$PATH\ncd {REPOSITORY}\n{}\n", path.display(), wish.command.join(" "));
     files.script("/job", job.as_bytes())?;

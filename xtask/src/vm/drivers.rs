@@ -1,0 +1,90 @@
+//! What needs drivers that not every Linux has: networks that lose, delay and reorder (`tc netem`), and Linux's own vfat.
+//! Part of `cargo xtask test --network`.
+//!
+//! Debian's kernels have them as modules, so the guest loads them; one kernel will do. Its processor's keys are not the
+//! point here, but nothing runs without them there.
+
+use super::archive::Archive;
+use super::fetch::{Cache, DRIVERS};
+use super::lane::{Artifact, Item, in_guest, quoted, script, tests_of};
+use super::machine::Machine;
+use super::{Kernel, guest};
+use crate::test::Count;
+use crate::workspace::Workspace;
+use crate::{Result, network, shell};
+use std::time::Duration;
+
+const KERNEL: Kernel = Kernel::Newer;
+/// The guest's memory in MiB; its files take a part.
+const MEMORY: u32 = 2048;
+/// How long all of it may take, and one item.
+const LIMIT: Duration = Duration::from_secs(900);
+const ITEM_SECONDS: u32 = 420;
+/// What the wire between workflows and their peers does, in each direction.
+const WIRE: &str = "delay 5ms 2ms loss 1% reorder 10% duplicate 1%";
+/// Tests of real peers that have no place here, and why.
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("a_thousand_connections_at_once", "a thousand are too many for this processor"),
+    ("datagrams_go_both_ways", "nobody sends a datagram again that the wire has lost"),
+];
+
+/// Has drivers loaded before anything runs, in the order that they need.
+pub(super) fn load(files: &mut Archive, cache: &Cache, kernel: Kernel, wanted: &[String]) -> Result {
+    if let Some(unknown) = wanted.iter().find(|wanted| !DRIVERS.iter().any(|(name, ..)| name == wanted)) {
+        return Err(format!("no driver is called {unknown}"));
+    }
+    for (index, (_, file, _)) in DRIVERS.iter().enumerate().filter(|(_, (name, ..))| wanted.iter().any(|w| w == name)) {
+        files.file_as(&cache.driver(kernel, file), format!("/drivers/{index}-{file}.ko"))?;
+    }
+    Ok(())
+}
+
+/// Runs the lane; everything has been built.
+pub(crate) fn run() -> Result<Count> {
+    let workspace = Workspace::load()?;
+    let built = tests_of(["--package", "monohull", "--test", "tap_network", "--test", "linux_vfat"])?;
+    let cache = Cache::ready()?;
+    let peers = network::peers()?;
+    let mut files = guest(&workspace, &cache)?;
+    for program in &built {
+        let shipped = workspace.target().join("release").join(&program.target.name);
+        let from = if program.profile.test { &program.executable } else { &shipped };
+        files.program_as(from, &program.executable)?;
+    }
+    files.tree_as_it_is(&peers)?;
+    // Servers give up root's rights for those of somebody.
+    files.script("/etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")?;
+    files.script("/etc/group", b"root:x:0:\nnogroup:x:65534:\n")?;
+    let every: Vec<String> = DRIVERS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    load(&mut files, &cache, KERNEL, &every)?;
+    let program = |name: &str| {
+        let found = built.iter().find(|program| program.profile.test && program.target.name == name);
+        found.ok_or_else(|| format!("there is no test program {name}"))
+    };
+    let (network, vfat) = (program("tap_network")?, program("linux_vfat")?);
+    let items = [on_wire(network), item("linux_vfat".to_owned(), vfat, "", "")];
+    let path = format!("export PATH={}:$PATH\n", quoted(&peers.join("bin")));
+    files.script("/job", (path + &script(&items)).as_bytes())?;
+    shell::heading(&format!("drivers of Linux {}", KERNEL.version()));
+    for (test, why) in LEFT_OUT {
+        println!("not here: tap_network {test}: {why}");
+    }
+    let machine = Machine { cache: &cache, kernel: KERNEL, memory: MEMORY, limit: LIMIT };
+    in_guest(&machine, &files.finish()?, &items)
+}
+
+/// The tests of real peers, beyond the wire.
+fn on_wire(program: &Artifact) -> Item {
+    let skipped: String = LEFT_OUT.iter().map(|(test, _)| format!(" --skip {test}")).collect();
+    let variable = format!("MONOHULL_WIRE='{WIRE}' ");
+    item(format!("real peers, netem {WIRE}"), program, &variable, &format!(" peers::{skipped}"))
+}
+
+/// What a test says is shown at once, so that one that is ended has told.
+fn item(name: String, program: &Artifact, before: &str, after: &str) -> Item {
+    let command = format!(
+        "{before}timeout {ITEM_SECONDS} {} --include-ignored --test-threads=1 --nocapture{after}",
+        quoted(&program.executable)
+    );
+    Item { name, command, counts: true }
+}
