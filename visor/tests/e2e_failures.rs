@@ -274,6 +274,17 @@ fn raw_system_call_32() {
     failed.at("misbehave::processor::raw_system_call_32").called_from_main().touched_nothing();
 }
 
+/// The 32-bit code segment has the same rights and none of the code.
+#[test]
+fn far_return() {
+    function_fails("far-return", "memory-fault").says("jumped to");
+}
+
+#[test]
+fn interrupt_return() {
+    function_fails("interrupt-return", "memory-fault").says("jumped to");
+}
+
 /// Where the kernel has such a page, it is a system call like any other, and the instance alone ends.
 #[test]
 fn vsyscall() {

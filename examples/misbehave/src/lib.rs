@@ -45,6 +45,8 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "vsyscall" => processor::vsyscall(),
         "lost-thread-pointer" => processor::lost_thread_pointer(),
         "lost-gate" => processor::lost_gate(),
+        "far-return" => processor::far_return(),
+        "interrupt-return" => processor::interrupt_return(),
 
         "endless-loop" => waits::endless_loop(),
         "endless-loop-in-thread" => waits::endless_loop_in_thread(),

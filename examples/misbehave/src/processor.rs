@@ -133,6 +133,35 @@ pub(crate) fn lost_thread_pointer() {
     println!("still here");
 }
 
+/// Returns to the code segment of 32-bit programs, to a system call. Addresses have 32 bits there, and nothing lies so low.
+#[inline(never)]
+pub(crate) fn far_return() {
+    // SAFETY: none; it is meant to fault. It touches what it pushes, and `rax`.
+    unsafe { asm!("push 0x23", "lea rax, [rip + 2f]", "push rax", "retfq", "2:", "int 0x80", out("rax") _) };
+}
+
+/// The same by the instruction with which handlers of interrupts return.
+#[inline(never)]
+pub(crate) fn interrupt_return() {
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "mov rcx, rsp",
+            "push 0x2b",
+            "push rcx",
+            "pushfq",
+            "push 0x23",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "iretq",
+            "2:",
+            "int 0x80",
+            out("rax") _,
+            out("rcx") _,
+        );
+    };
+}
+
 /// Takes away the register by which functions find their gate, and leaves through the gate nevertheless: whoever runs
 /// next on this carrier must not suffer.
 #[inline(never)]

@@ -44,6 +44,9 @@ pub(super) struct LeftOut {
     pub(super) why: &'static str,
 }
 
+/// Natively they run.
+const FAR_RETURNS: &str =
+    "QEMU's processor reads a function's stack for far returns as if the kernel did, which ends the process";
 /// Of tests of the service that are about clients, files and documents.
 const WITHOUT_FUNCTIONS: &str = "it is the same with and without keys, and takes minutes here";
 
@@ -53,8 +56,10 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         program: "keys_attacks",
         test: Some("instructions::returns_to_other_code_segments_lead_nowhere"),
         kernel: None,
-        why: "QEMU's processor reads a function's stack for far returns as if the kernel did, which ends the process",
+        why: FAR_RETURNS,
     },
+    LeftOut { program: "e2e_failures", test: Some("far_return"), kernel: None, why: FAR_RETURNS },
+    LeftOut { program: "e2e_failures", test: Some("interrupt_return"), kernel: None, why: FAR_RETURNS },
     LeftOut {
         program: "keys_negative",
         test: Some("held_buffers"),
