@@ -71,7 +71,7 @@ unsafe impl Send for ThreadRef {}
 const BLOCK_BITS: u32 = 20;
 /// The most threads of one domain.
 pub(super) const THREADS_MAX: u32 = (1 << BLOCK_BITS) - 1;
-const CHUNK: usize = 64;
+const CHUNK: usize = 16;
 
 /// All control blocks of a domain.
 #[derive(Default)]

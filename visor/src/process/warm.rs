@@ -11,28 +11,65 @@ use std::ops::Range;
 
 /// How far down its stack a workflow without threads reaches.
 const STACK: u64 = 32 << 10;
-/// How much a small workflow takes from the allocator beyond what that has free already.
-const MORE: usize = 16 << 10;
-/// The allocator of a program that has just started has less than this, and a workflow touches most of it.
-const SMALL: u64 = 256 << 10;
+/// How much a small workflow takes from the allocator.
+const HEAP: usize = 56 << 10;
+
+/// The smallest hole the allocator can have, and the largest it fills by itself: larger blocks are mappings.
+const HOLE_MIN: usize = 16;
+/// See `HOLE_MIN`.
+const HOLE_MAX: usize = 120 << 10;
+
+/// A block larger than what the allocator puts aside for the next of its size.
+const LARGE: usize = 4 << 10;
+/// What the allocator keeps at the beginning of a block.
+const BLOCK_HEAD: u64 = 16;
+/// Up to here the allocator keeps a list for each size.
+const SMALL: usize = 1040;
 
 /// The allocator's memory, as far as a workflow will touch it.
 pub(super) struct Heap(Range<u64>);
 
-/// Joins the memory that the allocator has free, for the processes that are forked from here on: otherwise each of them
-/// does, and gets a copy of every page it looks at.
+/// Arranges the allocator's memory for the processes that are forked from here on: what they take lies together, on pages
+/// that nobody has written to. In the holes that this process has left, each block would be on another page, and each of these
+/// pages a copy.
 pub(super) fn gather() -> Heap {
-    // SAFETY: these have no preconditions.
-    let start = unsafe {
+    // SAFETY: these have no preconditions. Blocks in holes are left to nobody; all others are given back once.
+    unsafe {
         // Small blocks that are given back are joined at once.
         libc::mallopt(libc::M_MXFAST, 0);
         libc::malloc_trim(0);
-        libc::sbrk(0) as u64 - libc::mallinfo2().arena as u64
-    };
-    // Room at the top of the heap that stays there, so that nobody has to ask the kernel for more.
-    let room = Vec::<u8>::with_capacity(6 * MORE);
-    let top = room.as_ptr() as u64;
-    Heap(if top.saturating_sub(start) < SMALL { start } else { top }..top + MORE as u64)
+        let end = top();
+        let mut size = HOLE_MAX;
+        while size >= HOLE_MIN {
+            let block = libc::malloc(size);
+            if block.is_null() || block as u64 >= end {
+                // A small block would be put aside for the next of its size, and stay where it is. A large one goes back to the
+                // rest.
+                let block = libc::realloc(block, LARGE);
+                libc::free(block);
+                // Small blocks have a list for each size.
+                size -= if size > SMALL { size.div_ceil(8).next_multiple_of(HOLE_MIN) } else { HOLE_MIN };
+            }
+        }
+        // Room at the top of the heap that stays there, so that nobody has to ask the kernel for more.
+        let start = top();
+        let block = libc::malloc(HEAP) as u64;
+        libc::free(block as *mut _);
+        if block != start + BLOCK_HEAD || top() != start {
+            // The allocator has its memory from elsewhere, and nothing is known of it.
+            return Heap(0..0);
+        }
+        // There is nothing but the head of the one block that this is, and whoever gets a part of it expects nothing in it.
+        let unused = page_up(start + BLOCK_HEAD);
+        libc::madvise(unused as *mut _, (libc::sbrk(0) as u64 - unused) as usize, libc::MADV_DONTNEED);
+        Heap(start..start + HEAP as u64)
+    }
+}
+
+/// Where the last block begins that the allocator has free: the rest of its memory, unless that is from elsewhere.
+fn top() -> u64 {
+    // SAFETY: these have no preconditions.
+    unsafe { libc::sbrk(0) as u64 - libc::mallinfo2().keepcost as u64 }
 }
 
 /// Puts them in place.
