@@ -188,7 +188,7 @@ impl Attack {
             "steps": steps,
             "inputs": ["places"],
             "files": if self.granted { vec![granted] } else { Vec::new() },
-            "limits": { "carriers": self.carriers, "slots": "256MiB", "timeout": "120s" }
+            "limits": { "carriers": self.carriers, "slots": "256MiB", "timeout": "600s" }
         });
         let fields = document.as_object_mut().expect("an object");
         fields.extend(self.workflow.as_object().expect("an object").clone());
