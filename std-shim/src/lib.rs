@@ -51,6 +51,7 @@ pub mod fs;
 pub mod hash;
 mod instance;
 pub mod io;
+pub mod mmap;
 pub mod net;
 pub mod panic;
 pub mod path;

@@ -38,9 +38,26 @@ pub struct RunReport {
     /// What happened when, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Point>,
+    /// What files functions have mapped; absent if they have mapped none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_files: Option<MappedFiles>,
     /// What the process of the workflow had given up; absent if it ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+}
+
+/// Files that functions have mapped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MappedFiles {
+    /// How many mappings were made.
+    pub mappings: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// How often somebody had to wait for a page.
+    pub faults: u64,
+    /// Why mappings were filled when they were made and not when they were touched; absent if only their size was the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled_at_once: Option<String>,
 }
 
 /// A moment in the life of an invocation.

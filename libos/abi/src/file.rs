@@ -49,6 +49,48 @@ pub mod open {
     pub const ALL: u64 = (1 << 7) - 1;
 }
 
+/// Bits of `FILE_MAP`'s flags.
+pub mod map {
+    /// The mapping may be written to: what is written is its own, the file stays as it is.
+    pub const WRITE: u64 = 1;
+    /// Fill it now, not when it is touched.
+    pub const POPULATE: u64 = 1 << 1;
+    /// All of them.
+    pub const ALL: u64 = (1 << 2) - 1;
+}
+
+/// The `len` of `FILE_MAP` that stands for all that comes after the offset.
+pub const TO_THE_END: u64 = u64::MAX;
+/// Most mappings of one instance.
+pub const MAPPINGS_MAX: usize = 1024;
+
+/// What will be done with a mapping (`FILE_MAP_ADVISE`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Advice {
+    /// Nothing is known. Advice of this kind and the next two is for the whole mapping.
+    Normal = 0,
+    /// Places without an order: fill no more than what is touched.
+    Random = 1,
+    /// From start to end: fill far ahead.
+    Sequential = 2,
+    /// This part will be needed soon: fill it now.
+    WillNeed = 3,
+}
+
+impl Advice {
+    /// The advice with this number.
+    pub const fn from_raw(raw: u64) -> Option<Advice> {
+        match raw {
+            0 => Some(Advice::Normal),
+            1 => Some(Advice::Random),
+            2 => Some(Advice::Sequential),
+            3 => Some(Advice::WillNeed),
+            _ => None,
+        }
+    }
+}
+
 /// What `FILE_SEEK` counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
@@ -147,6 +189,60 @@ impl DirEntry {
     }
 }
 
+/// Bytes of a file that lie side by side in trusted memory ([`FsOp::Pin`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Extent {
+    /// The first of them; 0 for bytes that are zero and lie nowhere.
+    pub address: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// What `FILE_PIN` is asked, and answers. Addresses are the asking module's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct FilePin {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Bytes, or [`TO_THE_END`]; the answer says how many those are.
+    pub len: u64,
+    /// Room for [`Extent`]s.
+    pub extents: u64,
+    /// How many fit there.
+    pub room: u64,
+    /// The answer: how many there are. If that is more than fit, nothing is written and nothing pinned.
+    pub count: u64,
+    /// Room for the file's path, [`PATH_MAX`] bytes.
+    pub path: u64,
+    /// The answer: bytes of it.
+    pub path_len: u64,
+    /// The answer: what the visor calls a file of a granted directory, which has no extents. Otherwise 0.
+    pub host_node: u64,
+}
+
+/// What a module asks the visor to map ([`crate::module::Host::map_file`]).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MapRequest {
+    /// Bytes, at least 1.
+    pub len: u64,
+    /// Bits of [`map`].
+    pub flags: u64,
+    /// As in [`FilePin`]. What they lead to stays there until the mapping has been taken back.
+    pub extents: *const Extent,
+    /// How many there are.
+    pub count: u64,
+    /// As in [`FilePin`].
+    pub host_node: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The file's path, for reports.
+    pub path: *const u8,
+    /// Bytes of it.
+    pub path_len: u64,
+}
+
 /// What a mount point leads to ([`crate::module::Host::mount`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -207,6 +303,12 @@ pub enum FsOp {
     Resize = 11,
     /// `(node)` → 0. What has been written survives a crash of the host afterwards, where the mount outlives the domain.
     Sync = 12,
+    /// `(node, offset, len, Extent out, room)` → how many extents the range has; scratch word 0 is a pin. If they fit there, they
+    /// are written, and what they lead to stays the file's own until `Unpin`, whatever becomes of the file. The range lies inside
+    /// the file. The visor answers 0 for its own files.
+    Pin = 13,
+    /// `(node, pin)` → 0.
+    Unpin = 14,
 }
 
 impl FsOp {
@@ -220,7 +322,7 @@ impl FsOp {
 
     /// The operation and the mount.
     pub const fn from_word(word: u64) -> Option<(FsOp, u32)> {
-        const ALL: [FsOp; 13] = [
+        const ALL: [FsOp; 15] = [
             FsOp::Open,
             FsOp::Close,
             FsOp::Read,
@@ -234,6 +336,8 @@ impl FsOp {
             FsOp::Rename,
             FsOp::Resize,
             FsOp::Sync,
+            FsOp::Pin,
+            FsOp::Unpin,
         ];
         let op = (word & 0xff) as usize;
         if op < ALL.len() { Some((ALL[op], (word >> 8) as u32)) } else { None }

@@ -11,8 +11,8 @@
 //! 0x2100_0010_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
 //!
 //! one cell:
-//! +0                                                      +32 GiB                                        +64 GiB
-//! | guard | main stack ↓ | image (r-x, r--, rw-) | heap →    | guard | thread stack ↓ | guard | ...             |
+//! +0                                                      +32 GiB                            +48 GiB     +64 GiB
+//! | guard | main stack ↓ | image (r-x, r--, rw-) | heap →    | guard | thread stack ↓ | guard | … | mapped files |
 //! |←──── stack size ────→|
 //! ```
 //!
@@ -40,6 +40,8 @@ pub const CELLS_END: u64 = USER_BASE + CELL_SIZE * CELL_COUNT as u64;
 
 /// Offset in a cell where image and heap end and thread stacks begin.
 pub const THREAD_STACKS_OFFSET: u64 = CELL_SIZE / 2;
+/// Offset in a cell where thread stacks end and mapped files begin.
+pub const MAPPINGS_OFFSET: u64 = CELL_SIZE / 4 * 3;
 /// Size of every stack of an instance unless the workflow says otherwise. Virtual; only touched pages cost memory.
 pub const DEFAULT_STACK_SIZE: u64 = 1 << 20;
 /// The smallest stack, guard page included.

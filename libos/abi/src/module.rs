@@ -11,7 +11,7 @@
 //! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which leaves the handler without unwinding;
 //! the domain then refuses further calls to that module.
 
-use crate::file::MountInfo;
+use crate::file::{Advice, MapRequest, MountInfo};
 use core::ffi::c_void;
 
 /// Name of the exported [`ModuleTable`].
@@ -258,6 +258,23 @@ pub struct Host {
     pub image_map: unsafe extern "C" fn(domain: *mut c_void, index: u32, len: *mut u64) -> i64,
     /// Waits until what was written to that image is on the host's disk: 0, or an error negated.
     pub image_sync: unsafe extern "C" fn(domain: *mut c_void, index: u32) -> i64,
+    /// Maps bytes of a file into an instance's cell and charges them to it: first address, or an error negated. `NoSpace`: there
+    /// is no room in the cell; `TooMany`: it, or the domain, has as many mappings as may be.
+    pub map_file: unsafe extern "C" fn(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64,
+    /// Takes back the mapping of an instance that begins at an address: 0, or `Invalid` negated if none does. From here on nobody
+    /// reads what its extents lead to.
+    pub unmap_file: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64) -> i64,
+    /// Says what will be done with a part of it: 0, or an error negated.
+    pub advise_file: unsafe extern "C" fn(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        offset: u64,
+        len: u64,
+        advice: Advice,
+    ) -> i64,
+    /// Changes whether it may be written to: 0, or an error negated.
+    pub protect_file: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64,
     /// A whole line (without its newline) of an instance's output stream 1 or 2.
     pub line: unsafe extern "C" fn(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize),
     /// Leaves words for `EXPLAIN`: why this call is about to be refused.

@@ -190,6 +190,24 @@ hostcalls! {
         /// System only: as `RAMFS`.
         FATFS = 201,
     }
+    "mmap-file" {
+        /// `(descriptor, offset, len, flags: [`crate::file::map`])` → address. Maps bytes of a file into the caller's cell, from
+        /// a page's start on.
+        FILE_MAP = 160,
+        /// `(address)` → 0. Takes back the mapping that begins there.
+        FILE_UNMAP = 161,
+        /// `(address, offset, len, Advice)` → 0. What will be done with a part of the mapping that begins there.
+        FILE_MAP_ADVISE = 162,
+        /// `(address, writable: 0 or 1)` → 0. Whether the mapping that begins there may be written to.
+        FILE_MAP_PROTECT = 163,
+    }
+    "fdtab" {
+        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and what it holds where
+        /// it is.
+        FILE_PIN = 203,
+        /// System only: `(pin)` → 0.
+        FILE_UNPIN = 204,
+    }
     "core" {
         /// System only: as `RAMFS`, for granted directories of the host.
         HOST_FILES = 202,

@@ -87,6 +87,10 @@ unsafe impl Plain for crate::file::FileStat {}
 unsafe impl Plain for crate::file::IoVec {}
 // SAFETY: a u64 and two u32: no padding.
 unsafe impl Plain for crate::file::DirEntry {}
+// SAFETY: two u64.
+unsafe impl Plain for crate::file::Extent {}
+// SAFETY: eight u64.
+unsafe impl Plain for crate::file::FilePin {}
 // SAFETY: two u32, sixteen bytes, two u32.
 unsafe impl Plain for crate::network::SocketAddress {}
 

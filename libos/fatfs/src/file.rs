@@ -1,7 +1,9 @@
 //! One open file: where its bytes are.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use monohull_abi::Errno;
+use monohull_abi::file::Extent;
 use monohull_fat::{Entry, Runs, encode_time};
 use monohull_module::{Checked, Memory};
 
@@ -21,6 +23,8 @@ pub(crate) struct File {
     /// It has a name that functions can see.
     pub(crate) named: bool,
     pub(crate) opened: u32,
+    /// How many read its clusters without asking: as long as anybody does, the file gives none back.
+    pub(crate) pinned: u32,
     pub(crate) read_only: bool,
     pub(crate) created: i64,
 }
@@ -34,6 +38,7 @@ impl File {
             runs,
             named: true,
             opened: 0,
+            pinned: 0,
             read_only: entry.read_only,
             created: entry.created,
         }
@@ -84,6 +89,19 @@ impl File {
         let (date, time) = encode_time(ns);
         image.write(self.slot + 22, &time.to_le_bytes())?;
         image.write(self.slot + 24, &date.to_le_bytes())
+    }
+
+    /// Where the bytes of a range lie, which is inside the file.
+    pub(crate) fn extents(&self, image: &Memory, offset: u64, len: u64) -> Result<Vec<Extent>, Errno> {
+        if !self.covers(offset, len) {
+            return Err(Errno::Invalid);
+        }
+        let mut extents = Vec::new();
+        self.pieces(offset, len, |at, _, len| {
+            extents.push(image.extent(at, len)?);
+            Ok(())
+        })?;
+        Ok(extents)
     }
 
     /// Cuts a range into pieces that lie side by side in the image: place, bytes before it, bytes.

@@ -22,7 +22,8 @@ mod moving;
 mod volume;
 
 use alloc::boxed::Box;
-use monohull_abi::file::{FileStat, MOUNTS_MAX};
+use alloc::vec::Vec;
+use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
@@ -113,5 +114,14 @@ impl FileSystem for FatFs {
 
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno> {
         self.volume(mount)?.sync(node)
+    }
+
+    fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {
+        // A file's pins are told apart by nothing: there are only more of them or fewer.
+        Ok((0, self.volume(mount)?.pin(node, offset, len)?))
+    }
+
+    fn unpin(&self, mount: u32, node: u64, _pin: u64) -> Result<(), Errno> {
+        self.volume(mount)?.unpin(node)
     }
 }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use monohull_abi::Errno;
-use monohull_abi::file::{FileKind, FileStat, NAME_MAX, open};
+use monohull_abi::file::{Extent, FileKind, FileStat, NAME_MAX, open};
 use monohull_fat::edit::{EditError, Editor};
 use monohull_fat::{Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
 use monohull_module::fs::{Listing, in_pieces};
@@ -283,12 +283,31 @@ impl Volume {
                 file.clear(&self.image, size)?;
                 return file.set_size(&self.image, size);
             }
+            if file.pinned > 0 {
+                // What was cut off goes back when the file is closed.
+                return file.set_size(&self.image, size);
+            }
             editor.shorten(&file.path, size).map_err(errno_of)?;
             file.size = size;
             self.follow(file)
         })?;
         place.touch(self.host.realtime() as i64);
         Ok(())
+    }
+
+    pub(crate) fn pin(&self, node: u64, offset: u64, len: u64) -> Result<Vec<Extent>, Errno> {
+        self.files.place(node)?.write(node, |file| {
+            let extents = file.extents(&self.image, offset, len)?;
+            file.pinned += 1;
+            Ok(extents)
+        })
+    }
+
+    pub(crate) fn unpin(&self, node: u64) -> Result<(), Errno> {
+        self.files.place(node)?.write(node, |file| {
+            file.pinned = file.pinned.checked_sub(1).ok_or(Errno::Invalid)?;
+            Ok(())
+        })
     }
 
     pub(crate) fn stat(&self, path: &str) -> Result<FileStat, Errno> {

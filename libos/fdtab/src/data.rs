@@ -197,8 +197,8 @@ impl Files {
 
     fn stat_of(&self, call: &mut Call, open: &Open) -> Result<FileStat, Stop> {
         let stat = match (&open.directory, open.mount) {
-            (Some(directory), _) => {
-                let place = self.mounts.place(&directory.path)?;
+            (Some(_), _) => {
+                let place = self.mounts.place(&open.path)?;
                 let _turn = self.turn(call, place)?;
                 self.mounts.stat(place)
             }

@@ -25,6 +25,7 @@ mod listing;
 mod mounts;
 mod names;
 mod paths;
+mod pins;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -35,8 +36,9 @@ use core::fmt;
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE, Wake};
 use monohull_abi::user::Refusal;
 use monohull_abi::{Errno, Outcome, number};
-use monohull_module::{HostRef, Module, module};
+use monohull_module::{HostRef, Module, Mutex, module};
 use mounts::Mounts;
+use pins::Pins;
 use tables::Tables;
 
 /// The files of one domain.
@@ -44,6 +46,7 @@ pub struct Files {
     host: HostRef,
     mounts: Mounts,
     tables: Box<Tables>,
+    pins: Mutex<Pins>,
 }
 
 module! {
@@ -71,6 +74,8 @@ module! {
         number::FILE_CWD => Files::working_directory,
         number::FILE_FLAGS => Files::flags,
         number::FILE_REALPATH => Files::real_path,
+        number::FILE_PIN => Files::pin,
+        number::FILE_UNPIN => Files::unpin,
     }
 }
 
@@ -78,7 +83,7 @@ impl Module for Files {
     const NAME: &'static str = "fdtab";
 
     fn start(host: HostRef) -> Option<Files> {
-        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new() })
+        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new(), pins: Mutex::default() })
     }
 
     /// Files that an instance wrote are an effect outside of it, like a request it sent: they do not make its inputs any

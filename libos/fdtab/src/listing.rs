@@ -34,7 +34,7 @@ impl Files {
         let listing = match known {
             Some(listing) => listing,
             None => {
-                let listing = Arc::new(self.read_directory(call, &directory.path)?);
+                let listing = Arc::new(self.read_directory(call, &open.path)?);
                 self.host.charge(directory.owner, listing.len() as u64).map_err(|errno| {
                     self.refuse(call, errno, format_args!("the directory's {} bytes of entries", listing.len()))
                 })?;

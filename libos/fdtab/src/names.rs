@@ -58,13 +58,14 @@ impl Files {
         };
         let is_directory = stat.kind == FileKind::Directory as u32;
         let owner = call.instance;
-        let directory = is_directory.then(|| Directory { path: path.path, owner, listing: Mutex::new(None) });
+        let directory = is_directory.then(|| Directory { owner, listing: Mutex::new(None) });
         let opened = Open {
             mount,
             node,
             flags: AtomicU64::new(flags & (open::READ | open::WRITE | open::APPEND)),
             position: AtomicU64::new(0),
             turn: Turn::new(),
+            path: path.path,
             directory,
         };
         table.insert(Arc::new(opened)).map_err(|open| {
@@ -248,7 +249,7 @@ impl Files {
                 let open = self.tables.open(call.instance, descriptor).map_err(|errno| {
                     self.refuse(call, errno, format_args!("{descriptor} is no descriptor of a directory"))
                 })?;
-                let path = open.directory.as_ref().map(|directory| directory.path.clone());
+                let path = open.directory.as_ref().map(|_| open.path.clone());
                 // Another thread may have closed it meanwhile, so that this was the last reference.
                 self.let_go(open);
                 let Some(path) = path else {

@@ -23,13 +23,14 @@ pub(crate) struct Open {
     pub(crate) position: AtomicU64,
     /// Held by calls that use the position.
     pub(crate) turn: Turn,
-    /// Of a directory: its absolute path.
+    /// Its absolute path when it was opened, without the first `/`; what has that name now may be something else.
+    pub(crate) path: String,
+    /// Of a directory.
     pub(crate) directory: Option<Directory>,
 }
 
 /// What is known of an open directory.
 pub(crate) struct Directory {
-    pub(crate) path: String,
     /// The instance that its listing is charged to.
     pub(crate) owner: u32,
     /// Its entries as they were when the first was asked for.

@@ -6,9 +6,10 @@
 
 use crate::store::Checked;
 use crate::{HostRef, Module};
+use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use monohull_abi::Errno;
-use monohull_abi::file::{DirEntry, FileKind, FileStat, FsOp, PATH_MAX};
+use monohull_abi::file::{DirEntry, Extent, FileKind, FileStat, FsOp, PATH_MAX};
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
 
@@ -40,6 +41,11 @@ pub trait FileSystem: Module {
     fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno>;
     /// Makes sure that what was written stays.
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno>;
+    /// Where the bytes of a range lie, which is inside the file: they stay there, and stay the file's, until `unpin` gets the
+    /// number that is given with them.
+    fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno>;
+    /// Nobody reads them there any more.
+    fn unpin(&self, mount: u32, node: u64, pin: u64) -> Result<(), Errno>;
 }
 
 /// Serves the number of a file system.
@@ -90,6 +96,21 @@ pub fn serve<F: FileSystem>(fs: &F, host: HostRef, call: &mut Call) -> Result<u6
         }
         FsOp::Resize => fs.resize(mount, a, b).map(|()| 0),
         FsOp::Sync => fs.sync(mount, a).map(|()| 0),
+        FsOp::Pin => {
+            let (pin, extents) = fs.pin(mount, a, b, c)?;
+            let count = extents.len() as u64;
+            let written = match count <= e {
+                true => UserSlice::<Extent>::new(d, count).check(host.raw(), call)?.write(&extents),
+                false => Ok(()),
+            };
+            if count > e || written.is_err() {
+                fs.unpin(mount, a, pin)?;
+            }
+            written?;
+            call.scratch[0] = pin;
+            Ok(count)
+        }
+        FsOp::Unpin => fs.unpin(mount, a, b).map(|()| 0),
     }
 }
 

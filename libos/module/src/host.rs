@@ -5,12 +5,29 @@ use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
 use monohull_abi::Errno;
-use monohull_abi::file::{MountInfo, MountKind, PATH_MAX};
+use monohull_abi::file::{Advice, Extent, MapRequest, MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{Call, Host};
 
 /// One page of zeros to copy from.
 static ZEROS: [u8; 4096] = [0; 4096];
+
+/// What is to be mapped; see [`MapRequest`].
+#[derive(Clone, Copy, Debug)]
+pub struct FileToMap<'a> {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Bytes, at least 1.
+    pub len: u64,
+    /// Bits of [`monohull_abi::file::map`].
+    pub flags: u64,
+    /// Where the bytes are.
+    pub extents: &'a [Extent],
+    /// What the visor calls the file, if it is one of its own; otherwise 0.
+    pub host_node: u64,
+    /// The file's path, for reports.
+    pub path: &'a str,
+}
 
 /// The visor, as the module of one domain sees it. Every method may be called from any carrier.
 #[derive(Clone, Copy)]
@@ -141,6 +158,45 @@ impl HostRef {
     pub fn image_sync(&self, mount: u32) -> Result<(), Errno> {
         // SAFETY: the domain is this table's own.
         Errno::from_value(unsafe { (self.0.image_sync)(self.0.domain, mount) }).map(drop)
+    }
+
+    /// Maps bytes of a file into an instance's cell; returns the first address.
+    ///
+    /// What the extents lead to stays there, and stays the file's, until [`HostRef::unmap_file`] has returned or the
+    /// instance's mappings have been taken back by the visor.
+    pub fn map_file(&self, instance: u32, file: &FileToMap<'_>) -> Result<u64, Errno> {
+        let request = MapRequest {
+            len: file.len,
+            flags: file.flags,
+            extents: file.extents.as_ptr(),
+            count: file.extents.len() as u64,
+            host_node: file.host_node,
+            offset: file.offset,
+            path: file.path.as_ptr(),
+            path_len: file.path.len() as u64,
+        };
+        // SAFETY: the domain is this table's own; the request and what it leads to are readable.
+        Errno::from_value(unsafe { (self.0.map_file)(self.0.domain, instance, &raw const request) })
+    }
+
+    /// Takes back the mapping of an instance that begins at an address.
+    pub fn unmap_file(&self, instance: u32, address: u64) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        Errno::from_value(unsafe { (self.0.unmap_file)(self.0.domain, instance, address) }).map(drop)
+    }
+
+    /// Says what will be done with a part of that mapping.
+    pub fn advise_file(&self, instance: u32, address: u64, offset: u64, len: u64, advice: Advice) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        let status = unsafe { (self.0.advise_file)(self.0.domain, instance, address, offset, len, advice) };
+        Errno::from_value(status).map(drop)
+    }
+
+    /// Changes whether that mapping may be written to.
+    pub fn protect_file(&self, instance: u32, address: u64, writable: bool) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        let status = unsafe { (self.0.protect_file)(self.0.domain, instance, address, writable.into()) };
+        Errno::from_value(status).map(drop)
     }
 
     /// Counts bytes that an instance handed on by reference.

@@ -36,7 +36,7 @@ mod segments;
 mod store;
 mod text;
 
-pub use host::HostRef;
+pub use host::{FileToMap, HostRef};
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
 pub use segments::Segments;

@@ -13,6 +13,7 @@ use crate::HostRef;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
 use monohull_abi::Errno;
+use monohull_abi::file::Extent;
 
 /// One page of zeros to copy from.
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -136,6 +137,11 @@ impl Memory {
         Errno::from_value(unsafe { (self.host.raw().write_user)(to, from as *const u8, len as usize) })
             .map_err(|_| Errno::Io)
             .map(drop)
+    }
+
+    /// Where a range lies, for whoever copies from it without asking this module.
+    pub fn extent(&self, offset: u64, len: u64) -> Result<Extent, Errno> {
+        Ok(Extent { address: self.range(offset, len)?, len })
     }
 
     /// Fills a range with zeros.

@@ -6,12 +6,16 @@
 //!
 //! What no chunk covers reads as zeros, and so does everything behind the end: cutting a file zeroes what is left of
 //! its last chunk, so that growing it again shows nothing old.
+//!
+//! A chunk may be pinned: somebody reads it without asking. It then outlives its place in the file, charged as before.
 
 use crate::tree::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Deref;
 use monohull_abi::Errno;
-use monohull_abi::file::FILE_SIZE_MAX;
+use monohull_abi::file::{Extent, FILE_SIZE_MAX};
 use monohull_module::{Checked, HostRef, Store};
 
 /// Bytes of a chunk of a large file: one huge page.
@@ -24,7 +28,41 @@ pub(crate) struct Body {
     host: HostRef,
     quota: Arc<Quota>,
     size: u64,
-    chunks: BTreeMap<u64, Store>,
+    chunks: BTreeMap<u64, Arc<Chunk>>,
+}
+
+/// A piece of memory and what is charged for it, until the file and whoever has pinned it have let it go.
+pub(crate) struct Chunk {
+    quota: Arc<Quota>,
+    store: Store,
+}
+
+impl Chunk {
+    /// Zeroed memory; charged, as if `old` bytes of another chunk were gone already.
+    fn new(host: HostRef, quota: &Arc<Quota>, len: u64, old: u64) -> Result<Chunk, Errno> {
+        quota.charge_instead(len, old)?;
+        match Store::new(host, len) {
+            Some(store) => Ok(Chunk { quota: quota.clone(), store }),
+            None => {
+                quota.refund(len);
+                Err(Errno::OutOfMemory)
+            }
+        }
+    }
+}
+
+impl Deref for Chunk {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.quota.refund(self.store.len());
+    }
 }
 
 impl Body {
@@ -83,8 +121,7 @@ impl Body {
 
     /// Gives up what lies behind `size`.
     fn cut(&mut self, size: u64) {
-        let gone = self.chunks.split_off(&size.div_ceil(CHUNK));
-        self.quota.refund(gone.values().map(|chunk| chunk.len()).sum());
+        self.chunks.split_off(&size.div_ceil(CHUNK));
         let last = size / CHUNK;
         if let Some(chunk) = self.chunks.get(&last) {
             let used = (size % CHUNK).min(chunk.len());
@@ -104,22 +141,45 @@ impl Body {
                 continue;
             }
             let is_small = index == 0 && end.max(self.size) <= CHUNK;
-            let mut len = if is_small { need.next_power_of_two().max(SMALL) } else { CHUNK };
-            if self.quota.charge(len - have).is_err() {
+            let len = if is_small { need.next_power_of_two().max(SMALL) } else { CHUNK };
+            let new = match self.grown(index, have, len) {
                 // With little left, no more than what is needed.
-                len = need.next_multiple_of(SMALL);
-                self.quota.charge(len - have)?;
-            }
-            let Some(new) = Store::new(self.host, len) else {
-                self.quota.refund(len - have);
-                return Err(Errno::OutOfMemory);
+                Err(Errno::NoSpace) => self.grown(index, have, need.next_multiple_of(SMALL))?,
+                new => new?,
             };
-            if let Some(old) = self.chunks.get(&index) {
-                old.copy_to(&new, have)?;
-            }
-            self.chunks.insert(index, new);
+            self.chunks.insert(index, Arc::new(new));
         }
         Ok(())
+    }
+
+    /// A larger chunk with what a chunk holds.
+    fn grown(&self, index: u64, have: u64, len: u64) -> Result<Chunk, Errno> {
+        let new = Chunk::new(self.host, &self.quota, len, have)?;
+        if let Some(old) = self.chunks.get(&index) {
+            old.copy_to(&new, have)?;
+        }
+        Ok(new)
+    }
+
+    /// Where the bytes of a range lie, and what keeps them there.
+    pub(crate) fn pin(&self, offset: u64, len: u64) -> Result<(Vec<Arc<Chunk>>, Vec<Extent>), Errno> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.size).ok_or(Errno::Invalid)?;
+        let (mut chunks, mut extents) = (Vec::new(), Vec::new());
+        let mut at = offset;
+        while at < end {
+            let (index, into) = (at / CHUNK, at % CHUNK);
+            let left = (end - at).min(CHUNK - into);
+            let extent = match self.chunks.get(&index).filter(|chunk| into < chunk.len()) {
+                Some(chunk) => {
+                    chunks.push(chunk.clone());
+                    chunk.extent(into, left.min(chunk.len() - into))?
+                }
+                None => Extent { address: 0, len: left },
+            };
+            at += extent.len;
+            extents.push(extent);
+        }
+        Ok((chunks, extents))
     }
 
     fn capacity(&self, index: u64) -> u64 {
@@ -136,19 +196,13 @@ impl Body {
         let mut done = 0;
         while done < buffer.len() {
             let (index, at) = ((offset + done) / CHUNK, (offset + done) % CHUNK);
-            let chunk = self.chunks.get(&index).filter(|chunk| at < chunk.len());
+            let chunk = self.chunks.get(&index).map(|chunk| &chunk.store).filter(|chunk| at < chunk.len());
             let end = chunk.map_or(CHUNK, |chunk| chunk.len());
             let piece = buffer.part(done, end - at);
             each(chunk, at, piece)?;
             done += piece.len();
         }
         Ok(())
-    }
-}
-
-impl Drop for Body {
-    fn drop(&mut self) {
-        self.quota.refund(self.chunks.values().map(|chunk| chunk.len()).sum());
     }
 }
 

@@ -19,7 +19,8 @@ mod nodes;
 mod tree;
 
 use alloc::boxed::Box;
-use monohull_abi::file::{FileStat, MOUNTS_MAX, MountKind};
+use alloc::vec::Vec;
+use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX, MountKind};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
@@ -115,5 +116,13 @@ impl FileSystem for RamFs {
     /// Memory outlives nothing: there is nothing to make sure of.
     fn sync(&self, _mount: u32, _node: u64) -> Result<(), Errno> {
         Ok(())
+    }
+
+    fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {
+        self.tree(mount)?.nodes.pin(node, offset, len)
+    }
+
+    fn unpin(&self, mount: u32, _node: u64, pin: u64) -> Result<(), Errno> {
+        self.tree(mount)?.nodes.unpin(pin)
     }
 }

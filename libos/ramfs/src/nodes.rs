@@ -3,13 +3,14 @@
 //! A node's number is an index and a generation. The generation changes when the file goes, so that a number that is out
 //! of date is refused and never leads to somebody else's bytes.
 
-use crate::body::Body;
+use crate::body::{Body, Chunk};
 use crate::tree::Quota;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
-use monohull_abi::file::{FileKind, FileStat};
+use monohull_abi::file::{Extent, FileKind, FileStat};
 use monohull_module::fs::in_pieces;
 use monohull_module::{Checked, HostRef, Mutex, RwLock, Segments};
 
@@ -25,6 +26,14 @@ pub(crate) struct Nodes {
     quota: Arc<Quota>,
     slots: Segments<Slot>,
     numbers: Mutex<Numbers>,
+    pins: Mutex<Pins>,
+}
+
+/// Chunks that are read by others, by the numbers of their pins.
+#[derive(Default)]
+struct Pins {
+    chunks: BTreeMap<u64, Vec<Arc<Chunk>>>,
+    last: u64,
 }
 
 /// Which indices are in use.
@@ -58,7 +67,7 @@ struct File {
 
 impl Nodes {
     pub(crate) fn new(host: HostRef, mount: u32, quota: Arc<Quota>) -> Nodes {
-        Nodes { host, mount, quota, slots: Segments::new(FILES_MAX), numbers: Mutex::default() }
+        Nodes { host, mount, quota, slots: Segments::new(FILES_MAX), numbers: Mutex::default(), pins: Mutex::default() }
     }
 
     /// A new, empty file with a name, not open.
@@ -150,6 +159,20 @@ impl Nodes {
             accessed: modified,
             created: file.created,
         })
+    }
+
+    pub(crate) fn pin(&self, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {
+        let (chunks, extents) = self.slot(node)?.file.read().get(node)?.body.pin(offset, len)?;
+        let mut pins = self.pins.lock();
+        pins.last += 1;
+        let pin = pins.last;
+        pins.chunks.insert(pin, chunks);
+        Ok((pin, extents))
+    }
+
+    pub(crate) fn unpin(&self, pin: u64) -> Result<(), Errno> {
+        let gone = self.pins.lock().chunks.remove(&pin);
+        gone.map(drop).ok_or(Errno::Invalid)
     }
 
     fn slot(&self, node: u64) -> Result<&Slot, Errno> {

@@ -27,7 +27,12 @@ pub(crate) struct Quota {
 
 impl Quota {
     pub(crate) fn charge(&self, bytes: u64) -> Result<(), Errno> {
-        let add = |used: u64| used.checked_add(bytes).filter(|new| *new <= self.limit);
+        self.charge_instead(bytes, 0)
+    }
+
+    /// The same for bytes in the place of others, which are refunded later.
+    pub(crate) fn charge_instead(&self, bytes: u64, of: u64) -> Result<(), Errno> {
+        let add = |used: u64| used.checked_add(bytes).filter(|new| *new - of.min(*new) <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map(drop).map_err(|_| Errno::NoSpace)
     }
 

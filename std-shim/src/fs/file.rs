@@ -85,6 +85,11 @@ impl File {
         self.0.write_at(buf, offset)
     }
 
+    /// What its calls are made with.
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.0
+    }
+
     /// What lies between the position and the end, as far as one can tell.
     fn rest(&self) -> usize {
         let size = self.metadata().map_or(0, |metadata| metadata.len());

@@ -5,7 +5,9 @@ use crate::io::{self, Error, IoSlice, IoSliceMut, SeekFrom};
 use crate::string::String;
 use crate::vec;
 use monohull_abi::errno::Errno;
-use monohull_abi::file::{AT_POSITION, FileStat, IoVec, LOWEST_FREE, PATH_MAX, VECTOR_MAX, WORKING_DIRECTORY, Whence};
+use monohull_abi::file::{
+    AT_POSITION, Advice, FileStat, IoVec, LOWEST_FREE, PATH_MAX, VECTOR_MAX, WORKING_DIRECTORY, Whence,
+};
 use monohull_abi::number;
 
 /// An open file or directory of this instance; closed when it is dropped.
@@ -66,6 +68,28 @@ fn text(ask: impl FnOnce(u64, u64) -> Result<u64, Errno>) -> io::Result<String> 
     let len = ask(bytes.as_mut_ptr() as u64, bytes.len() as u64)?;
     bytes.truncate(len as usize);
     String::from_utf8(bytes).map_err(|_| Error::from(Errno::InvalidName))
+}
+
+/// Maps a part of a file: where it begins.
+pub(crate) fn map(file: &Descriptor, offset: u64, len: u64, flags: u64) -> io::Result<u64> {
+    call(number::FILE_MAP, [file.0, offset, len, flags]).map_err(Error::explained)
+}
+
+/// Takes a mapping back.
+pub(crate) fn unmap(address: u64) {
+    let _ = call(number::FILE_UNMAP, [address]);
+}
+
+/// Says what will be done with a part of a mapping.
+pub(crate) fn advise_mapping(address: u64, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
+    call(number::FILE_MAP_ADVISE, [address, offset, len, advice as u64])?;
+    Ok(())
+}
+
+/// Changes whether a mapping may be written to.
+pub(crate) fn protect_mapping(address: u64, writable: bool) -> io::Result<()> {
+    call(number::FILE_MAP_PROTECT, [address, writable.into()])?;
+    Ok(())
 }
 
 impl Descriptor {

@@ -203,6 +203,7 @@ mod tests {
             output: BTreeMap::from([("counts".to_owned(), OutputReport { bytes: 150, path: None, content })]),
             error: None,
             timeline: Vec::new(),
+            mapped_files: None,
             sandbox: None,
         }
     }

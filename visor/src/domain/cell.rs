@@ -6,14 +6,16 @@
 //!
 //! ```text
 //! base                  image base                        heap start          heap end        +32 GiB
-//! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks …
+//! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks … mapped files
 //! ```
 
 use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
 use super::region::{Access, Partition, RegionError};
-use monohull_abi::layout::{CELL_SIZE, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up};
+use monohull_abi::layout::{
+    CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -159,13 +161,13 @@ impl Cell {
         }
         let slot = self.stacks;
         let range = self.stack(Some(slot));
-        if range.end > self.base() + CELL_SIZE {
+        if range.end > self.base() + MAPPINGS_OFFSET {
             return Ok(None);
         }
         // Rights are given to many stacks at once: one mapping, and guards that need none of their own.
         let batch = (slot + 1).next_power_of_two().max(16);
         if slot == 0 || slot.is_power_of_two() && slot >= 16 {
-            let end = self.stack(Some(batch)).start.min(self.base() + CELL_SIZE);
+            let end = self.stack(Some(batch)).start.min(self.base() + MAPPINGS_OFFSET);
             let end = end - (end - range.start) % self.stack_size;
             partition.protect(range.start..end, Access::ReadWrite, self.key)?;
         }
@@ -212,7 +214,7 @@ impl Cell {
         // SAFETY: the top pages of the main stack, which no thread uses any more.
         unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
         if self.stacks > 0 {
-            partition.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + CELL_SIZE)?;
+            partition.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
             self.stacks = 0;
             self.free_stacks.clear();
         }

@@ -192,6 +192,8 @@ impl Shared {
         let index = (id & ((1 << CELL_BITS) - 1)) as usize;
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
         let inputs_whole = self.modules.ended(self, id, ending);
+        // A module that has failed takes nothing back.
+        self.mappings.unmap_all(id);
         let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
         let usage = self.usage(&instance);
         self.accounts.close(index);

@@ -25,6 +25,7 @@ pub mod image;
 pub mod instance;
 pub mod keys;
 mod lifecycle;
+mod mapped;
 mod outside;
 pub mod region;
 mod run;
@@ -46,6 +47,9 @@ use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
 use keys::{Key, Keys, KeysError};
 use lifecycle::cancelled;
+pub use mapped::Mapped;
+use mapped::Mappings;
+pub(crate) use mapped::{FLAGS as FAULT_FLAGS, REQUESTS as FAULT_REQUESTS};
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
 use monohull_trampoline::system::Variant;
@@ -190,7 +194,9 @@ pub struct Shared {
     weak: Weak<Shared>,
     host: Host,
     options: Options,
-    partition: Partition,
+    /// Its thread ends before what it reads is unmapped.
+    mappings: Mappings,
+    partition: Arc<Partition>,
     table: Table,
     modules: Modules,
     /// Unmapped after the modules that use them have been stopped.
@@ -243,6 +249,7 @@ impl Domain {
             partition.separate_instances();
         }
         options.carriers = options.carriers.clamp(1, CARRIER_MAX);
+        let partition = Arc::new(partition);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
             host: hostcall::services(weak.as_ptr().cast_mut().cast()),
@@ -250,6 +257,7 @@ impl Domain {
             images: Images::default(),
             host_files: HostFiles::default(),
             options,
+            mappings: Mappings::new(partition.clone()),
             partition,
             table: Table::new(),
             scheduler: Mutex::new(Scheduler::new()),
@@ -381,6 +389,11 @@ impl Shared {
     /// Modules loaded so far.
     pub fn modules(&self) -> Vec<Loaded> {
         self.modules.loaded()
+    }
+
+    /// What files have been mapped so far, if any have.
+    pub fn mapped(&self) -> Option<Mapped> {
+        self.mappings.so_far()
     }
 
     /// Ticks when the first image was mapped and relocated; 0 if none has been.

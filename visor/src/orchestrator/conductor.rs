@@ -6,7 +6,9 @@ use crate::domain::failure::{self, Blame, FailureKind};
 use crate::domain::image::map::LoadedImage;
 use crate::domain::instance::{Labels, Spec};
 use crate::domain::{Domain, Driver, Ended, Event, Shared};
-use crate::report::{Failure, InstanceReport, Line, Point, Progress, RunReport, Status, StepReport, Stream};
+use crate::report::{
+    Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
+};
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -101,6 +103,12 @@ impl Conductor {
         let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
         let modules = modules.map(|module| module.name.to_owned()).collect();
         let mut report = self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error);
+        report.mapped_files = domain.mapped().map(|mapped| MappedFiles {
+            mappings: mapped.mappings,
+            bytes: mapped.bytes,
+            faults: mapped.faults,
+            filled_at_once: mapped.at_once,
+        });
         let scale = clock.scale();
         let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
@@ -138,6 +146,7 @@ impl Conductor {
             output: Default::default(),
             error,
             timeline: Vec::new(),
+            mapped_files: None,
             sandbox: None,
         }
     }

@@ -357,6 +357,7 @@ mod tests {
             output: Default::default(),
             error: None,
             timeline: Vec::new(),
+            mapped_files: None,
             sandbox: None,
         }
     }

@@ -72,7 +72,7 @@ fn a_module_is_loaded_for_who_calls_it() {
 fn all_modules_are_loaded_if_asked_for() {
     let options = RunOptions { load_all: true, ..RunOptions::default() };
     let report = run_with(&nothing(), &options, Arc::new(Silent));
-    assert_eq!(report.modules, ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "socket"]);
+    assert_eq!(report.modules, ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "mmap-file", "socket"]);
 }
 
 #[test]

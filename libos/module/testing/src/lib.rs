@@ -8,12 +8,14 @@
 
 mod files;
 mod heap;
+mod mappings;
 mod memory;
 mod network;
 mod services;
 
 pub use files::Files;
 pub use heap::{CountingHeap, live_bytes};
+pub use mappings::Mapping;
 
 use memory::Memory;
 use monohull_abi::file::MountInfo;
@@ -22,7 +24,7 @@ use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome
 use monohull_abi::network::TapConfig;
 use network::Device;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 
 thread_local! {
@@ -74,6 +76,8 @@ struct Shared {
     kept_apart: Cell<bool>,
     /// No page changes its owner.
     assigns_nothing: Cell<bool>,
+    /// Mapped files, by instance and address.
+    mappings: RefCell<BTreeMap<(u32, u64), Mapping>>,
 }
 
 /// Memory of one instance.
@@ -132,6 +136,7 @@ impl Domain {
             owners: RefCell::default(),
             kept_apart: Cell::new(false),
             assigns_nothing: Cell::new(false),
+            mappings: RefCell::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);

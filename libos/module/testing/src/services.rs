@@ -1,6 +1,6 @@
 //! The services of the miniature visor: [`Host`] filled with functions over [`Shared`].
 
-use crate::{CURRENT, Shared};
+use crate::{CURRENT, Shared, mappings};
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
@@ -41,6 +41,10 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         store_free,
         image_map,
         image_sync,
+        map_file: mappings::map_file,
+        unmap_file: mappings::unmap_file,
+        advise_file: mappings::advise_file,
+        protect_file: mappings::protect_file,
         line,
         explain,
         panicked,

@@ -3,12 +3,14 @@
 use super::counter::{self, SI_KERNEL};
 use crate::domain::Shared;
 use crate::domain::cell::Cell;
-use crate::domain::failure::{CodePlace, Failure, FailureKind};
+use crate::domain::failure::{Blame, CodePlace, Failure, FailureKind};
 use crate::domain::gadgets;
 use crate::domain::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::domain::instance::Instance;
+use crate::domain::mapped::Touched;
 use monohull_abi::layout::{
-    ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, PAGE, USER_BASE, USER_END,
+    ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE,
+    USER_END,
 };
 use monohull_abi::module::Call;
 use monohull_trampoline::system::{FaultInfo, copy};
@@ -108,6 +110,13 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         return Failure::new(FailureKind::MemoryFault, text);
     }
     let address = fault.address;
+    let touched = own(instance, address).then(|| domain.mappings.touched(address)).flatten();
+    if let Some(Touched { what, lost: true }) = &touched {
+        let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
+        failure.address = Some(address);
+        failure.address_of = Some("a mapped file, which cannot be read".into());
+        return failure;
+    }
     let owner = whose(domain, instance, address);
     let stack = instance.with_cell(|cell| cell.stack_around(address)).flatten();
     let guard = stack.filter(|stack| address < stack.start + PAGE);
@@ -129,11 +138,13 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
 
 /// Whose memory an address is, seen from `instance`.
 fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
-    let own = instance.bounds();
     if address < NULL_ZONE {
         return "the null page".into();
     }
-    if (own.start..own.end).contains(&address) {
+    if own(instance, address) {
+        if let Some(touched) = domain.mappings.touched(address) {
+            return touched.what;
+        }
         return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
     }
     if (USER_BASE..CELLS_END).contains(&address) {
@@ -153,6 +164,11 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "memory of the gates".into();
     }
     "in the system partition".into()
+}
+
+fn own(instance: &Instance, address: u64) -> bool {
+    let own = instance.bounds();
+    (own.start..own.end).contains(&address)
 }
 
 fn whose_own(cell: &Cell, address: u64) -> &'static str {
@@ -175,6 +191,8 @@ fn whose_own(cell: &Cell, address: u64) -> &'static str {
     }
     if cell.heap().contains(&address) {
         "its own heap, which is not executable"
+    } else if address >= cell.base() + MAPPINGS_OFFSET {
+        "in its own cell, where no file is mapped"
     } else {
         "in its own cell, past the end of its heap"
     }

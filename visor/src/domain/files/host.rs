@@ -2,7 +2,7 @@
 //!
 //! Paths go to the broker, which opens files; a descriptor that it hands over is read and written here, straight between
 //! the function's memory and the kernel. The kernel itself looks at the function's addresses then, so a hole is an error
-//! of the call like any other. A read that has to wait for a disk holds its carrier meanwhile.
+//! of the call like any other; what is missing of a mapped file is filled before. A read that has to wait for a disk holds its carrier meanwhile.
 
 use super::{Mount, Source};
 use crate::domain::Shared;
@@ -51,9 +51,9 @@ pub(in crate::domain) fn serve(domain: &Shared, call: &mut Call) -> Result<u64, 
             files.0.lock().expect("host files").files.remove(&a);
             Ok(0)
         }
-        FsOp::Read => read(&*files.get(a)?, b, c, d),
+        FsOp::Read => read(&*files.get(a)?, b, c, domain.mappings.settle(c, d)),
         FsOp::Write => {
-            let (bytes, position) = write(&*files.get(a)?, b, c, d)?;
+            let (bytes, position) = write(&*files.get(a)?, b, c, domain.mappings.settle(c, d))?;
             call.scratch[0] = position;
             Ok(bytes)
         }
@@ -99,6 +99,8 @@ pub(in crate::domain) fn serve(domain: &Shared, call: &mut Call) -> Result<u64, 
             // SAFETY: as above.
             unsafe { libc::fdatasync(file) as isize }
         }),
+        // What there is to know of it is its descriptor, which the visor has.
+        FsOp::Pin | FsOp::Unpin => Ok(0),
     }
 }
 
@@ -111,7 +113,7 @@ impl HostFiles {
         node
     }
 
-    fn get(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
+    pub(in crate::domain) fn get(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
         self.0.lock().expect("host files").files.get(&node).cloned().ok_or(Errno::BadDescriptor)
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::keys::Key;
 use crate::domain::region::Access;
 use crate::domain::thread::ThreadRef;
 use crate::weaken::{self, Defence};
-use monohull_abi::file::MountInfo;
+use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::{ABI_VERSION, Errno, number};
@@ -52,6 +52,10 @@ pub fn services(domain: *mut c_void) -> Host {
         store_free,
         image_map,
         image_sync,
+        map_file,
+        unmap_file,
+        advise_file,
+        protect_file,
         line,
         explain,
         panicked: modules::panicked,
@@ -281,6 +285,43 @@ unsafe extern "C" fn image_sync(domain: *mut c_void, index: u32) -> i64 {
         Ok(()) => 0,
         Err(_) => Errno::Io.to_value(),
     }
+}
+
+unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
+    // SAFETY: see `shared`; the request is the module's own.
+    let (domain, request) = unsafe { (shared(domain), &*request) };
+    // SAFETY: so is what it leads to, and the module promises that what its extents lead to stays there.
+    match unsafe { domain.map_file(instance, request) } {
+        Ok(address) => address as i64,
+        Err(errno) => errno.to_value(),
+    }
+}
+
+unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {
+    // SAFETY: see `shared`.
+    let domain = unsafe { shared(domain) };
+    status(domain.mappings.unmap(instance, domain.account(instance), address))
+}
+
+unsafe extern "C" fn advise_file(
+    domain: *mut c_void,
+    instance: u32,
+    address: u64,
+    offset: u64,
+    len: u64,
+    advice: Advice,
+) -> i64 {
+    // SAFETY: see `shared`.
+    status(unsafe { shared(domain) }.mappings.advise(instance, address, offset, len, advice))
+}
+
+unsafe extern "C" fn protect_file(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64 {
+    // SAFETY: see `shared`.
+    status(unsafe { shared(domain) }.mappings.protect(instance, address, writable == 1))
+}
+
+fn status(done: Result<(), Errno>) -> i64 {
+    done.map_or_else(Errno::to_value, |()| 0)
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize) {

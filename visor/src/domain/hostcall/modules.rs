@@ -101,7 +101,7 @@ unsafe impl Send for Modules {}
 unsafe impl Sync for Modules {}
 
 /// All modules there are.
-pub const NAMES: [&str; 7] = ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "socket"];
+pub const NAMES: [&str; 8] = ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "mmap-file", "socket"];
 
 impl Modules {
     /// None loaded; `folder` holds `NAME.so`.

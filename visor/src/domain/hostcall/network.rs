@@ -185,6 +185,7 @@ unsafe extern "C" fn receive(
         let (domain, broker) = unsafe { host(domain)? };
         let flags = libc::MSG_DONTWAIT | if peek == 0 { 0 } else { libc::MSG_PEEK };
         if from.is_null() {
+            let len = domain.mappings.settle(to, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::recv(socket as RawFd, to as *mut c_void, len, flags) } as i64);
         }
@@ -229,6 +230,7 @@ unsafe extern "C" fn send(
         let (domain, broker) = unsafe { host(domain)? };
         if to.is_null() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            let len = domain.mappings.settle(from, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::send(socket as RawFd, from as *const c_void, len, flags) } as i64);
         }

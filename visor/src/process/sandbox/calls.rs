@@ -5,12 +5,12 @@
 //! has its reason, and where one of the arguments tells the use that is needed from all others, the entry says so.
 //!
 //! What is not here, on purpose: anything that opens a file for writing; that makes, binds or connects a socket; a process, a
-//! program, a trace, a key, an asynchronous ring, a page-fault descriptor; and any way to leave the sandbox or to change
+//! program, a trace, a key, an asynchronous ring, a page-fault descriptor that could make the kernel wait; and any way to leave the sandbox or to change
 //! who one is.
 
 use super::super::cgroup::CLONE_BYTES;
 use super::super::worker::LINK;
-use crate::domain::RWF_APPEND;
+use crate::domain::{FAULT_FLAGS, FAULT_REQUESTS, RWF_APPEND};
 use monohull_abi::layout::{USER_BASE, USER_END};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -237,6 +237,13 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_eventfd2, vec![]);
     allow(libc::SYS_epoll_ctl, vec![]);
     allow(libc::SYS_epoll_pwait2, vec![]);
+
+    // -- Mapped files ----------------------------------------------------------------------------------------------------
+    // Pages are filled as functions touch them (`domain::mapped`). With these flags only the faults of code wait for an answer, the
+    // kernel's own never do. It is heard as sockets are.
+    allow(libc::SYS_userfaultfd, vec![when([is(0, FAULT_FLAGS as i32)])?]);
+    // What is asked of it, and of nothing else: these numbers are no other descriptor's.
+    allow(libc::SYS_ioctl, one_of(1, &FAULT_REQUESTS.map(|request| request as i32))?);
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     // Carrier threads; workers.

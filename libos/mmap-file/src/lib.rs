@@ -1,0 +1,241 @@
+//! Libos module: files of the libos, mapped into a cell.
+//!
+//! The visor maps, and fills what is touched; this module says with what. It asks the descriptor table to pin the file, so
+//! that the visor can read its bytes where they lie, at any moment and without a lock: the thread of a function that touches
+//! a page may be in the middle of a call on that very file.
+//!
+//! ```text
+//!   FILE_MAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
+//!   FILE_UNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
+//! ```
+//!
+//! A mapping is the instance's own and private: it shows the file as it is when a page is first touched, and what is
+//! written to it goes nowhere else.
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
+use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE};
+use monohull_abi::{Errno, number};
+use monohull_module::{FileToMap, HostRef, Module, Mutex, module};
+
+/// Extents that there is room for at first.
+const EXTENTS: usize = 64;
+/// Most extents of one mapping: 16 MiB of what is known of it. A file in more pieces has to be mapped in parts.
+const EXTENTS_MAX: usize = 1 << 20;
+
+/// The mapped files of one domain.
+pub struct MappedFiles {
+    host: HostRef,
+    /// What keeps the file of a mapping where it is, by instance and address.
+    pins: Mutex<BTreeMap<(u32, u64), u64>>,
+}
+
+module! {
+    MappedFiles {
+        number::FILE_MAP => MappedFiles::map,
+        number::FILE_UNMAP => MappedFiles::unmap,
+        number::FILE_MAP_ADVISE => MappedFiles::advise,
+        number::FILE_MAP_PROTECT => MappedFiles::protect,
+    }
+}
+
+impl Module for MappedFiles {
+    const NAME: &'static str = "mmap-file";
+
+    fn start(host: HostRef) -> Option<MappedFiles> {
+        Some(MappedFiles { host, pins: Mutex::default() })
+    }
+
+    fn ended(&self, instance: u32, _: Ending) -> bool {
+        let mut pins = self.pins.lock();
+        let mut theirs = pins.split_off(&(instance, 0));
+        if let Some(next) = instance.checked_add(1) {
+            pins.append(&mut theirs.split_off(&(next, 0)));
+        }
+        drop(pins);
+        for ((_, address), pin) in theirs {
+            self.take_back(instance, address, pin);
+        }
+        true
+    }
+}
+
+/// A file that stays where it is.
+struct Pinned {
+    pin: u64,
+    len: u64,
+    host_node: u64,
+    extents: Vec<Extent>,
+    path: String,
+}
+
+impl MappedFiles {
+    fn map(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [descriptor, offset, len, flags, ..] = call.args;
+        self.admit(call)?;
+        if flags & !map::ALL != 0 {
+            return Err(self.refuse(call, Errno::Invalid, format_args!("{flags:#x} is no set of flags to map with")));
+        }
+        if len == 0 || offset > FILE_SIZE_MAX || len != TO_THE_END && len > FILE_SIZE_MAX {
+            return Err(self.refuse(
+                call,
+                Errno::Invalid,
+                format_args!("{len} bytes at {offset} are no part of a file"),
+            ));
+        }
+        let file = self.pin(call, descriptor, offset, len)?;
+        let mapped = match file.len {
+            0 => Err(self.refuse(call, Errno::Invalid, format_args!("there is nothing to map at {offset}"))),
+            len => {
+                let (extents, host_node, path) = (&file.extents[..], file.host_node, &file.path[..]);
+                let file = FileToMap { offset, len, flags, extents, host_node, path };
+                self.host.map_file(call.instance, &file).map_err(|errno| self.refuse_to_map(call, errno, len))
+            }
+        };
+        match mapped {
+            Ok(address) => {
+                self.pins.lock().insert((call.instance, address), file.pin);
+                Ok(address)
+            }
+            Err(errno) => {
+                self.unpin(file.pin);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Pins a part of the caller's file.
+    fn pin(&self, call: &Call, descriptor: u64, offset: u64, len: u64) -> Result<Pinned, Errno> {
+        let mut extents = vec![Extent::default(); EXTENTS];
+        let mut path = vec![0; PATH_MAX];
+        loop {
+            let mut request = FilePin {
+                offset,
+                len,
+                extents: extents.as_mut_ptr() as u64,
+                room: extents.len() as u64,
+                path: path.as_mut_ptr() as u64,
+                ..FilePin::default()
+            };
+            let args = [call.instance.into(), descriptor, &raw mut request as u64, 0, 0, 0];
+            let (pin, _) = self.host.call(number::FILE_PIN, args).map_err(|errno| match errno {
+                Errno::BadDescriptor => {
+                    let why = format_args!("{descriptor} is no descriptor of a file that is open for reading");
+                    self.refuse(call, errno, why)
+                }
+                Errno::Invalid => self.refuse(call, errno, format_args!("the file ends before byte {offset} + {len}")),
+                errno => self.refuse(call, errno, format_args!("{errno}")),
+            })?;
+            let count = request.count as usize;
+            if count <= extents.len() {
+                extents.truncate(count);
+                path.truncate(request.path_len as usize);
+                let path = String::from_utf8_lossy(&path).into_owned();
+                return Ok(Pinned { pin, len: request.len, host_node: request.host_node, extents, path });
+            }
+            if count > EXTENTS_MAX {
+                let why = format_args!("it lies in {count} pieces, {EXTENTS_MAX} are the most");
+                return Err(self.refuse(call, Errno::TooMany, why));
+            }
+            // It may grow meanwhile.
+            extents.resize(count.next_power_of_two(), Extent::default());
+        }
+    }
+
+    fn refuse_to_map(&self, call: &Call, errno: Errno, len: u64) -> Errno {
+        match errno {
+            Errno::OutOfMemory => {
+                let limit = self.host.memory_limit(call.instance);
+                let why =
+                    format_args!("mapping {len} bytes goes over the memory limit of {limit} bytes, or the machine's");
+                self.refuse(call, errno, why)
+            }
+            Errno::TooMany => {
+                let why = format_args!("an instance may have {MAPPINGS_MAX} mappings, and all together not many more");
+                self.refuse(call, errno, why)
+            }
+            Errno::NoSpace => self.refuse(call, errno, format_args!("there is no room for {len} bytes in the cell")),
+            errno => self.refuse(call, errno, format_args!("{errno}")),
+        }
+    }
+
+    fn unmap(&self, call: &mut Call) -> Result<u64, Errno> {
+        let address = call.args[0];
+        self.admit(call)?;
+        let Some(pin) = self.pins.lock().remove(&(call.instance, address)) else {
+            return Err(self.refuse_address(call, address));
+        };
+        self.take_back(call.instance, address, pin);
+        Ok(0)
+    }
+
+    fn advise(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [address, offset, len, advice, ..] = call.args;
+        self.admit(call)?;
+        let Some(advice) = Advice::from_raw(advice) else {
+            return Err(self.refuse(call, Errno::Invalid, format_args!("there is no advice {advice}")));
+        };
+        let advised = self.host.advise_file(call.instance, address, offset, len, advice);
+        advised.map(|()| 0).map_err(|errno| match errno {
+            Errno::Io => self.refuse(call, errno, format_args!("the file cannot be read there")),
+            _ => self.refuse_address(call, address),
+        })
+    }
+
+    fn protect(&self, call: &mut Call) -> Result<u64, Errno> {
+        let [address, writable, ..] = call.args;
+        self.admit(call)?;
+        if writable > 1 {
+            return Err(self.refuse(call, Errno::Invalid, format_args!("{writable} is neither 0 nor 1")));
+        }
+        let changed = self.host.protect_file(call.instance, address, writable == 1);
+        changed.map(|()| 0).map_err(|errno| match errno {
+            Errno::Invalid => self.refuse_address(call, address),
+            errno => self.refuse(call, errno, format_args!("{errno}")),
+        })
+    }
+
+    /// Nobody reads the file where it lies any more.
+    fn take_back(&self, instance: u32, address: u64, pin: u64) {
+        // It is not there only if the visor has taken it back by itself.
+        let _ = self.host.unmap_file(instance, address);
+        self.unpin(pin);
+    }
+
+    fn unpin(&self, pin: u64) {
+        // Not served only if the descriptor table has failed; then nothing moves any more.
+        let _ = self.host.call(number::FILE_UNPIN, [pin, 0, 0, 0, 0, 0]);
+    }
+
+    /// Only functions have cells to map into.
+    fn admit(&self, call: &Call) -> Result<(), Errno> {
+        if call.instance == SYSTEM_INSTANCE { Err(Errno::NotPermitted) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refuse(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Errno {
+        self.host.explain(call, errno, why)
+    }
+
+    #[cold]
+    fn refuse_address(&self, call: &Call, address: u64) -> Errno {
+        self.refuse(
+            call,
+            Errno::Invalid,
+            format_args!("no mapping of the caller's begins at {address:#x}, or ends later"),
+        )
+    }
+}

@@ -1,0 +1,121 @@
+//! Where the bytes of a mapping come from: memory of the trusted side, side by side in pieces.
+//!
+//! Files of the libos lie in memory already, and their file systems have promised that they stay there. A file of a granted
+//! directory is mapped for it. Whoever reads takes no lock and asks nobody.
+
+use monohull_abi::Errno;
+use monohull_abi::file::Extent;
+use monohull_trampoline::system::copy;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The bytes of a mapping.
+#[derive(Debug)]
+pub(super) struct Source {
+    pieces: Vec<Piece>,
+    /// What the only piece leads to, if it is not a module's.
+    _view: Option<View>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Where it ends in the mapping.
+    end: u64,
+    /// Where its bytes are; 0 for zeros.
+    address: u64,
+    len: u64,
+}
+
+/// Bytes that lie side by side, from some place of a mapping on.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
+    /// Where they are; `None` for zeros.
+    pub(super) address: Option<u64>,
+    /// How many.
+    pub(super) len: u64,
+}
+
+impl Source {
+    /// Memory that is somebody else's, and stays where it is until the mapping ends.
+    pub(super) fn of_extents(extents: &[Extent]) -> Source {
+        let mut end = 0;
+        let pieces = extents.iter().filter(|extent| extent.len > 0).map(|extent| {
+            end += extent.len;
+            Piece { end, address: extent.address, len: extent.len }
+        });
+        Source { pieces: pieces.collect(), _view: None }
+    }
+
+    /// A part of a file of the host. It is read from the kernel's cache; where it ends earlier by then there is nothing to
+    /// read.
+    pub(super) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
+        let (view, address) = View::new(file, offset, len)?;
+        Ok(Source { pieces: vec![Piece { end: len, address, len }], _view: Some(view) })
+    }
+
+    /// What begins at a place of the mapping.
+    pub(super) fn at(&self, place: u64) -> Stretch {
+        let index = self.pieces.partition_point(|piece| piece.end <= place);
+        let Some(piece) = self.pieces.get(index) else { return Stretch { address: None, len: 0 } };
+        let into = piece.len - (piece.end - place);
+        Stretch { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
+    }
+
+    /// Copies what there is from a place on, over zeros: what lies behind the end is left alone.
+    ///
+    /// # Safety
+    /// `to` is writable for `len` bytes, and the calling thread is a carrier.
+    pub(super) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < len {
+            let stretch = self.at(place + done);
+            let step = stretch.len.min(len - done);
+            if step == 0 {
+                break;
+            }
+            if let Some(from) = stretch.address {
+                // SAFETY: the source is pinned or a view of our own; the target is writable; carriers survive faults.
+                let copied = unsafe { copy((to + done) as *mut u8, from as *const u8, step as usize) };
+                if !copied {
+                    return Err(Errno::Io);
+                }
+            }
+            done += step;
+        }
+        Ok(())
+    }
+}
+
+/// A file, mapped for the trusted side alone.
+#[derive(Debug)]
+struct View {
+    address: u64,
+    len: u64,
+}
+
+impl View {
+    /// The view, and where in it the bytes from `offset` on are.
+    fn new(file: &OwnedFd, offset: u64, len: u64) -> io::Result<(View, u64)> {
+        let start = monohull_abi::layout::page_down(offset);
+        let len = offset - start + len;
+        let size = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let place = i64::try_from(start).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        // SAFETY: a new mapping where the kernel likes; it replaces nothing.
+        let address = unsafe {
+            libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), place)
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let view = View { address: address as u64, len };
+        let first = view.address + (offset - start);
+        Ok((view, first))
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: a mapping of ours, which nobody reads any more.
+        unsafe { libc::munmap(self.address as *mut libc::c_void, self.len as usize) };
+    }
+}
