@@ -1,6 +1,7 @@
 //! The calls, and what is the right answer to each.
 
 mod files;
+mod mappings;
 mod sockets;
 
 pub(crate) use sockets::Network;
@@ -116,6 +117,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     slots(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
+    mappings::all(&mut cases, &own);
     sockets::all(&mut cases, &own, network);
     numbers(&mut cases);
     cases.list
@@ -255,7 +257,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, RAMFS, FATFS, HOST_FILES];
+    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
     for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }

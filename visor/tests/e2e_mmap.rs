@@ -1,0 +1,278 @@
+//! Mapped files: what they show on every kind of mount, who pays for them, and what becomes of a function that uses one wrongly
+//! or whose file is taken away under it.
+
+mod support;
+
+use monohull::orchestrator::RunOptions;
+use monohull::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::run_with;
+use tempfile::TempDir;
+
+/// Bytes of the file `big`, as the function makes it.
+const BIG: usize = (5 << 20) + 1234;
+
+/// The function, told to do something with `/data`, and beside it one that only has to come through.
+fn probe(how: &str, files: Value) -> Value {
+    json!({
+        "name": "mappings",
+        "functions": {
+            "mmap-probe": { "image": "mmap-probe" },
+            "bystander": { "image": "mmap-probe" },
+        },
+        "steps": [
+            { "name": "map", "function": "mmap-probe", "args": { "how": how, "folder": "/data" }, "timeout": "120s",
+              "memory": "256MiB" },
+            { "name": "by", "function": "bystander", "args": { "how": "read", "folder": "/by" }, "timeout": "120s" },
+        ],
+        "files": files,
+    })
+}
+
+/// With a mount for the bystander.
+fn tried(how: &str, mount: Value) -> RunReport {
+    watched(how, mount, Arc::new(Silent))
+}
+
+fn watched(how: &str, mount: Value, progress: Arc<dyn Progress>) -> RunReport {
+    let files = json!([mount, { "at": "/by", "memory": "64MiB" }, { "at": "/out", "memory": "64MiB" }]);
+    let report = run_with(&probe(how, files), &RunOptions::default(), progress);
+    if report.error.is_none() {
+        let by = &report.steps[1].instances[0];
+        assert_eq!(by.lines.len(), 3, "the bystander comes through: {:?} {:#?}", by.lines, by.error);
+    }
+    report
+}
+
+fn memory() -> Value {
+    json!({ "at": "/data", "memory": "128MiB" })
+}
+
+/// Memory that has the file in it already, because a step before has made it, is no mount of its own: so the file lies in an
+/// image, a folder or, made by the function itself, in memory.
+fn image(folder: &Path, bytes: u64) -> PathBuf {
+    let path = folder.join("disk.img");
+    let mut disk = monohull::disk::Disk::create(&path, bytes, true).expect("an image");
+    disk.write("big", &mut &content()[..], BIG as u64, 0).expect("room");
+    path
+}
+
+fn content() -> Vec<u8> {
+    let byte = |place: usize| ((place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    (0..BIG).map(byte).collect()
+}
+
+/// What the function said.
+fn lines(report: &RunReport) -> Vec<&str> {
+    report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+#[track_caller]
+fn fine(report: &RunReport) -> Vec<&str> {
+    assert!(report.error.is_none(), "{:#?}\n{:#?}", report.error, lines(report));
+    lines(report)
+}
+
+/// A folder with an image and a granted directory in it, each with the file.
+struct Host(TempDir);
+
+impl Host {
+    fn new() -> Host {
+        let folder = TempDir::new().expect("a folder");
+        fs::create_dir(folder.path().join("granted")).expect("a folder");
+        fs::write(folder.path().join("granted/big"), content()).expect("a file");
+        image(folder.path(), 96 << 20);
+        Host(folder)
+    }
+
+    fn directory(&self, access: &str) -> Value {
+        json!({ "at": "/data", "directory": self.0.path().join("granted"), "access": access })
+    }
+
+    fn image(&self, access: &str) -> Value {
+        json!({ "at": "/data", "image": self.0.path().join("disk.img"), "access": access })
+    }
+}
+
+#[test]
+fn a_mapping_shows_the_file_on_every_kind_of_mount() {
+    let host = Host::new();
+    let mounts = [memory(), host.image("copy"), host.image("write")].map(|mount| ("everything", mount));
+    let all = mounts.into_iter().chain([("everything-but-cut", host.directory("write"))]);
+    for (how, mount) in all {
+        let report = tried(how, mount.clone());
+        assert!(fine(&report).len() >= 45, "{mount}: {:?}", lines(&report));
+        let mapped = report.mapped_files.as_ref().expect("something was mapped");
+        assert_eq!(mapped.filled_at_once, None, "{mount}");
+        assert!(mapped.faults > 0, "{mount}");
+    }
+    for mount in [host.image("read"), host.directory("read")] {
+        assert_eq!(fine(&tried("read", mount.clone())).len(), 3, "{mount}");
+    }
+    // What is left is a whole image.
+    let mut left = monohull::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
+    assert!(left.check(false).expect("readable").findings.is_empty());
+}
+
+#[test]
+fn small_clusters_are_the_same() {
+    let folder = TempDir::new().expect("a folder");
+    // FAT12, with less than a page in a cluster, and the first not where a page of the image begins.
+    let path = image(folder.path(), 7 << 20);
+    for access in ["read", "copy"] {
+        fine(&tried("read", json!({ "at": "/data", "image": path, "access": access })));
+    }
+}
+
+#[test]
+fn reading_from_start_to_end_waits_seldom() {
+    let host = Host::new();
+    let report = tried("read", host.image("read"));
+    fine(&report);
+    let mapped = report.mapped_files.expect("something was mapped");
+    // The file twice from start to end and twice backwards, by this function and by the one beside it.
+    assert_eq!((mapped.mappings, mapped.bytes), (4, 4 * BIG as u64));
+    let pages = mapped.bytes / 4096;
+    assert!(mapped.faults < pages / 8, "{} of {pages} pages were waited for", mapped.faults);
+}
+
+#[test]
+fn who_maps_nothing_has_no_part_of_it() {
+    let files = json!([memory(), { "at": "/by", "memory": "64MiB" }]);
+    let document = json!({
+        "name": "no-mappings",
+        "functions": { "mmap-probe": { "image": "mmap-probe" } },
+        "steps": [{ "name": "make", "function": "mmap-probe", "args": { "how": "make", "folder": "/data" } }],
+        "files": files,
+    });
+    let report = support::run(&document);
+    assert!(report.error.is_none(), "{:#?}", report.error);
+    assert_eq!(report.mapped_files, None);
+    assert!(!report.modules.contains(&"mmap-file".to_owned()), "{:?}", report.modules);
+}
+
+#[test]
+fn wrong_uses_end_the_function_with_a_reason() {
+    let host = Host::new();
+    let ways = [
+        ("write-read-only", "`/data/big`, mapped there, which is read-only"),
+        ("write-after-read-only", "`/data/big`, mapped there, which is read-only"),
+        ("execute", "`/data/big`, mapped there, which is not executable"),
+        ("after-unmap", "in its own cell, where no file is mapped"),
+        ("past-the-end", "in its own cell, where no file is mapped"),
+        ("in-the-gap", "in its own cell, where no file is mapped"),
+    ];
+    for (how, why) in ways {
+        let report = tried(how, host.image("read"));
+        let error =
+            report.steps[0].instances[0].error.as_ref().unwrap_or_else(|| panic!("{how}: {:?}", lines(&report)));
+        assert_eq!((error.kind, error.blame), (FailureKind::MemoryFault, Blame::Function), "{how}: {}", error.message);
+        assert!(error.message.contains(why), "{how}: {}", error.message);
+        assert!(!lines(&report).is_empty(), "{how}: the control works");
+    }
+}
+
+/// Cuts a file when the function has said that it is ready, and only then lets it go on.
+struct Cut {
+    path: PathBuf,
+    to: u64,
+    done: AtomicBool,
+}
+
+impl Progress for Cut {
+    fn line(&self, _step: &str, _index: u32, _stream: Stream, text: &str) {
+        if text == "ready" && !self.done.swap(true, Ordering::Relaxed) {
+            fs::File::options().write(true).open(&self.path).and_then(|file| file.set_len(self.to)).expect("cut");
+        }
+    }
+}
+
+/// Files on the host that somebody cuts while they are mapped.
+fn cut(host: &Host, what: &str) -> Arc<Cut> {
+    Arc::new(Cut { path: host.0.path().join(what), to: 1 << 20, done: AtomicBool::new(false) })
+}
+
+#[test]
+fn a_file_that_loses_its_end_is_a_report_with_its_name_and_the_place() {
+    for (what, is_image) in [("disk.img", true), ("granted/big", false)] {
+        for access in ["read", "write"] {
+            let host = Host::new();
+            let mount = if is_image { host.image(access) } else { host.directory(access) };
+            let report = watched("touch-last", mount, cut(&host, what));
+            let error = report.steps[0].instances[0].error.as_ref();
+            let error = error.unwrap_or_else(|| panic!("{what}, {access}: {:?}", lines(&report)));
+            assert_eq!((error.kind, error.blame), (FailureKind::MemoryFault, Blame::Host), "{}", error.message);
+            let place = format!("byte {} of `/data/big`, mapped there, which cannot be had", BIG - 1);
+            assert!(error.message.contains(&place), "{what}, {access}: {}", error.message);
+            assert!(error.ip.is_some(), "{error:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_hostcall_that_reads_what_is_lost_fails_and_the_function_goes_on() {
+    for (what, is_image) in [("disk.img", true), ("granted/big", false)] {
+        let host = Host::new();
+        let mount = if is_image { host.image("read") } else { host.directory("read") };
+        let report = watched("write-out", mount, cut(&host, what));
+        let lines = fine(&report);
+        assert!(lines[2].starts_with("refused: "), "{lines:?}");
+        assert_eq!(lines[3], "the first byte is still 0", "{lines:?}");
+    }
+}
+
+#[test]
+fn mappings_and_their_bytes_have_limits() {
+    let host = Host::new();
+    let report = tried("too-many", host.image("read"));
+    let said = fine(&report);
+    assert!(said[0].starts_with("1024 mappings, then: an instance may have 1024 mappings"), "{said:?}");
+    assert_eq!(said[1], "one less, and there is room again: true");
+
+    let document = json!({
+        "name": "limit",
+        "functions": { "mmap-probe": { "image": "mmap-probe" } },
+        "steps": [
+            { "name": "map", "function": "mmap-probe", "args": { "how": "too-large", "folder": "/data" }, "memory": "16MiB" },
+        ],
+        "files": [memory()],
+    });
+    let report = support::run(&document);
+    let said = fine(&report);
+    assert!(said[0].contains("memory limit of 16777216 bytes"), "{said:?}");
+    assert_eq!(said[1], "after the first is gone: 12582912");
+}
+
+#[test]
+fn mappings_that_come_and_go_under_hostcalls_give_errors_or_the_files_own_bytes() {
+    let host = Host::new();
+    for mount in [host.image("read"), host.directory("read")] {
+        let report = tried("unmap-under-touch", mount);
+        assert_eq!(fine(&report).last().copied(), Some("wrong copies: 0"));
+    }
+}
+
+#[test]
+fn a_deadline_ends_who_waits_for_pages() {
+    let host = Host::new();
+    for mount in [host.image("read"), host.directory("read")] {
+        let document = json!({
+            "name": "deadline",
+            "functions": { "mmap-probe": { "image": "mmap-probe" } },
+            "steps": [
+                { "name": "map", "function": "mmap-probe", "args": { "how": "wait-for-file", "folder": "/data" },
+                  "timeout": "300ms", "instances": 4 },
+            ],
+            "files": [mount],
+        });
+        let report = support::run(&document);
+        let error = report.error.as_ref().expect("it does not end by itself");
+        assert_eq!(error.kind, FailureKind::Timeout, "{error:#?}");
+        assert!(report.steps[0].instances.iter().all(|instance| instance.status != Status::Done));
+        assert!(report.mapped_files.expect("it has mapped").faults > 0);
+    }
+}
