@@ -74,7 +74,7 @@ fn the_tour_as_a_function_and_as_a_program() {
 fn logs_in_memory_in_an_image_and_on_the_host_give_the_same_report() {
     let folder = fresh_folder();
     let in_memory = Workflow::shipped("log-analytics").run(None, "report");
-    assert_eq!(modules(&in_memory), BTreeSet::from(["fdtab", "mm", "ramfs"]));
+    assert_eq!(modules(&in_memory), BTreeSet::from(["fdtab", "mm", "mmap-file", "ramfs"]));
     let expected = String::from_utf8(in_memory.output()).expect("text");
 
     // The same logs, kept in an image, and copied out of it.
@@ -82,7 +82,7 @@ fn logs_in_memory_in_an_image_and_on_the_host_give_the_same_report() {
     let report = json!({ "at": "/report", "memory": "1MiB" });
     let files = json!([{ "at": "/logs", "image": kept, "access": "write" }, report]);
     let ran = with_files("log-analytics", files).run(None, "report");
-    assert_eq!(modules(&ran), BTreeSet::from(["fatfs", "fdtab", "mm", "ramfs"]));
+    assert_eq!(modules(&ran), BTreeSet::from(["fatfs", "fdtab", "mm", "mmap-file", "ramfs"]));
     assert_eq!(String::from_utf8(ran.output()).expect("text"), expected);
     let logs = folder.join("logs");
     image(&["cp".as_ref(), format!("{}:/", kept.display()).as_ref(), &logs]);

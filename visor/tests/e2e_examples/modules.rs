@@ -13,7 +13,7 @@ const EXPECTED: &[Expected] = &[
     ("file-tour", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("function-chain", &[], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),
-    ("log-analytics", &[], &["fdtab", "mm", "ramfs"]),
+    ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),
     ("network-tour", &[], &["mm", "socket", "stdio", "time"]),
     ("no-op", &[], &[]),
     ("parallel-sort", &[("lines", b"17\n4\n300\n")], &["mm"]),
