@@ -7,6 +7,7 @@
 mod calls;
 mod files;
 mod fork;
+mod mapped;
 mod pipe;
 mod processes;
 mod sort;
@@ -36,6 +37,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "spawn" => spawn::spawn_wait(arguments.first().map_or("", String::as_str), number(1)?),
         "fork" => fork::fork_exit_wait(number(0)?),
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
+        "mapped" => mapped::sweep(path(0)?, number(1)?, number(2)?, number(3)?, number(4)? == 1),
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),

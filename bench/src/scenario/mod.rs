@@ -7,6 +7,7 @@ mod files;
 mod hostcall;
 mod instance;
 mod memory;
+mod mmap_file;
 mod modules;
 mod network;
 mod open_loop;
@@ -58,6 +59,11 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
     Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
     Scenario { name: "files", about: "a file of 256 MiB from an image and from memory, against ext4", run: files::run },
+    Scenario {
+        name: "mmap-file",
+        about: "a file of 256 MiB mapped and touched, against the kernel's mapping of one on ext4",
+        run: mmap_file::run,
+    },
     Scenario {
         name: "network",
         about: "TCP over a device of the workflow's own, against the kernel's loopback",

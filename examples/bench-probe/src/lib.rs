@@ -36,6 +36,7 @@ fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize
         "stdio" => println!(),
         // That they are refused makes no difference to the modules.
         "fdtab" | "fdtab, ramfs" | "fdtab, fatfs" => _ = black_box(fs::metadata("/data")),
+        "fdtab, mmap-file" => _ = black_box(hostcall(number::FILE_MAP, [u64::MAX, 0, 1, 0, 0, 0])),
         "socket" => _ = black_box(UdpSocket::bind("0.0.0.0:0")),
         _ => return Err(format!("no measurement is called {what}").into()),
     }

@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod chain;
 pub mod files;
+pub mod mapped;
 pub mod parts;
 pub mod sort;
 pub mod traffic;
