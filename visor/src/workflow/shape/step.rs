@@ -1,0 +1,160 @@
+//! The fields of a step: what runs, with what, how often.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::Ranged;
+use monohull_abi::layout;
+
+use super::words::{narrow, parse_word};
+use crate::workflow::document as doc;
+use crate::workflow::plan::{FailureKind, Retry};
+use crate::workflow::reader::{self, At, Reader};
+use crate::workflow::source::{quoted, suggestion};
+
+/// A step as the file has it. What it lacks or has wrong is `None`, or the default.
+pub(in crate::workflow) struct Step<'a> {
+    pub(in crate::workflow) name: Option<At<&'a str>>,
+    pub(in crate::workflow) function: Option<At<&'a str>>,
+    pub(in crate::workflow) after: Vec<At<&'a str>>,
+    pub(in crate::workflow) instances: u32,
+    pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
+    pub(in crate::workflow) env: BTreeMap<String, String>,
+    pub(in crate::workflow) stdin: Option<String>,
+    pub(in crate::workflow) timeout: Option<Duration>,
+    pub(in crate::workflow) retry: Retry,
+    pub(in crate::workflow) memory: u64,
+    pub(in crate::workflow) stack: u64,
+}
+
+pub(super) const STEP: &[&str] =
+    &["name", "function", "after", "instances", "args", "env", "stdin", "timeout", "retry", "memory", "stack"];
+pub(super) const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
+
+impl Reader<'_> {
+    pub(super) fn steps<'a>(&mut self, value: &'a Value<'a>) -> Vec<Step<'a>> {
+        let Some(array) = self.array(value, "`steps`", "an array of steps") else { return Vec::new() };
+        if array.elements.is_empty() {
+            self.error(array.range, "`steps` is empty".to_owned(), "at least one step".to_owned());
+        }
+        array.elements.iter().filter_map(|element| self.step(element)).collect()
+    }
+
+    fn step<'a>(&mut self, value: &'a Value<'a>) -> Option<Step<'a>> {
+        let fields = self.fields(value, "a step", STEP, 2)?;
+        let least = Duration::from_micros(1);
+        let name = fields.get("name").and_then(|value| self.name(value, "`name`"));
+        let function = fields.get("function").and_then(|value| self.text(value, "`function`", "a function's name"));
+        let after = fields.get("after").map(|value| self.after(value)).unwrap_or_default();
+        let instances =
+            fields.get("instances").and_then(|value| self.integer(value, "`instances`", 1, doc::INSTANCES_MAX));
+        let args = fields.get("args").and_then(|value| self.args(value));
+        let env = fields.get("env").map(|value| self.env(value));
+        let stdin = fields.get("stdin").and_then(|value| self.slot_name(value, "`stdin`"));
+        let timeout = fields.get("timeout").and_then(|value| self.duration(value, "`timeout`", least));
+        let retry = self.retry(fields.get("retry"));
+        let memory =
+            fields.get("memory").and_then(|value| self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE));
+        let stack = fields.get("stack").and_then(|value| self.stack(value));
+        Some(Step {
+            name,
+            function,
+            after,
+            instances: instances.map_or(1, narrow),
+            args: args.unwrap_or_default(),
+            env: env.unwrap_or_default(),
+            stdin: stdin.map(|slot| slot.value.to_owned()),
+            timeout,
+            retry,
+            memory: memory.unwrap_or(doc::MEMORY_DEFAULT),
+            stack: stack.unwrap_or(layout::DEFAULT_STACK_SIZE),
+        })
+    }
+
+    fn after<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
+        const EXPECTED: &str = "an array of the names of steps";
+        let Some(array) = self.array(value, "`after`", EXPECTED) else { return Vec::new() };
+        let names =
+            array.elements.iter().filter_map(|element| self.text(element, "an entry of `after`", "a step's name"));
+        let names: Vec<_> = names.collect();
+        self.each_once(names, "`after`")
+    }
+
+    fn args(&mut self, value: &Value<'_>) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let object = self.object(value, "`args`")?;
+        self.check_duplicates_within(value);
+        // The same text has passed `serde_json` as part of the whole file.
+        serde_json::from_str(&self.source.text[object.range.start..object.range.end]).ok()
+    }
+
+    fn env(&mut self, value: &Value<'_>) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        let Some(object) = self.map(value, "`env`") else { return env };
+        for property in &object.properties {
+            let name = property.name.as_str();
+            if name.is_empty() || name.contains(['=', '\0']) {
+                let message = format!("{} is no name for an environment variable", quoted(name));
+                self.error(property.name.range(), message, "a name without `=` and NUL".to_owned());
+            }
+            let what = format!("environment variable {}", quoted(name));
+            let Some(text) = self.text(&property.value, &what, "a string; numbers need quotes here") else { continue };
+            if text.value.contains('\0') {
+                self.error(text.at, format!("{what} holds a NUL"), "text without NUL".to_owned());
+            }
+            env.insert(name.to_owned(), text.value.to_owned());
+        }
+        env
+    }
+
+    fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
+        let mut retry = Retry {
+            max_attempts: 1,
+            interval: Duration::from_millis(doc::INTERVAL_DEFAULT_MS),
+            backoff_rate: doc::BACKOFF_DEFAULT,
+            on: Vec::new(),
+        };
+        let Some(fields) = value.and_then(|value| self.fields(value, "`retry`", RETRY, 1)) else { return retry };
+        if let Some(value) = fields.get("max_attempts") {
+            retry.max_attempts = self.integer(value, "`max_attempts`", 1, doc::ATTEMPTS_MAX).map_or(1, narrow);
+        }
+        if let Some(value) = fields.get("interval") {
+            retry.interval = self.duration(value, "`interval`", Duration::ZERO).unwrap_or(retry.interval);
+        }
+        if let Some(value) = fields.get("backoff_rate") {
+            retry.backoff_rate =
+                self.number(value, "`backoff_rate`", 1.0, doc::BACKOFF_MAX).unwrap_or(retry.backoff_rate);
+        }
+        if let Some(value) = fields.get("on") {
+            retry.on = self.failures(value);
+        }
+        retry
+    }
+
+    fn failures(&mut self, value: &Value<'_>) -> Vec<FailureKind> {
+        let known = FailureKind::names();
+        let expected = format!("one of {}", reader::list(&known));
+        let Some(array) = self.array(value, "`on`", "an array of kinds of failures") else { return Vec::new() };
+        let names: Vec<_> =
+            array.elements.iter().filter_map(|element| self.text(element, "an entry of `on`", &expected)).collect();
+        for name in &names {
+            if !known.contains(&name.value) {
+                let hint = suggestion(name.value, known.iter().copied());
+                self.error(name.at, format!("no failure is called {}{hint}", quoted(name.value)), expected.clone());
+            }
+        }
+        self.each_once(names, "`on`").iter().filter_map(|name| parse_word(name.value)).collect()
+    }
+
+    fn stack(&mut self, value: &Value<'_>) -> Option<u64> {
+        let size = self.size(value, "`stack`", layout::MIN_STACK_SIZE, layout::MAX_STACK_SIZE)?;
+        if !size.is_power_of_two() {
+            self.error(
+                value.range(),
+                format!("`stack` is {size} bytes"),
+                "a power of two, such as \"1MiB\"".to_owned(),
+            );
+        }
+        Some(size)
+    }
+}
