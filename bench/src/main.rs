@@ -15,7 +15,7 @@ mod service;
 
 use clap::Parser;
 use harness::{Effort, Result};
-use report::Report;
+use report::{Report, Skipped};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,12 +64,17 @@ fn run(options: &Options) -> Result<()> {
     }
     let rounds = if options.smoke { 1 } else { usize::from(options.rounds) };
     let effort = Effort { smoke: options.smoke, rounds };
-    let mut results = Vec::new();
+    let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for scenario in scenario::chosen(&options.scenarios)? {
+        if let Some(lack) = (scenario.lacks)() {
+            eprintln!("{}: SKIPPED: {lack}", scenario.name);
+            skipped.push(Skipped { scenario: scenario.name, lack });
+            continue;
+        }
         eprintln!("{}: {}", scenario.name, scenario.about);
         results.extend((scenario.run)(effort).map_err(|why| format!("{}: {why}", scenario.name))?);
     }
-    let report = Report { machine: machine::Machine::look(ours::isolation()?), results };
+    let report = Report { machine: machine::Machine::look(ours::isolation()?), results, skipped };
     print!("{report}");
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;

@@ -12,6 +12,17 @@ pub(crate) struct Report {
     pub machine: Machine,
     /// What.
     pub results: Vec<Row>,
+    /// What could not be measured here.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A scenario that was not run.
+#[derive(Serialize)]
+pub(crate) struct Skipped {
+    /// Which one.
+    pub scenario: &'static str,
+    /// What it would need.
+    pub lack: String,
 }
 
 impl fmt::Display for Report {
@@ -36,6 +47,9 @@ impl fmt::Display for Report {
                 w3 = widths[3],
                 w4 = widths[4],
             )?;
+        }
+        for Skipped { scenario, lack } in &self.skipped {
+            writeln!(f, "SKIPPED {scenario}: {lack}")?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Builds everything and hands over to the benchmark program.
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, apache, build, network, shell};
+use crate::{Result, apache, build, network, sandboxes, shell};
 use std::process::Command;
 
 /// Runs `monohull-bench` with these arguments.
@@ -9,6 +9,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     build::everything()?;
     apache::ready()?;
     network::peers()?;
+    sandboxes::ready();
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
     shell::run(Command::new(program).args(arguments).current_dir(root()))

@@ -13,6 +13,7 @@ mod demo;
 mod fat_tools;
 mod lint;
 mod network;
+mod sandboxes;
 mod shell;
 mod test;
 mod vm;

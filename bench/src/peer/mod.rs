@@ -19,7 +19,7 @@ use crate::harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) use processes::{build_cgi, build_link, build_nothing, build_sort};
+pub(crate) use processes::{build_cgi, build_link, build_nothing, build_sort, build_wasmtime};
 
 /// Runs peer `name` in this process, and gives its nanoseconds per operation.
 pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
@@ -34,7 +34,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "getppid" => Ok(calls::getppid(number(0)?)),
         "swapcontext" => calls::swapcontext_pairs(number(0)?),
         "cold" => crate::cold::measure(arguments.first().map_or("", String::as_str), number(1)?),
-        "spawn" => spawn::spawn_wait(arguments.first().map_or("", String::as_str), number(1)?),
+        "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?),
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
         "mapped" => mapped::sweep(path(0)?, number(1)?, number(2)?, number(3)?, number(4)? == 1),
@@ -50,9 +50,13 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
 /// Runs peer `name` in a new process.
 pub(crate) fn measure(name: &str, arguments: &[&str]) -> Result<f64> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let mut command = Command::new(program);
-    command.arg("--peer").arg(name).args(arguments).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| format!("cannot start peer {name}: {error}"))?;
+    figure(name, Command::new(program).arg("--peer").arg(name).args(arguments))
+}
+
+/// The number that a program prints.
+pub(crate) fn figure(name: &str, command: &mut Command) -> Result<f64> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot start peer {name}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match output.status.success() {
         true => text.trim().parse().map_err(|error| format!("peer {name} said {text:?}: {error}")),

@@ -1,6 +1,7 @@
 //! A chain of static processes over pipes, as a shell would start them: `link create SIZE | link forward | … | link verify`.
 
 use crate::harness::Result;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,9 +41,22 @@ fn build(name: &str, others: &[&str]) -> Result<PathBuf> {
 
 /// Compiles the CGI program of Apache; static, as ours has nothing to link either.
 pub(crate) fn build_cgi() -> Result<PathBuf> {
-    let program = crate::ours::scratch()?.join("bench-cgi");
-    let source = format!("{}/peers/cgi.c", env!("CARGO_MANIFEST_DIR"));
-    let compiled = Command::new("cc").args(["-O2", "-static", "-o"]).arg(&program).arg(&source).status();
+    compile("cgi", &["-static".as_ref()])
+}
+
+/// Compiles the program that runs WebAssembly with the library `wasmtime`.
+pub(crate) fn build_wasmtime(library: &Path) -> Result<PathBuf> {
+    let folder = library.parent().unwrap_or(Path::new("."));
+    let mut search = OsString::from("-Wl,-rpath,");
+    search.push(folder);
+    compile("wasmtime", &[library.as_os_str(), &search])
+}
+
+/// Compiles `peers/NAME.c`.
+fn compile(name: &str, options: &[&OsStr]) -> Result<PathBuf> {
+    let program = crate::ours::scratch()?.join(format!("bench-{name}"));
+    let source = format!("{}/peers/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let compiled = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(&source).args(options).status();
     match compiled.map_err(|error| format!("cannot start cc: {error}"))? {
         status if status.success() => Ok(program),
         status => Err(format!("cc {source} ended with {status}")),

@@ -9,7 +9,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let count = effort.size("300", "5");
     let program = peer::build_nothing()?;
     let program = program.to_str().ok_or("the path of the build folder is not UTF-8")?;
-    let peer = || peer::measure("spawn", &[program, count]);
+    let peer = || peer::measure("spawn", &[count, program]);
     let ours = |what: &'static str| move || peer::measure("cold", &[what, count]);
     let row = |name: &str, what, limit| -> Result<Row> {
         let sides = on_one_core(|| take_turns(effort, ours(what), peer))?;

@@ -12,6 +12,7 @@ mod modules;
 mod network;
 mod open_loop;
 mod park;
+mod sandboxes;
 mod serve;
 mod slot_large;
 mod slot_small;
@@ -29,36 +30,103 @@ pub(crate) struct Scenario {
     pub about: &'static str,
     /// Measures it.
     pub run: fn(Effort) -> Result<Vec<Row>>,
+    /// What this computer lacks for it, if anything: then it is skipped, and the report says so.
+    pub lacks: fn() -> Option<String>,
+}
+
+/// For scenarios that bring along all they need.
+fn nothing() -> Option<String> {
+    None
 }
 
 /// All of them, from small to large.
 pub(crate) const ALL: &[Scenario] = &[
-    Scenario { name: "hostcall", about: "a hostcall there and back, against a system call", run: hostcall::run },
-    Scenario { name: "park", about: "park and resume a function, against a pair of swapcontext", run: park::run },
+    Scenario {
+        name: "hostcall",
+        about: "a hostcall there and back, against a system call",
+        run: hostcall::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "park",
+        about: "park and resume a function, against a pair of swapcontext",
+        run: park::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "cold-start",
         about: "a workflow in a process of its own, against posix_spawn of a static program",
         run: cold_start::run,
+        lacks: nothing,
     },
-    Scenario { name: "instance", about: "start and end an instance, against fork + exit + wait", run: instance::run },
-    Scenario { name: "slot-small", about: "4 KiB from function to function, against a pipe", run: slot_small::run },
+    Scenario {
+        name: "instance",
+        about: "start and end an instance, against fork + exit + wait",
+        run: instance::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "slot-small",
+        about: "4 KiB from function to function, against a pipe",
+        run: slot_small::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "slot-large",
         about: "16 MiB from function to function, against reading it",
         run: slot_large::run,
+        lacks: nothing,
     },
-    Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run },
+    Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run, lacks: nothing },
     Scenario {
         name: "open-loop",
         about: "1 MB sorted for requests that come at their own pace, against Apache and a process for each",
         run: open_loop::run,
+        lacks: nothing,
     },
-    Scenario { name: "memory", about: "what a server and its processes take of memory", run: memory::run },
-    Scenario { name: "soak", about: "20 000 invocations that fail in every way; nothing may be left", run: soak::run },
-    Scenario { name: "chain", about: "15 functions hand on 1 MB, against processes and pipes", run: chain::run },
-    Scenario { name: "word-count", about: "the words of 10 MB, against one plain program", run: word_count::run },
-    Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run },
-    Scenario { name: "files", about: "a file of 256 MiB from an image and from memory, against ext4", run: files::run },
+    Scenario {
+        name: "wasmtime",
+        about: "a no-op in a process of its own, against an instance of WebAssembly in wasmtime",
+        run: sandboxes::wasmtime,
+        lacks: sandboxes::lacks_wasmtime,
+    },
+    Scenario {
+        name: "gvisor",
+        about: "a no-op in a process of its own, against one under gVisor's kernel",
+        run: sandboxes::gvisor,
+        lacks: sandboxes::lacks_gvisor,
+    },
+    Scenario {
+        name: "memory",
+        about: "what a server and its processes take of memory",
+        run: memory::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "soak",
+        about: "20 000 invocations that fail in every way; nothing may be left",
+        run: soak::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "chain",
+        about: "15 functions hand on 1 MB, against processes and pipes",
+        run: chain::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "word-count",
+        about: "the words of 10 MB, against one plain program",
+        run: word_count::run,
+        lacks: nothing,
+    },
+    Scenario { name: "sort", about: "1 million numbers, against one plain program", run: sort::run, lacks: nothing },
+    Scenario {
+        name: "files",
+        about: "a file of 256 MiB from an image and from memory, against ext4",
+        run: files::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "mmap-file",
         about: "a file of 256 MiB mapped and touched, against the kernel's mapping of one on ext4",
@@ -68,12 +136,19 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "network",
         about: "TCP over a device of the workflow's own, against the kernel's loopback",
         run: network::run,
+        lacks: network::lacks,
     },
-    Scenario { name: "modules", about: "modules loaded on demand, against all at once", run: modules::run },
+    Scenario {
+        name: "modules",
+        about: "modules loaded on demand, against all at once",
+        run: modules::run,
+        lacks: nothing,
+    },
     Scenario {
         name: "checker",
         about: "the instruction checker, against objdump and plain reading",
         run: checker::run,
+        lacks: nothing,
     },
 ];
 

@@ -8,7 +8,7 @@
 //!   plain program ─── loopback ────────┘
 //! ```
 //!
-//! It takes root and `/dev/net/tun`; without them it says so and measures nothing.
+//! It takes root and `/dev/net/tun`.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours;
@@ -31,22 +31,18 @@ const POOL: &str = "10.99.0.0/24";
 const IPERF: [(Traffic, &[&str]); 2] = [(Traffic::Push, &[]), (Traffic::Pull, &["--reverse"])];
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
-    if let Err(why) = possible() {
-        eprintln!("network: SKIPPED, nothing is measured: {why}");
-        return Ok(Vec::new());
-    }
     // This thread and the processes that it starts are in the namespace, and nobody else is.
     let inside = move || Namespace::enter()?.measure(effort);
     thread::spawn(inside).join().unwrap_or_else(|_| Err("it panicked".to_owned()))
 }
 
-/// Whether there are the rights and the device.
-fn possible() -> Result<()> {
+/// The rights or the device.
+pub(super) fn lacks() -> Option<String> {
     if !nix::unistd::Uid::effective().is_root() {
-        return Err("it needs root, for a network namespace and devices".to_owned());
+        return Some("it needs root, for a network namespace and devices".to_owned());
     }
     let tun = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    tun.map(drop).map_err(|error| format!("/dev/net/tun: {error}"))
+    tun.err().map(|error| format!("/dev/net/tun: {error}"))
 }
 
 /// A namespace with a helper and a server in it.
