@@ -10,7 +10,7 @@
 //!
 //! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
 //! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind. `giver` and `taker` are a
-//! pair of their own, in `handover`.
+//! pair of their own, in `handover`; `owner`, `thief`, `reader` and `parts` stand in `slots`.
 #![no_std]
 #![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
 
@@ -24,6 +24,7 @@ mod leap;
 mod memory;
 mod places;
 mod signals;
+mod slots;
 mod victim;
 
 use core::hint::black_box;
@@ -65,6 +66,10 @@ fn main(
         ("victim", _) => victim::watch(what.as_deref().unwrap_or_default()),
         ("giver", _) => handover::give(&what.unwrap_or_default(), &how.unwrap_or_default(), rounds.unwrap_or_default()),
         ("taker", _) => handover::take(&how.unwrap_or_default(), rounds.unwrap_or_default()),
+        ("owner", _) => slots::owner(),
+        ("thief", _) => slots::thief(),
+        ("reader", _) => slots::reader(),
+        ("parts", _) => slots::parts(),
         ("rest", _) => {
             println!("resting");
             thread::sleep(Duration::from_secs(1_000_000));
@@ -76,7 +81,7 @@ fn main(
             let attack = Attack { what, how, attempt, places: Places::read()? };
             attacker(&kind, &attack, &threads.unwrap_or_default())
         }
-        _ => Err("role is victim, giver, taker, rest, or attacker with a kind".into()),
+        _ => Err("role is victim, giver, taker, owner, thief, reader, parts, rest, or attacker with a kind".into()),
     }
 }
 

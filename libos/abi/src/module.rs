@@ -235,6 +235,9 @@ pub struct Host {
     pub charge: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: i64) -> i64,
     /// The memory limit of an instance in bytes.
     pub memory_limit: unsafe extern "C" fn(domain: *mut c_void, instance: u32) -> u64,
+    /// 1 if the workflow lets an instance take (`fills` = 0) or fill (`fills` = 1) the slot of this name.
+    pub slot_allowed:
+        unsafe extern "C" fn(domain: *mut c_void, instance: u32, name: *const u8, len: usize, fills: u32) -> u32,
     /// Counts bytes that an instance handed on (`taken` = 0) or took over (`taken` = 1) by reference.
     pub passed: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: u64, taken: u32),
     /// Serves a call by this module with another module's number, to its end: its value. A call that would park comes

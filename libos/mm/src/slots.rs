@@ -75,6 +75,7 @@ impl Memory {
         let [name, name_len, address, count, desc, _] = call.args;
         let (mut name_room, mut type_room) = (Room::<SLOT_NAME_MAX>::new(), Room::<TYPE_NAME_MAX>::new());
         let name = name_room.read(self, call, name, name_len, "the slot's name")?;
+        self.allow(call, name, "fills", true)?;
         let desc = self.read_type(call, desc)?;
         let type_name = type_room.read(self, call, desc.name, desc.name_len, "the type's name")?;
         let content = Content {
@@ -121,6 +122,7 @@ impl Memory {
         let [name, name_len, desc, out, flags, _] = call.args;
         let mut room = Room::<SLOT_NAME_MAX>::new();
         let name = room.read(self, call, name, name_len, "the slot's name")?;
+        self.allow(call, name, "takes", false)?;
         let desc = self.read_type(call, desc)?;
         // Before anything changes hands: is there a place for the answer?
         self.write_out(call, out, SlotView::default(), "the place for the slot's view")?;
@@ -206,6 +208,15 @@ impl Memory {
         T: monohull_abi::user::Plain,
     {
         write_one(self.host.raw(), call, address, value).map_err(|refusal| self.refuse(call, what, refusal))
+    }
+
+    /// Refuses a slot that the caller's step does not list in this field.
+    fn allow(&self, call: &Call, name: &str, field: &str, fills: bool) -> Result<(), Errno> {
+        if call.instance == SYSTEM_INSTANCE || self.host.slot_allowed(call.instance, name, fills) {
+            return Ok(());
+        }
+        let why = format_args!("slot `{name}` is not in the step's list `{field}`");
+        Err(self.host.explain(call, Errno::NotPermitted, why))
     }
 
     fn refuse(&self, call: &Call, what: &str, refusal: Refusal) -> Errno {

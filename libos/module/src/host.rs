@@ -113,6 +113,12 @@ impl HostRef {
         unsafe { (self.0.memory_limit)(self.0.domain, instance) }
     }
 
+    /// Whether the workflow lets an instance take the slot of this name, or fill it.
+    pub fn slot_allowed(&self, instance: u32, name: &str, fills: bool) -> bool {
+        // SAFETY: the domain is this table's own; the name lives during the call.
+        unsafe { (self.0.slot_allowed)(self.0.domain, instance, name.as_ptr(), name.len(), fills.into()) == 1 }
+    }
+
     /// Charges bytes to an instance's memory limit.
     pub fn charge(&self, instance: u32, bytes: u64) -> Result<(), Errno> {
         // SAFETY: the domain is this table's own.

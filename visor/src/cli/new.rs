@@ -133,6 +133,8 @@ fn workflow(name: &str) -> String {
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
         stdin: None,
+        takes: None,
+        fills: None,
         timeout: None,
         retry: None,
         memory: None,

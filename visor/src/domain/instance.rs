@@ -5,6 +5,7 @@ use super::explanation::Explanations;
 use super::failure::Failure;
 use super::image::map::LoadedImage;
 use super::keys::Key;
+use super::slot_access::SlotAccess;
 use super::thread::ThreadRef;
 use monohull_abi::module::UserBounds;
 use serde::Serialize;
@@ -33,6 +34,8 @@ pub struct Spec {
     pub env: Arc<str>,
     /// The slot that is its standard input; empty if it has none.
     pub stdin: Arc<str>,
+    /// The slots it may use; all if there is no list.
+    pub slots: Option<SlotAccess>,
     /// Bytes of each stack, a power of two.
     pub stack_size: u64,
     /// Most bytes of heap and owned slot buffers.

@@ -30,6 +30,7 @@ mod outside;
 pub mod region;
 mod run;
 mod scheduler;
+pub mod slot_access;
 mod thread;
 mod waiting;
 

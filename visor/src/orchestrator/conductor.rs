@@ -229,6 +229,7 @@ impl State {
             args: state.args.clone(),
             env: state.env.clone(),
             stdin: plan.stdin_of(index).into(),
+            slots: plan.slots_of(index),
             stack_size: plan.stack,
             memory_limit: plan.memory,
             max_threads: self.plan.limits.threads,

@@ -226,6 +226,8 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             retry: step.retry,
             memory: step.memory,
             stdin: step.stdin,
+            takes: step.takes,
+            fills: step.fills,
             stack: step.stack,
         }
     });

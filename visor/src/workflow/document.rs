@@ -66,6 +66,8 @@ pub const MEDIA_TYPE_PATTERN: &str = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+
 pub const MEDIA_TYPE_MAX: usize = 255;
 /// What an `image` begins with that is not a file but a function registered with a server.
 pub const REGISTERED: &str = "function:";
+/// What stands for the number of an instance in `takes` and `fills`.
+pub const INDEX: &str = "{index}";
 /// What an entry of a network's lists looks like, as a regular expression.
 pub const NETWORK_RULE_PATTERN: &str = r"^(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5}(-[0-9]{1,5})?|\*)$";
 
@@ -164,6 +166,15 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SlotName")]
     pub stdin: Option<SlotName>,
+    /// The slots that its instances may take over: names, or beginnings of names with a `*` behind; `{index}` stands for
+    /// the instance's number, from 0. The standard input is allowed by itself. Default: every slot of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
+    pub takes: Option<Vec<SlotName>>,
+    /// The slots that its instances may fill, in the same way. Default: every slot of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
+    pub fills: Option<Vec<SlotName>>,
     /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, since only
     /// the author knows how long the work takes; `limits.timeout` still holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

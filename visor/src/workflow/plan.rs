@@ -2,8 +2,9 @@
 //!
 //! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
 
-use super::document::REGISTERED;
+use super::document::{INDEX, REGISTERED};
 pub use crate::domain::failure::FailureKind;
+use crate::domain::slot_access::{SlotAccess, SlotPattern};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,10 @@ pub struct Step {
     pub env: BTreeMap<String, String>,
     /// The slot that is the standard input, or the stem of its name if there are several instances.
     pub stdin: Option<String>,
+    /// The slots its instances may take over; all if there is no list.
+    pub takes: Option<Vec<SlotRule>>,
+    /// The slots its instances may fill; all if there is no list.
+    pub fills: Option<Vec<SlotRule>>,
     /// The longest one instance may take, from its start.
     pub timeout: Option<Duration>,
     /// What to do when an instance fails.
@@ -84,6 +89,45 @@ impl Step {
             Some(slot) if self.instances == 1 => slot.clone(),
             Some(slot) => format!("{slot}.{index}"),
         }
+    }
+
+    /// The slots that instance `index` may use, if its step has a list. The standard input is always its own.
+    pub fn slots_of(&self, index: u32) -> Option<SlotAccess> {
+        if self.takes.is_none() && self.fills.is_none() {
+            return None;
+        }
+        let patterns = |rules: &Option<Vec<SlotRule>>| {
+            rules.as_ref().map(|rules| rules.iter().map(|rule| rule.of(index)).collect::<Vec<_>>())
+        };
+        let mut access = SlotAccess { takes: patterns(&self.takes), fills: patterns(&self.fills) };
+        if let (Some(takes), Some(_)) = (&mut access.takes, &self.stdin) {
+            takes.push(SlotPattern::Name(self.stdin_of(index)));
+        }
+        Some(access)
+    }
+}
+
+/// Slots that a step may use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotRule {
+    /// The name, or how it begins; [`INDEX`] stands for the number of the instance.
+    pub name: String,
+    /// Whether it is only how it begins.
+    pub prefix: bool,
+}
+
+impl SlotRule {
+    /// A rule as the file has it: `NAME`, or `PREFIX*`.
+    pub fn parse(text: &str) -> SlotRule {
+        match text.strip_suffix('*') {
+            Some(name) => SlotRule { name: name.to_owned(), prefix: true },
+            None => SlotRule { name: text.to_owned(), prefix: false },
+        }
+    }
+
+    fn of(&self, index: u32) -> SlotPattern {
+        let name = self.name.replace(INDEX, &index.to_string());
+        if self.prefix { SlotPattern::Prefix(name) } else { SlotPattern::Name(name) }
     }
 }
 

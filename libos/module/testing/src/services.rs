@@ -34,6 +34,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         arena_discard,
         charge,
         memory_limit,
+        slot_allowed,
         passed,
         call,
         mount,
@@ -225,6 +226,10 @@ unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i
 unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
     // SAFETY: as in `pin`.
     unsafe { shared(domain) }.accounts.borrow().get(&instance).copied().unwrap_or_default().limit
+}
+
+unsafe extern "C" fn slot_allowed(_: *mut c_void, _: u32, _: *const u8, _: usize, _: u32) -> u32 {
+    1
 }
 
 unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {

@@ -7,6 +7,7 @@ use crate::domain::files::{Images, store_alloc, store_free};
 use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
+use crate::domain::slot_access::SlotUse;
 use crate::domain::thread::ThreadRef;
 use crate::weaken::{self, Defence};
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
@@ -45,6 +46,7 @@ pub fn services(domain: *mut c_void) -> Host {
         arena_discard,
         charge,
         memory_limit,
+        slot_allowed,
         passed,
         call,
         mount,
@@ -230,6 +232,16 @@ unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i
 unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
     // SAFETY: see `shared`.
     unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.spec.memory_limit)
+}
+
+unsafe extern "C" fn slot_allowed(domain: *mut c_void, instance: u32, name: *const u8, len: usize, fills: u32) -> u32 {
+    // SAFETY: see `shared`.
+    let Some(instance) = (unsafe { shared(domain) }).instance(instance) else { return 0 };
+    let Some(access) = &instance.spec.slots else { return 1 };
+    // SAFETY: the name is the module's own, which has read and checked it.
+    let name = unsafe { std::slice::from_raw_parts(name, len) };
+    let intent = if fills == 1 { SlotUse::Fill } else { SlotUse::Take };
+    std::str::from_utf8(name).is_ok_and(|name| access.allows(intent, name)).into()
 }
 
 unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {

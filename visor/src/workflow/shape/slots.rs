@@ -7,7 +7,7 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::types::SLOT_NAME_MAX;
 
 use crate::workflow::document as doc;
-use crate::workflow::plan::{Input, Output};
+use crate::workflow::plan::{Input, Output, SlotRule};
 use crate::workflow::reader::{At, Reader};
 use crate::workflow::source::quoted;
 
@@ -62,6 +62,14 @@ impl Reader<'_> {
         }
         self.each_once(names, &format!("`{field}`"));
         slots
+    }
+
+    /// Reads a list of slots that a step may use.
+    pub(super) fn slot_rules(&mut self, value: &Value<'_>, what: &str) -> Vec<SlotRule> {
+        let Some(array) = self.array(value, what, "an array of slots") else { return Vec::new() };
+        let entry = format!("an entry of {what}");
+        let names: Vec<_> = array.elements.iter().filter_map(|element| self.slot_name(element, &entry)).collect();
+        self.each_once(names, what).iter().map(|name| SlotRule::parse(name.value)).collect()
     }
 
     pub(super) fn slot_name<'a>(&mut self, value: &'a Value<'a>, what: &str) -> Option<At<&'a str>> {

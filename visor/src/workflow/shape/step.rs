@@ -9,7 +9,7 @@ use monohull_abi::layout;
 
 use super::words::{narrow, parse_word};
 use crate::workflow::document as doc;
-use crate::workflow::plan::{FailureKind, Retry};
+use crate::workflow::plan::{FailureKind, Retry, SlotRule};
 use crate::workflow::reader::{self, At, Reader};
 use crate::workflow::source::{quoted, suggestion};
 
@@ -22,14 +22,29 @@ pub(in crate::workflow) struct Step<'a> {
     pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
     pub(in crate::workflow) env: BTreeMap<String, String>,
     pub(in crate::workflow) stdin: Option<String>,
+    pub(in crate::workflow) takes: Option<Vec<SlotRule>>,
+    pub(in crate::workflow) fills: Option<Vec<SlotRule>>,
     pub(in crate::workflow) timeout: Option<Duration>,
     pub(in crate::workflow) retry: Retry,
     pub(in crate::workflow) memory: u64,
     pub(in crate::workflow) stack: u64,
 }
 
-pub(super) const STEP: &[&str] =
-    &["name", "function", "after", "instances", "args", "env", "stdin", "timeout", "retry", "memory", "stack"];
+pub(super) const STEP: &[&str] = &[
+    "name",
+    "function",
+    "after",
+    "instances",
+    "args",
+    "env",
+    "stdin",
+    "takes",
+    "fills",
+    "timeout",
+    "retry",
+    "memory",
+    "stack",
+];
 pub(super) const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 
 impl Reader<'_> {
@@ -65,6 +80,8 @@ impl Reader<'_> {
             args: args.unwrap_or_default(),
             env: env.unwrap_or_default(),
             stdin: stdin.map(|slot| slot.value.to_owned()),
+            takes: fields.get("takes").map(|value| self.slot_rules(value, "`takes`")),
+            fills: fields.get("fills").map(|value| self.slot_rules(value, "`fills`")),
             timeout,
             retry,
             memory: memory.unwrap_or(doc::MEMORY_DEFAULT),

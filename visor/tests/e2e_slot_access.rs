@@ -1,0 +1,84 @@
+//! Slots whose names others know: a step's lists say who may take and fill them.
+
+mod support;
+
+use monohull::report::RunReport;
+use serde_json::{Value, json};
+use support::{run, text};
+
+fn document(steps: Value, outputs: Value) -> Value {
+    json!({
+        "name": "slot-access",
+        "isolation": "function",
+        "functions": { "attacks": { "image": "attacks" } },
+        "steps": steps,
+        "outputs": outputs
+    })
+}
+
+/// An owner, a thief with these lists, a reader; one after the other.
+fn letter(lists: Value) -> RunReport {
+    let mut thief = json!({ "name": "thief", "function": "attacks", "after": ["owner"], "args": { "role": "thief" } });
+    thief.as_object_mut().expect("an object").append(lists.clone().as_object_mut().expect("an object"));
+    let steps = json!([
+        { "name": "owner", "function": "attacks", "args": { "role": "owner" }, "takes": [], "fills": ["letter"] },
+        thief,
+        { "name": "reader", "function": "attacks", "after": ["thief"], "args": { "role": "reader" },
+          "takes": ["letter"], "fills": ["answer"] }
+    ]);
+    run(&document(steps, json!(["answer"])))
+}
+
+fn lines(report: &RunReport, step: usize, instance: usize) -> Vec<&str> {
+    report.steps[step].instances[instance].lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+/// Without lists a name is enough.
+#[test]
+fn whoever_knows_the_name_can_have_the_slot() {
+    let report = letter(json!({}));
+    assert!(report.error.is_none(), "{:#?}", report.error);
+    let stolen = ["got dear reader", "take letter: done", "found false", "look for letter: done", "fill answer: done"];
+    assert_eq!(lines(&report, 1, 0), stolen);
+    assert_eq!(text(&report, "answer"), "forged");
+    assert!(lines(&report, 2, 0)[0].contains("nobody is left who could fill slot `letter`"));
+}
+
+#[test]
+fn a_list_keeps_slots_for_those_who_have_them_in_theirs() {
+    let report = letter(json!({ "takes": ["lette", "letter.*"], "fills": ["answers", "letter"] }));
+    assert!(report.error.is_none(), "{:#?}", report.error);
+    let [take, look, fill] = lines(&report, 1, 0)[..] else { panic!("{report:#?}") };
+    assert!(
+        take.starts_with("take letter: ") && take.contains("slot `letter` is not in the step's list `takes`"),
+        "{take}"
+    );
+    assert!(look.contains("slot `letter` is not in the step's list `takes`"), "{look}");
+    assert!(fill.contains("slot `answer` is not in the step's list `fills`"), "{fill}");
+    assert_eq!(lines(&report, 2, 0), ["read dear reader", "take letter: done", "fill answer: done"]);
+    assert_eq!(text(&report, "answer"), "genuine");
+}
+
+/// A list that names the slots is no hindrance, nor is one that names how they begin.
+#[test]
+fn what_is_listed_is_allowed() {
+    let report = letter(json!({ "takes": ["let*"], "fills": ["*"] }));
+    assert_eq!(lines(&report, 1, 0)[..2], ["got dear reader", "take letter: done"]);
+    assert_eq!(text(&report, "answer"), "forged");
+}
+
+#[test]
+fn instances_are_kept_to_their_own_parts() {
+    let list = json!(["part.{index}"]);
+    let step = json!([
+        { "name": "parts", "function": "attacks", "instances": 2, "args": { "role": "parts" }, "takes": list, "fills": list }
+    ]);
+    let report = run(&document(step, json!([])));
+    assert!(report.error.is_none(), "{:#?}", report.error);
+    for own in 0..2 {
+        let [first, second, third] = lines(&report, 0, own)[..] else { panic!("{report:#?}") };
+        assert_eq!((first, third), (&*format!("fill {own}: done"), "take own: done"));
+        let other = 1 - own;
+        assert!(second.contains(&format!("slot `part.{other}` is not in the step's list `fills`")), "{second}");
+    }
+}
