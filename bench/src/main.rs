@@ -38,7 +38,7 @@ struct Options {
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Be this peer, and print nanoseconds per operation.
-    #[arg(long, hide = true, num_args = 1.., value_name = "NAME ARGUMENTS")]
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true, value_name = "NAME ARGUMENTS")]
     peer: Option<Vec<String>>,
 }
 
