@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     }
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
+        total.add(attacks_here()?);
         total.add(vm::lane::run()?);
         total.add(network::run()?);
     }
@@ -39,7 +40,25 @@ pub(crate) fn run_network() -> Result {
 
 /// The lane on processors with protection keys, alone.
 pub(crate) fn run_with_keys() -> Result {
-    vm::lane::run()?.close()
+    build::everything()?;
+    let mut total = attacks_here()?;
+    total.add(vm::lane::run()?);
+    total.close()
+}
+
+/// What is ignored without protection keys, natively, if this processor has some: the rest of the suite has used them already.
+fn attacks_here() -> Result<Count> {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").map_err(|error| format!("/proc/cpuinfo: {error}"))?;
+    if !processor.split_whitespace().any(|flag| flag == "ospke") {
+        shell::heading("this processor has no protection keys: attacks on them run in the virtual machine alone");
+        return Ok(Count::default());
+    }
+    shell::heading("attacks, with this processor's own protection keys");
+    build::weakened_visor()?;
+    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull", "--test", "keys_*"]);
+    // One after the other: some use up all there is.
+    command.args(["--", "--ignored", "--test-threads=1"]).env(RUNNER.0, RUNNER.1);
+    count(&mut command)
 }
 
 /// How many tests passed and failed.

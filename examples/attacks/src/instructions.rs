@@ -61,7 +61,7 @@ fn run(what: &str) -> Result<u64, Box<dyn monohull_std::error::Error>> {
                 asm!("sub rsp, 16", "lea rax, [rip + 2f]", "mov [rsp], eax", "mov word ptr [rsp + 4], 0x23", "jmp fword ptr [rsp]", "2:", "add rsp, 16", "mov {}, 1", out(reg) value, out("rax") _)
             }
             "iret" => {
-                asm!("push 0x23", "push rsp", "pushfq", "push 0x23", "lea rax, [rip + 2f]", "push rax", "iretq", "2:", "mov {}, 1", out(reg) value, out("rax") _)
+                asm!("push 0x2b", "push rsp", "pushfq", "push 0x23", "lea rax, [rip + 2f]", "push rax", "iretq", "2:", "mov {}, 1", out(reg) value, out("rax") _)
             }
             "null-ss" => asm!("mov ss, {:e}", "mov {}, 1", in(reg) 0, out(reg) value),
             "load-gs" => asm!("mov gs, {:e}", "mov {}, 1", in(reg) 0x2b, out(reg) value),

@@ -39,8 +39,19 @@ fn instructions_that_need_privilege_end_the_instance() {
         instruction(what).fails("memory-fault", &["an instruction that needs privilege"]);
     }
     // Their opcodes do not exist for functions, or need privilege, depending on the processor.
-    for what in ["swapgs", "vmcall", "xrstors", "sysenter"] {
+    for what in ["swapgs", "xrstors", "sysenter"] {
         instruction(what).fails_by(&["illegal-instruction", "memory-fault", "system-call"], &[]);
+    }
+}
+
+/// A hypervisor that is called answers a program that it does not serve it; without one there is no such instruction.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn calls_of_a_hypervisor_get_nothing() {
+    let called = instruction("vmcall");
+    match called.run("mpk", "1").report["status"] == "done" {
+        true => called.is_harmless(),
+        false => called.fails_by(&["illegal-instruction", "memory-fault"], &[]),
     }
 }
 
