@@ -131,6 +131,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "mmap-file",
         about: "a file of 256 MiB mapped and touched, against the kernel's mapping of one on ext4",
         run: mmap_file::run,
+        lacks: nothing,
     },
     Scenario {
         name: "network",
