@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "a fork that the C library does not know")]
+mod birth;
 pub mod cgroup;
 mod death;
 mod foreground;

@@ -3,7 +3,8 @@
 //! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
-use super::cgroup::{self, Leaf, Membership};
+use super::birth;
+use super::cgroup::{Leaf, Membership};
 use super::link::{Link, Packet};
 use super::opener::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
@@ -351,12 +352,12 @@ fn fork_workers(
 /// Forks this process, into a control group if there is one; 0 in the child, or the host's answer.
 ///
 /// # Safety
-/// As for [`cgroup::born_in`].
+/// As for [`birth::born_in`].
 unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> Result<i32, i32> {
     match group {
         Some((group, thread)) => {
             // SAFETY: the caller's promise.
-            let born = unsafe { cgroup::born_in(group.as_fd(), thread) };
+            let born = unsafe { birth::born_in(group.as_fd(), thread) };
             born.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
         }
         // SAFETY: the caller's promise.

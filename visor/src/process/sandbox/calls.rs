@@ -8,7 +8,7 @@
 //! program, a trace, a key, an asynchronous ring, a page-fault descriptor that could make the kernel wait; and any way to leave the sandbox or to change
 //! who one is.
 
-use super::super::cgroup::CLONE_BYTES;
+use super::super::birth::CLONE_BYTES;
 use super::super::worker::LINK;
 use crate::domain::{FAULT_FLAGS, FAULT_REQUESTS, RWF_APPEND};
 use monohull_abi::layout::{USER_BASE, USER_END};
