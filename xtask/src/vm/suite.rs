@@ -50,6 +50,9 @@ const FAR_RETURNS: &str =
 /// Of tests of the service that are about clients, files and documents.
 const WITHOUT_FUNCTIONS: &str = "it is the same with and without keys, and takes minutes here";
 
+/// Of tests in which the kernels differ by nothing that was found.
+const ON_THE_NEWER: &str = "it is the same as under 6.12, and takes minutes here";
+
 /// All that is left out.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
@@ -83,12 +86,10 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "domain_modules", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_hostile", test: None, kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_page", test: None, kernel: None, why: "a browser is too much for this processor" },
-    LeftOut {
-        program: "serve_http",
-        test: None,
-        kernel: Some(Kernel::Older),
-        why: "it is the same as under 6.12, and takes minutes; `serve_limits` and `keys_service` run here too",
-    },
+    LeftOut { program: "serve_http", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "e2e_photos", test: None, kernel: None, why: "its pictures take minutes on this processor" },
+    LeftOut { program: "serve_limits", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
+    LeftOut { program: "domain_races", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "serve_attacks", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_client", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_openapi", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
