@@ -60,7 +60,7 @@ fn rehearse(visor: &Path) -> Vec<Place> {
         "functions": { "attacks": { "image": harness::image("attacks") } },
         "steps": [{ "name": "rest", "function": "attacks", "args": { "role": "rest" } }],
         "inputs": ["places"],
-        "limits": { "timeout": "60s" }
+        "limits": { "timeout": "600s" }
     });
     std::fs::write(&file, document.to_string()).expect("the workflow");
     let mut command = at_fixed_addresses(visor);

@@ -16,7 +16,7 @@ pub(crate) fn document(image: &str, call: &str, way: &str, rounds: u32) -> Value
         "functions": { "attacks": { "image": image } },
         "steps": [step("giver"), step("taker")],
         "files": [{ "at": "/work", "memory": "32MiB" }],
-        "limits": { "carriers": 3, "timeout": "60s" }
+        "limits": { "carriers": 3, "timeout": "600s" }
     })
 }
 
