@@ -38,7 +38,8 @@ struct Soak {
 }
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
-    let server = monohull(&["--keep", "200", "--timeout", "20s"])?;
+    // So few blanks are made one by one; of more, made in batches, not as many wait each time.
+    let server = monohull(&["--keep", "200", "--timeout", "20s", "--blanks", "3"])?;
     furnish(server.address)?;
     // As wide as what follows, so that what is kept for good is there.
     Soak::new(&server, effort.size(2000, 100)).run(&server)?;
