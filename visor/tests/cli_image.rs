@@ -3,7 +3,11 @@
 //!
 //! Both come from Debian; `cargo xtask test` fetches them.
 
+#[path = "support/sample_files.rs"]
+mod sample_files;
+
 use monohull_fat::{Geometry, Image};
+use sample_files::{fill, text};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,35 +43,6 @@ fn image(arguments: &[&str]) -> (i32, String, String) {
 fn done((code, out, errors): (i32, String, String)) -> String {
     assert_eq!(code, 0, "{out}{errors}");
     out
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path in UTF-8")
-}
-
-/// Files of all sizes and names.
-fn fill(folder: &Path) {
-    let byte = |name: &str, at: usize| (at * 31 + at / 253 + name.len()) as u8;
-    for (name, size) in [
-        ("empty", 0),
-        ("ONE.TXT", 1),
-        ("one sector", 512),
-        ("one more.than that", 513),
-        ("deep/er/and deeper/file", 5000),
-        ("deep/large", 300_000),
-        ("ä ö ü/名前.txt", 4096),
-        ("with.many.dots.in it", 77),
-        ("x/a", 10),
-        ("x/a~1", 11),
-    ] {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, (0..size).map(|at| byte(name, at)).collect::<Vec<u8>>()).expect("a file");
-    }
-    for index in 0..60 {
-        fs::create_dir_all(folder.join("many")).expect("a folder");
-        fs::write(folder.join(format!("many/one of many files, number {index}")), vec![index; 100]).expect("a file");
-    }
 }
 
 /// Everything below a folder: relative path and bytes.

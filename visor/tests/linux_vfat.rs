@@ -3,12 +3,16 @@
 //! It takes root and a kernel with the drivers `vfat` and `loop`, so this is part of a lane of its own, in a virtual machine:
 //! `cargo xtask test --network`. Elsewhere these tests are ignored.
 
+#[path = "support/sample_files.rs"]
+mod sample_files;
+
+use sample_files::{fill, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 const MONOHULL: &str = env!("CARGO_BIN_EXE_monohull");
@@ -24,37 +28,6 @@ fn done(program: &str, arguments: &[&str]) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {out}{errors}");
     out.into_owned()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path in UTF-8")
-}
-
-/// Files of all sizes and names. Each was changed at a time of its own, which FAT can tell.
-fn fill(folder: &Path) {
-    let byte = |name: &str, at: usize| (at * 31 + at / 253 + name.len()) as u8;
-    let many = (0..40).map(|number| (format!("many/one of many files, number {number}"), 100 + number));
-    let some = [
-        ("empty", 0),
-        ("ONE.TXT", 1),
-        ("one sector", 512),
-        ("one more.than that", 513),
-        ("deep/er/and deeper/file", 5000),
-        ("deep/large", 300_000),
-        ("ä ö ü/名前.txt", 4096),
-        ("with.many.dots.in it", 77),
-        ("x/a", 10),
-        ("x/a~1", 11),
-    ];
-    let some = some.into_iter().map(|(name, size)| (name.to_owned(), size));
-    for (number, (name, size)) in some.chain(many).enumerate() {
-        let path = folder.join(&name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(&path, (0..size).map(|at| byte(&name, at)).collect::<Vec<u8>>()).expect("a file");
-        // From a leap day on, in steps of some hours and an even number of seconds.
-        let changed = UNIX_EPOCH + Duration::from_secs(1_582_980_896 + 50_002 * number as u64);
-        File::options().write(true).open(&path).and_then(|file| file.set_modified(changed)).expect("a file");
-    }
 }
 
 /// Everything below a folder. Times are files' only: a folder's is that of its last change.
