@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<Count> {
     shell::heading("networks of workflows' own");
     if let Err(why) = ready() {
         println!("the lane cannot run: {why}");
-        return Ok(Count { passed: 0, failed: 1 });
+        return Ok(Count::failure("networks of workflows' own: the lane cannot run"));
     }
     let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));

@@ -61,28 +61,55 @@ fn attacks_here() -> Result<Count> {
     count(&mut command)
 }
 
-/// How many tests passed and failed.
+/// What came of tests.
 #[derive(Default)]
 pub(crate) struct Count {
+    /// How many passed.
     pub(crate) passed: u64,
+    /// How many failed.
     pub(crate) failed: u64,
+    /// What failed, as far as it has a name: the end of a long report is what people see.
+    pub(crate) names: Vec<String>,
+    /// Whether names are being listed.
+    listing: bool,
 }
 
 impl Count {
+    /// Something that passed as a whole.
+    pub(crate) fn success() -> Count {
+        Count { passed: 1, ..Count::default() }
+    }
+
+    /// Something that failed as a whole.
+    pub(crate) fn failure(name: &str) -> Count {
+        Count { failed: 1, names: vec![name.to_owned()], ..Count::default() }
+    }
+
     /// Adds up.
     pub(crate) fn add(&mut self, other: Count) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.names.extend(other.names);
     }
 
-    /// What a test program's closing line says.
-    pub(crate) fn of_line(line: &str) -> Option<Count> {
-        let result = line.strip_prefix("test result: ")?;
-        Some(Count { passed: number_before(result, " passed"), failed: number_before(result, " failed") })
+    /// Takes in a line of what a test program says: it lists the names of what failed, and closes with a count.
+    pub(crate) fn hear(&mut self, line: &str) {
+        // A guest's console may add a carriage return.
+        let line = line.trim_end();
+        match (line.strip_prefix("test result: "), line.strip_prefix("    ")) {
+            (Some(result), _) => {
+                self.passed += number_before(result, " passed");
+                self.failed += number_before(result, " failed");
+            }
+            (_, Some(name)) if self.listing => self.names.push(name.to_owned()),
+            _ => {}
+        }
+        self.listing = line == "failures:" || self.listing && line.starts_with("    ");
     }
 
-    /// The last line of all.
+    /// The last lines of all.
     fn close(self) -> Result {
+        self.names.iter().for_each(|name| println!("failed: {name}"));
         println!("{} passed, {} failed", self.passed, self.failed);
         match self.failed {
             0 => Ok(()),
@@ -91,8 +118,8 @@ impl Count {
     }
 }
 
-/// Runs a test command, shows its output as it comes, and adds up its `test result:` lines. A command that fails
-/// without a failed test (it did not build, say) counts as one failure.
+/// Runs a test command, shows its output as it comes, and counts. A command that fails without a failed test (it did not
+/// build, say) counts as one failure.
 pub(crate) fn count(command: &mut Command) -> Result<Count> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
     let mut count = Count::default();
@@ -101,13 +128,11 @@ pub(crate) fn count(command: &mut Command) -> Result<Count> {
         let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
         // Somebody who reads only the head of our output must not stop the tests.
         let _ = shown.write_all(&line).and_then(|()| shown.write_all(b"\n"));
-        if let Some(result) = Count::of_line(&String::from_utf8_lossy(&line)) {
-            count.add(result);
-        }
+        count.hear(&String::from_utf8_lossy(&line));
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     if !status.success() && count.failed == 0 {
-        count.failed = 1;
+        count.add(Count::failure(&format!("{command:?} ended with {status}")));
     }
     Ok(count)
 }
@@ -120,11 +145,17 @@ fn number_before(text: &str, word: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::number_before;
+    use super::Count;
+
+    /// What libtest says of a program in which two tests failed.
+    const SAID: &str = "test c ... ok\n\nfailures:\n\n---- a stdout ----\n    indented\n\n\nfailures:\n    a\n    m::b\n\n\
+                        test result: FAILED. 12 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n    more";
 
     #[test]
-    fn reads_result_lines() {
-        let line = "FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s";
-        assert_eq!((number_before(line, " passed"), number_before(line, " failed")), (12, 3));
+    fn tests_are_counted_and_those_that_failed_are_named() {
+        let mut count = Count::default();
+        SAID.lines().for_each(|line| count.hear(line));
+        assert_eq!((count.passed, count.failed), (12, 2));
+        assert_eq!(count.names, ["a", "m::b"]);
     }
 }

@@ -6,8 +6,9 @@
 
 use super::archive::Archive;
 use super::fetch::{Cache, DRIVERS};
-use super::lane::{Artifact, Item, in_guest, quoted, script, tests_of};
+use super::lane::{Artifact, quoted, tests_of};
 use super::machine::Machine;
+use super::tally::{Item, in_guest, script};
 use super::{Kernel, guest};
 use crate::test::Count;
 use crate::workspace::Workspace;
@@ -70,7 +71,7 @@ pub(crate) fn run() -> Result<Count> {
         println!("not here: tap_network {test}: {why}");
     }
     let machine = Machine { cache: &cache, kernel: KERNEL, memory: MEMORY, limit: LIMIT };
-    in_guest(&machine, &files.finish()?, &items)
+    Ok(in_guest(&machine, &files.finish()?, &items))
 }
 
 /// The tests of real peers, beyond the wire.

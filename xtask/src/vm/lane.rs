@@ -1,10 +1,12 @@
-//! `cargo xtask test --keys`: the suite on processors with protection keys, in every kernel of the virtual machine.
+//! `cargo xtask test --keys`: the suite on processors with protection keys, in every kernel of the virtual machine, all
+//! kernels side by side.
 //!
 //! The guest runs one script, in which each program and each workflow is an item that is announced and whose exit
-//! status is told. An item that is not told of has failed.
+//! status is told.
 
 use super::machine::Machine;
-use super::suite::{IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, PROGRAMS, STARTED, TOOLS};
+use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, PROGRAMS, STARTED, TOOLS};
+use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::test::Count;
 use crate::workspace::{Workspace, root};
@@ -12,16 +14,14 @@ use crate::{Result, build, lint, shell};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 /// The guest's memory in MiB; its files take a part.
 const MEMORY: u32 = 2048;
 /// How long all items may take in one kernel, and one of them.
-const LIMIT: Duration = Duration::from_secs(2700);
+const LIMIT: Duration = Duration::from_secs(3600);
 const ITEM_SECONDS: u32 = 1500;
-/// What the host listens for.
-const ITEM: &str = "@item ";
-const TOLD: &str = "@told ";
 
 /// One line of what cargo says when it builds tests: what else it says lacks these fields.
 #[derive(Deserialize)]
@@ -43,17 +43,7 @@ pub(super) struct Profile {
     pub(super) test: bool,
 }
 
-/// Something the guest runs.
-pub(super) struct Item {
-    /// For people.
-    pub(super) name: String,
-    /// A line for the shell.
-    pub(super) command: String,
-    /// Whether it is a test program, which counts its tests; else it counts as one.
-    pub(super) counts: bool,
-}
-
-/// Builds everything and runs the suite in each kernel.
+/// Builds everything and runs the suite in each kernel, in a guest for each at the same time.
 pub(crate) fn run() -> Result<Count> {
     build::everything()?;
     build::weakened_visor()?;
@@ -86,89 +76,36 @@ pub(crate) fn run() -> Result<Count> {
         let left_out = || LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == kernel));
         let whole = |name: &str| left_out().any(|out| out.program == name && out.test.is_none());
         let here = programs.iter().filter(|program| !whole(&program.target.name));
-        let mut items: Vec<Item> = here.map(|program| test_item(program, left_out())).collect();
+        let mut items = Vec::new();
+        for program in here {
+            items.extend(test_items(program, left_out())?);
+        }
         items.extend(workflow_items(&workspace)?);
         files.script(format!("/job-{}", kernel.version()), script(&items).as_bytes())?;
         jobs.push((kernel, items));
     }
     let files = files.finish()?;
 
-    let mut total = Count::default();
-    for (kernel, items) in jobs {
+    for (kernel, _) in &jobs {
         shell::heading(&format!("protection keys, Linux {}", kernel.version()));
-        for left_out in LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == kernel)) {
+        for left_out in LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == *kernel)) {
             let test = left_out.test.map(|test| format!(" {test}")).unwrap_or_default();
             println!("not here: {}{test}: {}", left_out.program, left_out.why);
         }
-        let machine = Machine { cache: &cache, kernel, memory: MEMORY, limit: LIMIT };
-        total.add(in_guest(&machine, &files, &items)?);
     }
-    Ok(total)
-}
-
-/// Runs the items in one guest and counts.
-pub(super) fn in_guest(machine: &Machine<'_>, files: &std::fs::File, items: &[Item]) -> Result<Count> {
-    let mut tally = Tally { items, next: 0, inside: Count::default(), total: Count::default() };
-    let ended = machine.run(files, &mut |line| {
-        if let Some(line) = tally.hears(line) {
-            println!("{line}");
-        }
+    let run = |(kernel, items): &(Kernel, Vec<Item>)| {
+        let machine = Machine { cache: &cache, kernel: *kernel, memory: MEMORY, limit: LIMIT };
+        in_guest(&machine, &files, items)
+    };
+    let counts: Vec<Count> = thread::scope(|scope| {
+        let guests: Vec<_> = jobs.iter().map(|job| scope.spawn(|| run(job))).collect();
+        // What went wrong there has been shown.
+        let failed = |_| Count::failure("a guest");
+        guests.into_iter().map(|guest| guest.join().unwrap_or_else(failed)).collect()
     });
-    let missing = items.len() - tally.next;
-    match ended {
-        Ok(0) if missing == 0 => {}
-        Ok(status) => println!("the job ended with {status} and told nothing of {missing} items"),
-        Err(why) => println!("{why}\nNothing was told of {missing} items."),
-    }
-    tally.total.failed += missing as u64;
-    Ok(tally.total)
-}
-
-/// Counts while the guest speaks.
-struct Tally<'i> {
-    items: &'i [Item],
-    /// How many were told of.
-    next: usize,
-    /// What the item that runs has counted.
-    inside: Count,
-    total: Count,
-}
-
-impl Tally<'_> {
-    /// What of a line is to be shown.
-    fn hears<'l>(&mut self, line: &'l str) -> Option<&'l str> {
-        if let Some(name) = line.strip_prefix(ITEM) {
-            shell::heading(name);
-            return None;
-        }
-        // What an item prints last may lack its newline.
-        let (shown, status) = line.split_once(TOLD).map_or((line, None), |(shown, status)| (shown, Some(status)));
-        if let Some(count) = Count::of_line(shown) {
-            self.inside.add(count);
-        }
-        if let (Some(status), Some(item)) = (status, self.items.get(self.next)) {
-            self.total.add(item.result(std::mem::take(&mut self.inside), status));
-            self.next += 1;
-        }
-        Some(shown).filter(|shown| status.is_none() || !shown.is_empty())
-    }
-}
-
-impl Item {
-    /// What it adds to the count, given its exit status and what it counted itself.
-    fn result(&self, mut counted: Count, status: &str) -> Count {
-        if !self.counts {
-            counted = Count { passed: u64::from(status == "0"), failed: 0 };
-        }
-        // A program that fails without a failed test has failed, and so has one that runs none: those that have none
-        // are no items.
-        let wrong = status != "0" || counted.passed == 0;
-        if wrong && counted.failed == 0 {
-            println!("{} ended with {status}", self.name);
-            counted.failed = 1;
-        }
-        counted
-    }
+    let mut total = Count::default();
+    counts.into_iter().for_each(|count| total.add(count));
+    Ok(total)
 }
 
 /// Builds tests: their programs, and those that they start.
@@ -229,20 +166,33 @@ impl Artifact {
     }
 }
 
-/// Runs as cargo would run it: in the package's folder.
-fn test_item(program: &Artifact, left_out: impl Iterator<Item = &'static LeftOut>) -> Item {
+/// Runs as cargo would run it: in the package's folder. Tests that need to be alone come after the others.
+fn test_items(program: &Artifact, left_out: impl Iterator<Item = &'static LeftOut>) -> Result<Vec<Item>> {
+    let name = &program.target.name;
     let folder = program.manifest_path.parent().expect("a manifest lies in a folder");
-    let skipped = left_out.filter(|out| out.program == program.target.name).filter_map(|out| out.test);
-    let skipped: String = skipped.map(|test| format!(" --skip {test}")).collect();
+    let left_out: Vec<&str> = left_out.filter(|out| out.program == name).filter_map(|out| out.test).collect();
+    let prefixes = || ALONE.iter().filter(|(alone, _)| alone == name).map(|(_, prefix)| *prefix);
+    let mut alone = program.tests()?;
+    alone.retain(|test| prefixes().any(|prefix| test.starts_with(prefix)) && !left_out.contains(&test.as_str()));
+    let elsewhere = left_out.into_iter().chain(alone.iter().map(String::as_str));
+    let skipped = elsewhere.map(|test| format!(" --skip {test}")).collect();
     // Natively these are ignored.
-    let needs_much = IGNORED.iter().any(|prefix| program.target.name.starts_with(prefix));
+    let needs_much = IGNORED.iter().any(|prefix| name.starts_with(prefix));
     let ignored = if needs_much { " --include-ignored" } else { "" };
-    let command = format!(
-        "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{skipped}{ignored}",
-        folder = quoted(folder),
-        program = quoted(&program.executable),
-    );
-    Item { name: program.target.name.clone(), command, counts: true }
+    let item = |name: String, which: String| Item {
+        name,
+        command: format!(
+            "mkdir -p {folder} && cd {folder} && timeout {ITEM_SECONDS} {program} --exact{which}{ignored}",
+            folder = quoted(folder),
+            program = quoted(&program.executable),
+        ),
+        counts: true,
+    };
+    let mut items = vec![item(name.clone(), skipped)];
+    if !alone.is_empty() {
+        items.push(item(format!("{name}, one after the other"), format!(" --test-threads=1 {}", alone.join(" "))));
+    }
+    Ok(items)
 }
 
 /// Every workflow in `workflows/`.
@@ -274,46 +224,7 @@ fn input(workflow: &str, slot: &str) -> String {
     format!("/tmp/{workflow}-{slot}")
 }
 
-/// The job.
-pub(super) fn script(items: &[Item]) -> String {
-    // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
-    let line = |item: &Item| format!("echo '{ITEM}{}'\n( {} )\necho \"{TOLD}$?\"\n", item.name, item.command);
-    // The computer's own tools before busybox's.
-    std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().map(line)).collect()
-}
-
 /// A path for the shell.
 pub(super) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(counts: bool, lines: &[&str]) -> (u64, u64) {
-        let items = [Item { name: "it".into(), command: String::new(), counts }];
-        let mut tally = Tally { items: &items, next: 0, inside: Count::default(), total: Count::default() };
-        lines.iter().for_each(|line| _ = tally.hears(line));
-        (tally.total.passed, tally.total.failed)
-    }
-
-    #[test]
-    fn programs_count_their_tests() {
-        assert_eq!(told(true, &["test result: ok. 7 passed; 0 failed; 1 ignored", "@told 0"]), (7, 0));
-        assert_eq!(told(true, &["test result: FAILED. 7 passed; 2 failed; 1 ignored", "@told 101"]), (7, 2));
-    }
-
-    #[test]
-    fn a_program_that_dies_or_runs_nothing_has_failed() {
-        assert_eq!(told(true, &["running 7 tests", "@told 139"]), (0, 1));
-        assert_eq!(told(true, &["test result: ok. 0 passed; 0 failed", "@told 0"]), (0, 1));
-    }
-
-    #[test]
-    fn a_workflow_counts_as_one() {
-        assert_eq!(told(false, &["@told 0"]), (1, 0));
-        assert_eq!(told(false, &["no newline@told 0"]), (1, 0));
-        assert_eq!(told(false, &["@told 1"]), (0, 1));
-    }
 }

@@ -5,7 +5,7 @@
 //! fetch     Debian's QEMU, busybox and two kernels, unpacked into target/guest; nothing is installed
 //! archive   the guest's file system, in memory: every file lies where it lies on the host
 //! machine   boots it, reads what it says over a serial port, kills it
-//! lane      `cargo xtask test --keys`: the suite, in both kernels; `suite` lists what runs
+//! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `tally` counts
 //! drivers   part of `cargo xtask test --network`: what needs drivers that not every Linux has
 //! ```
 //!
@@ -17,6 +17,7 @@ mod fetch;
 pub(crate) mod lane;
 mod machine;
 mod suite;
+mod tally;
 
 use crate::workspace::{Workspace, root};
 use crate::{Result, build, shell};

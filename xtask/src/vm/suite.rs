@@ -25,6 +25,10 @@ const KEYS: &str = "keys_";
 /// They need control groups to divide.
 const CGROUP: &str = "cgroup_";
 
+/// Tests that run by themselves, after the others of their program: they use up all there is of something, which takes from
+/// their neighbours the time that those are given. A program, and what the tests' names begin with.
+pub(super) const ALONE: &[(&str, &str)] = &[("keys_attacks", "exhaustion::")];
+
 /// Programs that tests start.
 pub(super) const STARTED: &[&str] = &["monohull"];
 
@@ -94,6 +98,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "serve_client", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_openapi", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_state", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_recorded", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut {
         program: "serve_limits",
         test: Some("who_sends_slowly_is_cut_off"),
