@@ -15,13 +15,15 @@
 //! ```
 //!
 //! Memory comes from the visor ([`heap`]), and so do the few C routines the compiler asks for (`memcpy` and its kin),
-//! which the dynamic linker finds in the libc of the process.
+//! which the dynamic linker finds in the libc of the process; `syscall` for the lock that sleeps is another.
 //!
 //! # Locks and panics
 //!
 //! Handlers get `&State`, so what changes lies under a [`Mutex`] that is held for a few instructions and never across
 //! a call that may come back into the module (checking an address in the arena does). A panic leaves its handler for
 //! good and may leave a lock held. There is no poisoning: the domain calls a module that panicked never again.
+//!
+//! What takes longer, reading frames from a device for one, lies under a [`SleepingMutex`].
 #![no_std]
 
 extern crate alloc;
@@ -31,12 +33,14 @@ pub mod fs;
 pub mod glue;
 pub mod heap;
 mod host;
+mod lock;
 mod network;
 mod segments;
 mod store;
 mod text;
 
 pub use host::{FileToMap, HostRef};
+pub use lock::{RawSleeping, SleepingGuard, SleepingMutex};
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
 pub use segments::Segments;

@@ -15,6 +15,7 @@ mod udp;
 use crate::network::Network;
 use alloc::sync::Arc;
 use alloc::task::Wake;
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::task::Waker;
@@ -22,7 +23,7 @@ use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
-use monohull_module::{HostRef, Mutex, MutexGuard};
+use monohull_module::{HostRef, Mutex, SleepingGuard, SleepingMutex};
 use stack::{End, Stack};
 
 /// Tells the keys of this network's sockets from other keys that belong to modules.
@@ -35,9 +36,20 @@ fn key_of(socket: SocketHandle, readiness: Readiness) -> u64 {
     KEY_TAG | u64::from(socket) << 1 | readiness as u64
 }
 
+/// Who is to be woken. It is told them when the stack is free again: they would only wait for that, on another carrier.
+#[derive(Default)]
+struct Rung(Mutex<Vec<u64>>);
+
+impl Rung {
+    /// Those who wait for a key are to be woken.
+    fn ring(&self, key: u64) {
+        self.0.lock().push(key);
+    }
+}
+
 /// Wakes those who wait for a key.
 struct Bell {
-    host: HostRef,
+    rung: Arc<Rung>,
     key: u64,
 }
 
@@ -47,18 +59,19 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.host.wake(self.key, u64::MAX);
+        self.rung.ring(self.key);
     }
 }
 
-fn waker(host: HostRef, key: u64) -> Waker {
-    Waker::from(Arc::new(Bell { host, key }))
+fn waker(rung: &Arc<Rung>, key: u64) -> Waker {
+    Waker::from(Arc::new(Bell { rung: rung.clone(), key }))
 }
 
 /// The network of one domain.
 pub(crate) struct Tap {
     host: HostRef,
-    stack: Mutex<Stack>,
+    rung: Arc<Rung>,
+    stack: SleepingMutex<Stack>,
     /// Frames are to be moved. Whoever has the stack then does it when he is done: nobody waits for him only to do that.
     due: AtomicBool,
 }
@@ -66,7 +79,7 @@ pub(crate) struct Tap {
 /// The stack, for as long as this lives.
 struct Entered<'t> {
     tap: &'t Tap,
-    stack: Option<MutexGuard<'t, Stack>>,
+    stack: Option<SleepingGuard<'t, Stack>>,
 }
 
 impl Deref for Entered<'_> {
@@ -86,6 +99,7 @@ impl DerefMut for Entered<'_> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         drop(self.stack.take());
+        self.tap.wake_who_was_rung_for();
         // Either this sees that frames are due, or who has just said so sees that the stack is free.
         fence(Ordering::SeqCst);
         self.tap.move_what_is_due();
@@ -96,11 +110,20 @@ impl Tap {
     /// `None` if the device is not there.
     pub(crate) fn new(host: HostRef) -> Option<Tap> {
         let config = host.network().tap().ok()?;
-        Some(Tap { host, stack: Mutex::new(Stack::new(host, &config)), due: AtomicBool::new(false) })
+        let rung = Arc::<Rung>::default();
+        let stack = SleepingMutex::new(Stack::new(host, &config, rung.clone()));
+        Some(Tap { host, rung, stack, due: AtomicBool::new(false) })
     }
 
     fn enter(&self) -> Entered<'_> {
         Entered { tap: self, stack: Some(self.stack.lock()) }
+    }
+
+    fn wake_who_was_rung_for(&self) {
+        let rung = core::mem::take(&mut *self.rung.0.lock());
+        for key in rung {
+            self.host.wake(key, u64::MAX);
+        }
     }
 
     fn move_what_is_due(&self) {
@@ -109,6 +132,7 @@ impl Tap {
             self.due.store(false, Ordering::Relaxed);
             stack.turn();
             drop(stack);
+            self.wake_who_was_rung_for();
             fence(Ordering::SeqCst);
         }
     }
@@ -164,10 +188,10 @@ impl Network for Tap {
             };
             match received {
                 // There may be frames that nobody has looked at.
-                Err(Errno::Again) if !again => stack.turn(),
+                Err(Errno::Again) if !again => stack.take_in(),
                 done => {
-                    // There is room again, which the peer should know.
-                    if done.is_ok() && !peek {
+                    // What has arrived is acknowledged, and there is room again, which the peer should know: said at once.
+                    if again || done.is_ok() && !peek {
                         stack.send_off();
                     }
                     return done;

@@ -4,7 +4,8 @@ use super::frames::{Frames, transport};
 use super::names::Names;
 use super::tcp::{Listener, Stream};
 use super::udp::Datagrams;
-use super::{NAMES, key_of};
+use super::{NAMES, Rung, key_of};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use monohull_abi::Errno;
 use monohull_abi::module::NEVER;
@@ -34,6 +35,7 @@ pub(super) enum End {
 
 pub(super) struct Stack {
     pub(super) host: HostRef,
+    pub(super) rung: Arc<Rung>,
     frames: Frames,
     pub(super) iface: Interface,
     pub(super) sockets: SocketSet<'static>,
@@ -48,7 +50,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    pub(super) fn new(host: HostRef, config: &TapConfig) -> Stack {
+    pub(super) fn new(host: HostRef, config: &TapConfig, rung: Arc<Rung>) -> Stack {
         let mut frames = Frames::new(host.network(), config.mtu as usize);
         let mut own = Config::new(EthernetAddress(config.mac).into());
         own.random_seed = u64::from(config.seed[0]) << 32 | u64::from(config.seed[1]);
@@ -74,6 +76,7 @@ impl Stack {
         let names = Names::new(&mut sockets, config);
         Stack {
             host,
+            rung,
             frames,
             iface,
             sockets,
@@ -88,6 +91,13 @@ impl Stack {
 
     /// Moves frames in both directions, as many as there are up to a limit, and asks to be called again when it is time.
     pub(super) fn turn(&mut self) {
+        self.take_in();
+        self.send_off();
+    }
+
+    /// Takes frames from the device, as many as there are up to a limit. What is to be said to them is said by
+    /// [`send_off`](Self::send_off).
+    pub(super) fn take_in(&mut self) {
         let now = now(self.host);
         self.frames.stuck = false;
         self.iface.poll_maintenance(now);
@@ -100,7 +110,6 @@ impl Stack {
             }
             self.frames.drop_arrived();
         }
-        self.send_off();
         self.tidy();
         self.tell();
     }
@@ -165,10 +174,10 @@ impl Stack {
     fn tell(&mut self) {
         if self.frames.gone {
             for number in 0..self.ends.len() as SocketHandle {
-                self.host.wake(key_of(number, Readiness::Read), u64::MAX);
-                self.host.wake(key_of(number, Readiness::Write), u64::MAX);
+                self.rung.ring(key_of(number, Readiness::Read));
+                self.rung.ring(key_of(number, Readiness::Write));
             }
-            self.host.wake(NAMES, u64::MAX);
+            self.rung.ring(NAMES);
             return;
         }
         for (number, end) in (0..).zip(&self.ends) {
@@ -176,11 +185,11 @@ impl Stack {
                 && listener.watched
                 && listener.waiting(&self.sockets)
             {
-                self.host.wake(key_of(number, Readiness::Read), u64::MAX);
+                self.rung.ring(key_of(number, Readiness::Read));
             }
         }
         if self.names.resolve(&mut self.sockets) {
-            self.host.wake(NAMES, u64::MAX);
+            self.rung.ring(NAMES);
         }
     }
 

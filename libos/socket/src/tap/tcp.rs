@@ -20,6 +20,11 @@ use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
 /// being ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long an acknowledgement may wait for an answer to travel with.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+/// Whoever reads so many bytes at once is sent a stream. Until he writes again, what arrives is acknowledged at once: a sender takes
+/// the wait for loss, or for a slow network.
+const BULK: usize = 4 << 10;
 /// So many questions without an answer, and nobody is there.
 const UNANSWERED: u32 = 8;
 /// How many routers a packet may pass, unless a function says otherwise.
@@ -236,6 +241,9 @@ impl Stack {
                 Err(RecvError::InvalidState) => return self.lost(socket),
             }
         }
+        if !peek && done >= BULK {
+            tcp.set_ack_delay(None);
+        }
         match done {
             0 if deaf => Ok(0),
             0 => Err(Errno::Again),
@@ -267,6 +275,7 @@ impl Stack {
                 Err(_) => return self.lost(socket).and(Err(Errno::BrokenPipe)),
             }
         }
+        tcp.set_ack_delay(Some(ACK_DELAY));
         if done == 0 && !from.is_empty() { Err(Errno::Again) } else { Ok(done as u64) }
     }
 
@@ -403,8 +412,8 @@ impl Stack {
                 inner,
                 owner,
                 charge,
-                read: waker(stack.host, key_of(number, Readiness::Read)),
-                write: waker(stack.host, key_of(number, Readiness::Write)),
+                read: waker(&stack.rung, key_of(number, Readiness::Read)),
+                write: waker(&stack.rung, key_of(number, Readiness::Write)),
                 deaf: false,
                 told: false,
                 began,
@@ -438,6 +447,7 @@ fn keep_alive(tcp: &mut Tcp<'static>, silence: u64) {
 fn new_socket(size: usize) -> Tcp<'static> {
     let mut socket = Tcp::new(SocketBuffer::new(vec![0; size]), SocketBuffer::new(vec![0; size]));
     socket.set_congestion_control(CongestionControl::Reno);
+    socket.set_ack_delay(Some(ACK_DELAY));
     socket
 }
 

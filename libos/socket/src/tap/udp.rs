@@ -82,8 +82,8 @@ impl Stack {
                 port,
                 peer: None,
                 broadcast: false,
-                read: waker(stack.host, key_of(number, Readiness::Read)),
-                write: waker(stack.host, key_of(number, Readiness::Write)),
+                read: waker(&stack.rung, key_of(number, Readiness::Read)),
+                write: waker(&stack.rung, key_of(number, Readiness::Write)),
             })
         }))
     }
