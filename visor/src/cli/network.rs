@@ -4,8 +4,9 @@ use super::exit::Exit;
 use crate::network::helper::Helper;
 use crate::network::lease;
 use crate::network::pool::Pool;
+use crate::network::way_out::{Outside, keeper};
 use clap::Args;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use nix::unistd::Group;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -31,10 +32,25 @@ pub(super) struct Network {
     /// The most devices at the same time
     #[arg(long, value_name = "N", default_value_t = 1000)]
     most: u32,
+    /// A device of this host's through which workflows that ask for it get out, by the host's address (masquerading, IPv4)
+    #[arg(long, value_name = "DEVICE")]
+    outside: Option<String>,
+    /// A network that they may reach there, private ones too; may be given several times; by default the public network
+    #[arg(long = "reach", value_name = "NETWORK", requires = "outside")]
+    reach: Vec<Ipv4Net>,
+    /// Be the process that switches forwarding for a device, as the helper says
+    #[arg(long = "keep-forwarding", hide = true, value_name = "DEVICE")]
+    keep_forwarding: Option<String>,
 }
 
 impl Network {
     pub(super) fn run(&self) -> Exit {
+        if let Some(device) = &self.keep_forwarding {
+            return match keeper::run(device) {
+                Ok(()) => Exit::Done,
+                Err(error) => super::fail(Exit::Host, &format!("forwarding for {device}: {error}")),
+            };
+        }
         let pool = match Pool::new(&self.pools, self.resolvers.clone()) {
             Ok(pool) => pool,
             Err(error) => return super::fail(Exit::Usage, &format!("the pool: {error}")),
@@ -51,7 +67,17 @@ impl Network {
             // If it cannot be made, the socket cannot either, and that is told.
             let _ = std::fs::create_dir_all(folder);
         }
-        let helper = match Helper::new(&self.socket, group, pool, self.most) {
+        let outside = match &self.outside {
+            None => None,
+            Some(device) if !self.pools.iter().any(|pool| matches!(pool, IpNet::V4(_))) => {
+                return super::fail(Exit::Usage, &format!("--outside {device}: no pool is of IPv4"));
+            }
+            Some(device) => match Outside::new(device, &self.reach) {
+                Ok(outside) => Some(outside),
+                Err(error) => return super::fail(Exit::Host, &format!("--outside {device}: {error}")),
+            },
+        };
+        let helper = match Helper::new(&self.socket, group, pool, outside, self.most) {
             Ok(helper) => helper,
             Err(error) => {
                 return super::fail(Exit::Host, &format!("cannot listen at {}: {error}", self.socket.display()));

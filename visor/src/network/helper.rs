@@ -3,7 +3,7 @@
 //! ```text
 //!   connect, Lease ──▶ first free place ─▶ TAP device named after it ─▶ addresses, up ──▶ device + addresses
 //!   … the connection stays open as long as the workflow …
-//!   closed         ──▶ forgotten; the kernel has taken the device down with its last descriptor
+//!   closed         ──▶ forgotten; the kernel has taken the device down with its last descriptor, and its way out goes
 //! ```
 //!
 //! Who may connect is a matter of the socket's permissions. What a client can have is a device with addresses from the pool,
@@ -12,6 +12,7 @@
 use super::device;
 use super::lease::{Addresses, Granted, MESSAGE_MAX, Wish};
 use super::pool::Pool;
+use super::way_out::{Outside, WayOut};
 use super::wire::{Room, decode, give, say};
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -43,6 +44,7 @@ pub struct Helper {
 
 struct Shared {
     pool: Pool,
+    outside: Option<Outside>,
     most: u32,
     /// Connections that are open.
     open: AtomicU32,
@@ -53,7 +55,7 @@ struct Shared {
 impl Helper {
     /// Listens at `path` for its owner, and for the members of a group if one is given. A socket that nobody listens at any
     /// more is replaced.
-    pub fn new(path: &Path, group: Option<Gid>, pool: Pool, most: u32) -> io::Result<Helper> {
+    pub fn new(path: &Path, group: Option<Gid>, pool: Pool, outside: Option<Outside>, most: u32) -> io::Result<Helper> {
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
         let address = UnixAddr::new(path)?;
         if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
@@ -71,7 +73,7 @@ impl Helper {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
         }
         listen(&socket, Backlog::MAXCONN)?;
-        let shared = Shared { pool, most, open: AtomicU32::new(0), next: AtomicU32::new(0) };
+        let shared = Shared { pool, outside, most, open: AtomicU32::new(0), next: AtomicU32::new(0) };
         Ok(Helper { socket, shared: Arc::new(shared) })
     }
 
@@ -113,9 +115,12 @@ impl Shared {
     fn lease(&self, connection: &OwnedFd, room_left: bool) {
         let mut room = Room::new(MESSAGE_MAX);
         let patience = |time| setsockopt(connection, sockopt::ReceiveTimeout, &time).is_ok();
-        let wish = patience(TimeVal::seconds(PATIENCE_SECONDS))
-            && matches!(room.hear(connection), Ok(Some((bytes, _))) if matches!(decode(bytes), Ok(Wish::Lease)));
-        if !wish || !patience(TimeVal::zero()) {
+        if !patience(TimeVal::seconds(PATIENCE_SECONDS)) {
+            return;
+        }
+        let Ok(Some((bytes, _))) = room.hear(connection) else { return };
+        let Ok(Wish::Lease { outside }) = decode(bytes) else { return };
+        if !patience(TimeVal::zero()) {
             return;
         }
         if !room_left {
@@ -123,8 +128,18 @@ impl Shared {
             let _ = say(connection, &Granted::Refused("as many as are allowed are in use".to_owned()));
             return;
         }
-        let said = match self.device() {
-            Ok(Some((device, addresses))) => give(connection, &Granted::Device(addresses), device.as_fd()),
+        let refused = |why: &str| say(connection, &Granted::Refused(why.to_owned()));
+        if outside && self.outside.is_none() {
+            let _ = refused("it opens no way out; `monohull network --outside DEVICE` does");
+            return;
+        }
+        // It stays open until this returns.
+        let mut way = None;
+        let said = match self.device(outside) {
+            Ok(Some((device, addresses, opened))) => {
+                way = opened;
+                give(connection, &Granted::Device(addresses), device.as_fd())
+            }
             Ok(None) => say(connection, &Granted::Refused("all addresses of the pool are in use".to_owned())),
             Err(error) => {
                 tracing::error!("a device cannot be made: {error}");
@@ -135,17 +150,22 @@ impl Shared {
             // Nothing more is said; this waits for the end.
             while let Ok(Some(_)) = room.hear(connection) {}
         }
+        drop(way);
     }
 
-    /// A new device at the first place that is free.
-    fn device(&self) -> io::Result<Option<(OwnedFd, Addresses)>> {
+    /// A new device at the first place that is free, with a way out if there is to be one.
+    fn device(&self, outside: bool) -> io::Result<Option<(OwnedFd, Addresses, Option<WayOut<'_>>)>> {
         let places = self.pool.places();
         for _ in 0..places {
             let place = self.next.fetch_add(1, Ordering::Relaxed) % places;
             if let Some(device) = device::make(place)? {
                 let addresses = self.pool.addresses(place);
                 device::configure(place, &addresses)?;
-                return Ok(Some((device, addresses)));
+                let way = match (&self.outside, &addresses.v4) {
+                    (Some(way), Some(link)) if outside => Some(way.open(&device::name_of(place), link.own)?),
+                    _ => None,
+                };
+                return Ok(Some((device, addresses, way)));
             }
         }
         Ok(None)

@@ -51,7 +51,10 @@ pub struct Link<A> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Wish {
     /// A device.
-    Lease,
+    Lease {
+        /// And a way out for it.
+        outside: bool,
+    },
 }
 
 /// From the helper.
@@ -108,12 +111,12 @@ fn path() -> PathBuf {
 }
 
 /// Asks the helper for a device: the device, and the lease.
-pub(super) fn ask() -> Result<(OwnedFd, OwnedFd, Addresses), NetworkError> {
+pub(super) fn ask(outside: bool) -> Result<(OwnedFd, OwnedFd, Addresses), NetworkError> {
     let path = path();
     let lease = join(&path).map_err(|source| NetworkError::NoHelper { path, source })?;
     let what = "asking the network helper for a device";
     let failed = |source| NetworkError::Host { what, source };
-    say(&lease, &Wish::Lease).map_err(failed)?;
+    say(&lease, &Wish::Lease { outside }).map_err(failed)?;
     let mut room = Room::new(MESSAGE_MAX);
     let answer = room.hear(&lease).map_err(failed)?;
     let (bytes, device) = answer.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))?;

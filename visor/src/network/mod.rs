@@ -6,6 +6,7 @@
 //!   broker    makes sockets that the list allows, above the worker        client   asks it, in the worker
 //!   helper    makes devices, with the rights for it                      lease    asks it, above the worker
 //!   pool      the addresses that devices get                             device   the system calls behind it
+//!   way_out   masquerading for devices whose workflows ask for it, where the operator has it
 //! ```
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod lease;
 pub mod list;
 pub mod pool;
 pub mod rule;
+pub mod way_out;
 mod wire;
 
 pub use client::Client;
@@ -41,7 +43,10 @@ pub enum Plan {
     /// The host's sockets under lists of addresses.
     Host(Rules),
     /// A device with addresses of its own.
-    Tap,
+    Tap {
+        /// With a way out, by the host's address.
+        outside: bool,
+    },
 }
 
 /// What a worker needs to get to its network. The files travel with its job; what they stand for ends when nobody has them
@@ -103,8 +108,8 @@ impl Plan {
                 let link = broker::start(rules.clone()).map_err(|source| NetworkError::Host { what, source })?;
                 Ok(Way { files: vec![link], addresses: None })
             }
-            Plan::Tap => {
-                let (device, lease, addresses) = lease::ask()?;
+            Plan::Tap { outside } => {
+                let (device, lease, addresses) = lease::ask(*outside)?;
                 Ok(Way { files: vec![device, lease], addresses: Some(Box::new(addresses)) })
             }
         }
@@ -119,7 +124,7 @@ impl Plan {
                 let link = files.next().ok_or(NetworkError::NoBroker)?;
                 Ok(Network::Host(Arc::new(Client::connect(link)?)))
             }
-            Plan::Tap => match (files.next(), files.next(), way.addresses) {
+            Plan::Tap { .. } => match (files.next(), files.next(), way.addresses) {
                 (Some(device), Some(lease), Some(addresses)) => {
                     Ok(Network::Tap(Arc::new(Tap::new(device, *addresses, lease))))
                 }

@@ -8,7 +8,7 @@
 //! into such a range only if it lies within it. `0.0.0.0/0` is the public network; cloud metadata at 169.254.169.254, the
 //! host's own 127.0.0.1, and its neighbours need an entry of their own.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -78,6 +78,11 @@ const SPECIAL: &[&str] = &[
     "fec0::/10",
     "ff00::/8",
 ];
+
+/// Those of IPv4.
+pub(super) fn special_ranges4() -> Vec<Ipv4Net> {
+    SPECIAL.iter().filter_map(|range| range.parse().ok()).collect()
+}
 
 /// The special range an address lies in.
 pub(super) fn special(address: IpAddr) -> Option<IpNet> {

@@ -341,6 +341,10 @@ pub struct NetworkObject {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub listen: Vec<NetworkRule>,
+    /// Of the mode `tap`: whether connections get out by the host's address. Default: no. The helper opens the way if its
+    /// operator lets it (`monohull network --outside`); otherwise the workflow does not start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
 }
 
 /// A host and ports: `192.0.2.7:443`, `10.0.0.0/8:5432`, `[fd00::/8]:8000-8100`, `example.com:443`, `127.0.0.1:*`.
@@ -374,8 +378,8 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub slots: Option<Size>,
-    /// Most bytes of standard output and error kept per instance. Default: `1MiB`: output is for people and logs;
-    /// data travels in slots.
+    /// Most bytes of standard output and error kept per instance; each line takes 32 besides its text. Default: `1MiB`:
+    /// output is for people and logs; data travels in slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub output: Option<Size>,

@@ -7,4 +7,6 @@ mod abuse;
 mod hostile;
 mod leases;
 mod net;
+mod outside;
 mod peers;
+mod world;

@@ -6,6 +6,7 @@
 //!   workflow ─ device ─ near: helper, router ═ veth, netem both ways ═ far: curl, nginx, …      without: near is far
 //! ```
 
+use crate::world::{World, tables};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -49,18 +50,26 @@ impl Net {
         Net::with(&["--pool", "10.99.0.0/24", "--pool", "fd99::/48", "--resolver", "10.98.0.1"])
     }
 
+    /// A helper with these options, and another namespace beyond the device `out`.
+    pub(crate) fn beside(world: &World, options: &[&str]) -> Net {
+        let near = namespace();
+        world.join(&near);
+        Net::start_helper(near.clone(), near, options)
+    }
+
     /// A helper with these options.
     pub(crate) fn with(options: &[&str]) -> Net {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let near = format!("monohull-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        ip(&["netns", "add", &near]);
-        ip(&["-n", &near, "link", "set", "lo", "up"]);
+        let near = namespace();
         let far = match std::env::var(WIRE_VARIABLE) {
             Ok(wire) => beyond_a_wire(&near, &wire),
             Err(_) => near.clone(),
         };
         ip(&["-n", &far, "addr", "add", &format!("{FAR4}/32"), "dev", "lo"]);
         ip(&["-n", &far, "addr", "add", &format!("{FAR6}/128"), "dev", "lo", "nodad"]);
+        Net::start_helper(near, far, options)
+    }
+
+    fn start_helper(near: String, far: String, options: &[&str]) -> Net {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &near, env!("CARGO_BIN_EXE_monohull"), "network", "--socket"]);
@@ -112,14 +121,7 @@ impl Net {
 
     /// Runs code whose sockets are beyond the wire.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(Path::new("/run/netns").join(&self.far)).expect("the namespace");
-        std::thread::scope(|scope| {
-            let body = || {
-                setns(&namespace, CloneFlags::CLONE_NEWNET).expect("this thread may enter");
-                work()
-            };
-            scope.spawn(body).join().expect("it does not panic")
-        })
+        within(&self.far, work)
     }
 
     /// The devices that are there, each with its address on the host's side.
@@ -157,10 +159,51 @@ impl Net {
         ip(&["-n", &self.near, "link", "del", device]);
     }
 
+    /// Ends the helper at once, and nothing else.
+    pub(crate) fn kill_helper(&mut self) {
+        self.helper.kill().expect("it runs");
+        self.helper.wait().expect("it ends");
+    }
+
+    /// Rules, routes and forwarding of the namespace with the helper, as text.
+    pub(crate) fn state(&self) -> String {
+        let routes = succeeded(ip_output(&["-n", &self.near, "route", "show", "table", "all"])).stdout;
+        let forwarding = "grep -r . /proc/sys/net/ipv4/conf/*/forwarding /proc/sys/net/ipv4/ip_forward | sort";
+        let forwarding = succeeded(ip_output(&["netns", "exec", &self.near, "sh", "-c", forwarding])).stdout;
+        let tables = within(&self.near, tables);
+        format!("{tables:?}\n{}\n{}", String::from_utf8_lossy(&routes), String::from_utf8_lossy(&forwarding))
+    }
+
+    /// Waits until they are as they were.
+    #[track_caller]
+    pub(crate) fn wait_for_state(&self, before: &str) {
+        let start = Instant::now();
+        // The names of devices that come and go are in it.
+        while self.state() != before {
+            let lines = |text: &str| text.lines().filter(|line| !line.contains("mhull")).collect::<Vec<_>>().join("\n");
+            if self.devices().len() == 1 && lines(&self.state()) == lines(before) && !self.forwards() {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{}\nit was\n{before}", self.state());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether a workflow's device forwards.
+    fn forwards(&self) -> bool {
+        self.state().lines().any(|line| line.contains("mhull") && line.ends_with("forwarding:1"))
+    }
+
     /// Starts a workflow of one step.
     pub(crate) fn run(&self, image: &str, arguments: Value) -> Run {
+        self.run_on(image, arguments, json!("tap"))
+    }
+
+    /// The same, with this network.
+    pub(crate) fn run_on(&self, image: &str, arguments: Value, network: Value) -> Run {
         let program = Path::new(env!("CARGO_BIN_EXE_monohull"));
-        self.start_run(&[], program, &root().join("target/images").join(image).with_extension("so"), arguments)
+        let image = root().join("target/images").join(image).with_extension("so");
+        self.start_run(&[], program, &image, arguments, network)
     }
 
     /// Runs a workflow to its end, which must be a good one; what is in these slots then.
@@ -194,10 +237,10 @@ impl Net {
             std::fs::copy(env!("CARGO_BIN_EXE_monohull"), &program).expect("a copy");
             std::fs::copy(root().join("target/images").join(image).with_extension("so"), &copy).expect("a copy");
         }
-        self.start_run(prefix, &program, &copy, arguments)
+        self.start_run(prefix, &program, &copy, arguments, json!("tap"))
     }
 
-    fn start_run(&self, prefix: &[&str], program: &Path, image: &Path, arguments: Value) -> Run {
+    fn start_run(&self, prefix: &[&str], program: &Path, image: &Path, arguments: Value, network: Value) -> Run {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let fetches = image.ends_with("http-fetch.so");
         let document = json!({
@@ -205,7 +248,7 @@ impl Net {
             "functions": { "f": { "image": image } },
             "steps": [{ "name": "step", "function": "f", "args": arguments, "memory": "4GiB" }],
             "limits": { "threads": 4096, "timeout": "5m" },
-            "network": "tap",
+            "network": network,
             "outputs": if fetches { json!(["body"]) } else { json!([]) },
         });
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -233,6 +276,27 @@ impl Drop for Net {
             let _ = ip_output(&["netns", "del", &self.far]);
         }
     }
+}
+
+/// A new namespace.
+pub(crate) fn namespace() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("monohull-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    ip(&["netns", "add", &name]);
+    ip(&["-n", &name, "link", "set", "lo", "up"]);
+    name
+}
+
+/// Runs code whose sockets are in a namespace.
+pub(crate) fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    let namespace = File::open(Path::new("/run/netns").join(namespace)).expect("the namespace");
+    std::thread::scope(|scope| {
+        let body = || {
+            setns(&namespace, CloneFlags::CLONE_NEWNET).expect("this thread may enter");
+            work()
+        };
+        scope.spawn(body).join().expect("it does not panic")
+    })
 }
 
 /// A namespace beyond a wire that does this to frames, both ways.
@@ -330,7 +394,7 @@ fn succeeded(output: Output) -> Output {
     output
 }
 
-fn ip_output(arguments: &[&str]) -> Output {
+pub(crate) fn ip_output(arguments: &[&str]) -> Output {
     Command::new("ip").args(arguments).output().expect("iproute2 is installed")
 }
 
@@ -339,6 +403,6 @@ fn tc_output(arguments: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn ip(arguments: &[&str]) {
+pub(crate) fn ip(arguments: &[&str]) {
     succeeded(ip_output(arguments));
 }

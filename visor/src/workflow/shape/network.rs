@@ -9,7 +9,7 @@ use crate::workflow::document as doc;
 use crate::workflow::reader::Reader;
 use crate::workflow::source::quoted;
 
-pub(super) const NETWORK: &[&str] = &["mode", "connect", "listen"];
+pub(super) const NETWORK: &[&str] = &["mode", "connect", "listen", "outside"];
 
 impl Reader<'_> {
     pub(super) fn network(&mut self, value: &Value<'_>) -> network::Plan {
@@ -28,6 +28,14 @@ impl Reader<'_> {
         let mode = object.as_ref().map_or(Some(value), |fields| fields.get("mode"));
         let mode = mode
             .and_then(|mode| self.word::<doc::NetworkMode>(mode, "the mode of `network`", "`host` or `tap`", MODES));
+        let outside = object.as_ref().and_then(|fields| fields.get("outside"));
+        let outside = outside.and_then(|value| match value {
+            Value::BooleanLit(lit) => Some((value.range(), lit.value)),
+            _ => {
+                self.wrong_type(value, "`outside`", "`true` or `false`");
+                None
+            }
+        });
         let mut rules =
             |field| object.as_ref().and_then(|fields| fields.get(field)).map(|list| self.rules(list, field));
         let lists = network::Rules {
@@ -36,6 +44,10 @@ impl Reader<'_> {
         };
         match mode {
             Some(doc::NetworkMode::Host) => {
+                if let Some((at, _)) = outside {
+                    let message = "`outside` says nothing about the mode `host`".to_owned();
+                    self.error(at, message, "lists of addresses".to_owned());
+                }
                 if lists == network::Rules::default() && !self.has_errors() {
                     self.warning(value.range(), "`network` lists no address, so nothing can be reached".to_owned());
                 }
@@ -52,7 +64,7 @@ impl Reader<'_> {
                         );
                     }
                 }
-                network::Plan::Tap
+                network::Plan::Tap { outside: outside.is_some_and(|(_, outside)| outside) }
             }
             None => network::Plan::None,
         }
