@@ -6,7 +6,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
-use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, half_close, is_alive, request, single};
+use serve_support::{
+    Answer, PATIENCE, Server, StateFolder, eventually, half_close, is_alive, request, single, take_callback,
+};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -438,25 +440,115 @@ fn a_callback_is_told_of_the_end() {
     let headers = [("X-Callback-Url", url.as_str()), ("X-Call-Id", "c-1")];
     server.ask_with("POST", "/async-invoke/echo", &headers, b"hello").expect(202);
     for status in ["500 Busy", "200 OK"] {
-        let (mut stream, _) = listener.accept().expect("a call");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).expect("a head");
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).expect("text").to_lowercase();
+        let (head, shown) = take_callback(&listener, status);
         assert!(head.starts_with("post /done?x=1 http/1.1\r\n") && head.contains("x-call-id: c-1\r\n"), "{head}");
-        let len = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()).expect("a length");
-        let mut body = vec![0; len.parse().expect("a number")];
-        stream.read_exact(&mut body).expect("a body");
-        let shown: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(shown["result"]["out"]["text"], "hello");
-        stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).expect("sent");
     }
     let elsewhere = [("X-Callback-Url", "http://127.0.0.1:1/")];
     server.ask_with("POST", "/async-invoke/echo", &elsewhere, b"x").error(400, "bad-request", "client");
+}
+
+/// Bytes that would be very many things once they are taken apart.
+#[test]
+fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
+    const BODY: usize = 24 << 20;
+    let server = furnished(&[]);
+    server.put_workflow(&single("two", "echo", &json!({ "inputs": ["in", "more"], "outputs": ["out"] })));
+    let most = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a number").to_owned();
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    };
+    let filled = |begin: &str, again: &dyn Fn(usize) -> String, end: &str| {
+        let mut text = begin.to_owned();
+        for number in 0.. {
+            text += &again(number);
+            if text.len() > BODY {
+                break;
+            }
+        }
+        text + end
+    };
+    let before = most();
+    let json = [("Content-Type", "application/json")];
+    for slots in [
+        filled("{\"in\":[0", &|_| ",0".repeat(1000), "]}"),
+        filled("{\"in\":{\"base64\":[[]", &|_| ",[]".repeat(1000), "]}}"),
+        filled("{\"in\":\"\"", &|number| format!(",\"{number}\":\"\""), "}"),
+        filled("{\"in\":{\"x\":0", &|number| format!(",\"{number}\":0"), "}}"),
+    ] {
+        server.ask_with("POST", "/invoke/two", &json, slots.as_bytes()).error(400, "bad-request", "client");
+        let run = format!("{{\"workflow\":{{}},\"inputs\":{slots}}}");
+        server.post("/run", run.as_bytes()).error(400, "bad-request", "client");
+    }
+    let grown = most().saturating_sub(before);
+    // Each thread that has read one may keep as much for its next. A value of JSON in memory takes sixteen times its bytes.
+    assert!(grown < 8 * BODY, "{grown} bytes more for bodies of {BODY}");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
+
+/// What runs of a workflow runs on with the functions it began with, whatever becomes of their names meanwhile.
+#[test]
+fn what_is_replaced_and_removed_meanwhile_does_not_change_what_runs() {
+    let server = furnished(&[]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+    let location = server.post("/async-invoke/slow", b"y").expect(202).headers["location"].clone();
+    eventually("both run", || running(&server).len() == 2);
+    server.ask("PUT", "/functions/echo", &serve_support::image_bytes("no-op")).expect(200);
+    server.ask("DELETE", "/functions/echo", &[]).error(409, "conflict", "client");
+    for workflow in ["slow", "echo"] {
+        server.ask("DELETE", &format!("/workflows/{workflow}"), &[]).expect(204);
+    }
+    server.ask("DELETE", "/functions/echo", &[]).expect(204);
+    assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
+    assert_eq!(server.ended(&location)["result"]["out"]["text"], "y");
+    server.post("/invoke/slow", b"x").error(404, "not-found", "client");
+    // Of a workflow that is gone, nothing is counted under its name.
+    assert!(!server.get("/metrics").text().contains("workflow=\"slow\""));
+}
+
+/// Whoever is called may take its time with an answer, and each that does takes memory and a connection here.
+#[test]
+fn callbacks_that_are_under_way_have_a_limit() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = listener.local_addr().expect("an address").to_string();
+    let server = furnished(&["--callback-host", &host, "--max-callbacks", "2"]);
+    let url = format!("http://{host}/");
+    let headers = [("X-Callback-Url", url.as_str())];
+    let send = |body: &[u8]| {
+        let answer = server.ask_with("POST", "/async-invoke/echo", &headers, body).expect(202);
+        let location = answer.headers["location"].clone();
+        server.ended(&location);
+        location.rsplit('/').next().expect("an id").to_owned()
+    };
+    // What is owed is kept until somebody has been told or it was given up.
+    let state = server.state();
+    let owed = || std::fs::read_dir(state.path().join("callbacks")).expect("a folder").count();
+    let held: Vec<_> = [b"a", b"b"]
+        .map(|body| {
+            send(body);
+            listener.accept().expect("a call").0
+        })
+        .into();
+    let refused = send(b"c");
+    let path = state.path().join("callbacks").join(&refused);
+    eventually("it is given up", || !path.exists());
+    assert_eq!(owed(), 2);
+    listener.set_nonblocking(true).expect("set");
+    assert!(listener.accept().is_err(), "nobody is called beside those two");
+    listener.set_nonblocking(false).expect("set");
+    // What is not read before it is closed would be a reset to whoever calls, and tried again.
+    let answer = |mut stream: std::net::TcpStream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("sent");
+        half_close(&stream);
+        std::io::copy(&mut stream, &mut std::io::sink()).expect("read to its end");
+    };
+    held.into_iter().for_each(answer);
+    eventually("both have been told", || owed() == 0);
+    send(b"d");
+    answer(listener.accept().expect("a call").0);
+    eventually("it has been told", || owed() == 0);
 }
 
 #[test]

@@ -67,6 +67,9 @@ pub(super) struct Serve {
     /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times
     #[arg(long = "callback-host", value_name = "HOST")]
     callback_hosts: Vec<String>,
+    /// Callbacks that are under way at the same time; who asks for one more is not called
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_callbacks: Option<u16>,
     /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
@@ -140,6 +143,7 @@ impl Serve {
                 time: self.keep_time.unwrap_or(usual.keep.time),
             },
             callbacks: self.callback_hosts,
+            callbacks_max: self.max_callbacks.map_or(usual.callbacks_max, usize::from),
             cgroup: self.cgroup,
             pace: watchdog::Pace {
                 head: self.client_pause.unwrap_or(usual.pace.head),

@@ -63,6 +63,33 @@ impl Content {
         }
     }
 
+    /// Writes all of it, a part at a time.
+    pub(super) fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
+        let large = match self {
+            Content::Small(bytes) => return to.write_all(bytes),
+            Content::Large(large) => large,
+        };
+        let mut chunk = vec![0; CHUNK.min(large.len) as usize];
+        let mut at = 0;
+        while at < large.len {
+            let part = &mut chunk[..CHUNK.min(large.len - at) as usize];
+            large.file.read_exact_at(part, at)?;
+            to.write_all(part)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// A copy of these bytes.
+    pub(super) fn of_bytes(bytes: &[u8]) -> io::Result<Content> {
+        if bytes.len() as u64 <= SMALL {
+            return Ok(Content::Small(Bytes::copy_from_slice(bytes)));
+        }
+        let mut file = memory_file()?;
+        file.write_all(bytes)?;
+        Ok(Content::Large(Large { file: Arc::new(file), len: bytes.len() as u64 }))
+    }
+
     /// What a workflow's process left in an output slot. Its files are sealed, so their length stays.
     pub(super) fn of_output(data: Data) -> io::Result<Content> {
         let file = match data {

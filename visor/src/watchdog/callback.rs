@@ -5,6 +5,7 @@
 //! called, and redirections are not followed.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,8 +22,6 @@ use super::trace::{CALL_ID, TRACEPARENT};
 
 pub(super) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
 
-/// The most that are under way: each holds its invocation's document. Who asks for one more is not called.
-pub(super) const CALLBACKS_MAX: usize = 256;
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
 /// The pauses between attempts: long enough for a server to be started anew.
@@ -57,8 +56,12 @@ enum CallbackError {
 impl Callback {
     /// What a request asks for, if it may.
     pub(super) fn of(headers: &HeaderMap, allowed: &[String]) -> Result<Option<Callback>, Refusal> {
-        let Some(value) = headers.get(CALLBACK_URL) else { return Ok(None) };
-        let uri: Uri = value.as_bytes().try_into().map_err(|_| Refusal::bad_request("X-Callback-Url is no URL"))?;
+        headers.get(CALLBACK_URL).map(|value| Callback::to(value.as_bytes(), allowed)).transpose()
+    }
+
+    /// The callback to an address, if it may be called.
+    pub(super) fn to(url: &[u8], allowed: &[String]) -> Result<Callback, Refusal> {
+        let uri: Uri = url.try_into().map_err(|_| Refusal::bad_request("X-Callback-Url is no URL"))?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let (Some("http"), Some(authority)) = (uri.scheme_str(), authority) else {
             return Err(Refusal::bad_request("X-Callback-Url: http://HOST[:PORT]/PATH"));
@@ -74,23 +77,33 @@ impl Callback {
             return Err(Refusal::bad_request(message));
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        Ok(Some(Callback { host, port, authority: authority.to_string(), path }))
+        Ok(Callback { host, port, authority: authority.to_string(), path })
     }
 
-    /// Sends it; tries again a few times, unless `enough` says that this is no time for that.
-    pub(super) async fn send(&self, invocation: &Invocation, enough: impl Fn() -> bool) {
-        let document = Bytes::from(invocation.show().to_string());
+    /// The address.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}{}", self.authority, self.path)
+    }
+
+    /// Sends it; tries again a few times, unless `enough` says that this is no time for that. Whether it is over: it has been
+    /// sent, or given up.
+    pub(super) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
+        let shown = invocation.clone();
+        // A report may be long, and nobody is to wait while it is written.
+        let written = tokio::task::spawn_blocking(move || Bytes::from(shown.show().to_string())).await;
+        let Ok(document) = written.inspect_err(|error| tracing::error!(%error, "callback")) else { return true };
         let mut pauses = PAUSES.into_iter();
         loop {
             let sent = timeout(ATTEMPT, self.attempt(invocation, document.clone())).await;
             let error = match sent.unwrap_or(Err(CallbackError::Slow(ATTEMPT))) {
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(error) => error,
             };
             tracing::warn!(id = invocation.id, to = self.authority, %error, "callback");
             match pauses.next() {
-                Some(pause) if !enough() => sleep(pause).await,
-                _ => return,
+                Some(_) if enough() => return false,
+                Some(pause) => sleep(pause).await,
+                None => return true,
             }
         }
     }
@@ -138,6 +151,7 @@ mod tests {
     fn only_named_hosts_are_called() {
         let found = of("http://Hooks.Example/done?x=1").expect("allowed").expect("a callback");
         assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("hooks.example", 80, "/done?x=1"));
+        assert_eq!(of(&found.url()).expect("allowed"), Some(found));
         assert!(of("http://127.0.0.1:9000").is_ok() && of("http://hooks.example:81/").is_ok());
         for url in [
             "http://127.0.0.1:9001/",

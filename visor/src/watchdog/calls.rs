@@ -1,6 +1,5 @@
 //! `/invoke`, `/async-invoke`, `/run`: what makes workflows run.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -18,7 +17,7 @@ use super::error::{Refusal, json};
 use super::invocation::{End, Invocation, Mode, Moment};
 use super::perform::{Inputs, Task};
 use super::routes::Call;
-use super::slots::{self, Inline};
+use super::slots::{self, Given};
 use super::socket::Stream;
 use super::trace::{Trace, call_id};
 use crate::orchestrator::Ready;
@@ -35,7 +34,7 @@ struct RunRequest<'a> {
     #[serde(borrow)]
     workflow: &'a RawValue,
     #[serde(default)]
-    inputs: BTreeMap<String, Inline>,
+    inputs: Given,
 }
 
 /// Who asks, and how the invocation is called for them.
@@ -66,9 +65,8 @@ impl Watchdog {
         let workflow = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
-        let (invocation, end) = self.wait(invocation).await;
-        let answered = end.result.as_ref().map_err(|refusal| refused(refusal, &end)).and_then(|outputs| {
+        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
+        let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
             let (content, slot) = slots::answer(outputs, output.as_deref())?;
             let content_type = match &slot {
                 Some(slot) => invocation.content_type(slot),
@@ -82,7 +80,22 @@ impl Watchdog {
             }
             Ok(response)
         });
-        Ok(named(answered.unwrap_or_else(Refusal::into_response), &invocation, &end))
+        let response = match answered {
+            Ok(response) => response,
+            Err(refusal) => self.refused(refusal, &invocation, &end).await?,
+        };
+        Ok(named(response, &invocation, &end))
+    }
+
+    /// Why there is no result, with the report if there is one.
+    async fn refused(
+        self: &Arc<Self>,
+        refusal: Refusal,
+        invocation: &Invocation,
+        end: &Arc<End>,
+    ) -> Result<Response<Answer>, Refusal> {
+        let end = end.clone();
+        self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
     }
 
     /// Accepts a workflow's invocation, and answers with its name.
@@ -92,7 +105,9 @@ impl Watchdog {
         let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
         let workflow = self.open_for(&call.name)?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let invocation = &self.start(caller, workflow, inputs, Mode::Async, callback)?.invocation;
+        let (task, _) = self.prepare(caller, workflow, inputs, Mode::Async, callback)?;
+        let invocation = &task.invocation.clone();
+        self.begin_recorded(task).await?;
         let location = format!("/invocations/{}", invocation.id);
         let document = json!({ "id": invocation.id, "call_id": invocation.call_id, "location": location });
         let answer = Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location);
@@ -122,11 +137,13 @@ impl Watchdog {
         });
         let (workflow, slots) = ready.await?;
         let inputs = Inputs { slots, hold };
-        let invocation = self.start(caller, workflow, inputs, Mode::Sync, None)?;
-        let (invocation, end) = self.wait(invocation).await;
+        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
         let response = match &end.result {
-            Ok(_) => json(Response::builder(), &invocation.show()),
-            Err(refusal) => refused(refusal, &end).into_response(),
+            Ok(_) => {
+                let shown = invocation.clone();
+                self.written(&invocation, move || json(Response::builder(), &shown.show())).await?
+            }
+            Err(refusal) => self.refused(refusal.clone(), &invocation, &end).await?,
         };
         Ok(named(response, &invocation, &end))
     }
@@ -156,22 +173,33 @@ impl Watchdog {
         Ok(Inputs { slots, hold })
     }
 
-    /// Begins an invocation, if there is a place for it.
-    fn start(
+    /// Runs a workflow for a client that waits for its end.
+    async fn perform_for(
+        self: &Arc<Self>,
+        caller: Caller,
+        workflow: Arc<Ready>,
+        inputs: Inputs,
+    ) -> Result<(Arc<Invocation>, Arc<End>), Refusal> {
+        let (task, stream) = self.prepare(caller, workflow, inputs, Mode::Sync, None)?;
+        let invocation = task.invocation.clone();
+        self.begin(task);
+        Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
+    }
+
+    /// An invocation, if there is a place for it.
+    fn prepare(
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
         inputs: Inputs,
         mode: Mode,
         callback: Option<Callback>,
-    ) -> Result<Waiting, Refusal> {
-        let place =
-            self.admission.enter().inspect_err(|_| self.metrics.turned_away(self.counted_as(workflow.plan())))?;
-        let plan = workflow.plan().clone();
+    ) -> Result<(Task, Arc<Stream>), Refusal> {
+        let plan = workflow.plan();
+        let place = self.admission.enter().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
-        self.begin(Task { invocation: invocation.clone(), workflow, inputs, place, callback });
-        Ok(Waiting { invocation, stream: caller.stream, patient: mode == Mode::Async })
+        Ok((Task { invocation, workflow, inputs, place, callback }, caller.stream))
     }
 
     /// Waits for the end of an invocation, as long as the client does.
@@ -204,11 +232,6 @@ impl Drop for Waiting {
             self.invocation.cancel();
         }
     }
-}
-
-/// Why there is no result, with the report if there is one.
-fn refused(refusal: &Refusal, end: &End) -> Refusal {
-    refusal.clone().with_report(end.report.as_ref())
 }
 
 /// Puts an invocation's names into an answer.

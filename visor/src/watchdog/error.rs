@@ -10,15 +10,17 @@
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::http::response::{Builder, Response};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::borrow::Cow;
 
 use super::body::Answer;
+use super::durable::StateError;
 use crate::domain::failure;
 use crate::report::{Failure, FailureKind, RunReport};
 
 /// Who has to act.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Blame {
     /// The function's code.
@@ -45,32 +47,48 @@ impl From<failure::Blame> for Blame {
 }
 
 /// An answer other than success.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Refusal {
+    #[serde(with = "number")]
     pub(super) status: StatusCode,
     pub(super) error: Box<ErrorBody>,
-    /// What some status codes require beside the body.
+    /// What some status codes require beside the body. Only who asks needs it.
+    #[serde(skip)]
     extra: Extra,
 }
 
+/// A status code as a number.
+mod number {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u16(status.as_u16())
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<StatusCode, D::Error> {
+        StatusCode::from_u16(u16::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
 /// The object under `error`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ErrorBody {
-    pub(super) kind: &'static str,
+    pub(super) kind: Cow<'static, str>,
     pub(super) message: String,
     pub(super) blame: Blame,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) instance: Option<u32>,
     /// All that is known of a run that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) report: Option<Value>,
     /// What is wrong with a workflow document, all at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mistakes: Option<Value>,
     /// What the instruction checker found in an image.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) finding: Option<Value>,
 }
 
@@ -86,7 +104,7 @@ enum Extra {
 impl Refusal {
     pub(super) fn new(status: StatusCode, kind: &'static str, blame: Blame, message: impl Into<String>) -> Refusal {
         let error = ErrorBody {
-            kind,
+            kind: kind.into(),
             message: message.into(),
             blame,
             step: None,
@@ -183,6 +201,21 @@ impl Refusal {
 
     pub(super) fn monohull(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
+    }
+
+    /// What was sent could not be kept. A full disk is one that may have room later.
+    pub(super) fn not_kept(error: StateError) -> Refusal {
+        if error.is_full() {
+            return Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());
+        }
+        Refusal::host(error.to_string())
+    }
+
+    /// The server ended before the end of an asynchronous call was recorded.
+    pub(super) fn interrupted() -> Refusal {
+        let message = "the server ended before it had recorded the end of this call, which may have run wholly, in part or \
+                       not at all; it is not run again by itself";
+        Refusal::new(StatusCode::BAD_GATEWAY, "interrupted", Blame::Host, message)
     }
 
     /// A run that ended with a failure; its report says so.

@@ -42,7 +42,7 @@ impl Watchdog {
             "running": running,
             "queued": queued,
             "blanks": self.launcher.ready(),
-            "damaged": self.registry.damages(),
+            "damaged": self.registry.damages().iter().chain(self.ledger.damages()).collect::<Vec<_>>(),
         });
         json(Response::builder().status(status), &document)
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::invocation::Invocation;
+use super::invocation::{Invocation, Mode};
 use super::settings::Keep;
 
 /// What is remembered.
@@ -24,6 +24,8 @@ struct Inner {
 struct Ended {
     invocation: Arc<Invocation>,
     at: Instant,
+    /// How old its end was then.
+    age: Duration,
     bytes: u64,
 }
 
@@ -41,18 +43,27 @@ impl History {
         self.lock().known.insert(invocation.id.clone(), invocation);
     }
 
-    /// Counts an invocation that has ended, and forgets what is then too much.
-    pub(super) fn end(&self, invocation: &Arc<Invocation>) {
-        let bytes = invocation.size();
-        let mut inner = self.lock();
-        inner.bytes += bytes;
-        inner.ended.push_back(Ended { invocation: invocation.clone(), at: Instant::now(), bytes });
-        inner.forget(&self.keep);
+    /// Counts an invocation that has ended, and forgets what is then too much. Gives the ids of asynchronous ones among that.
+    #[must_use = "what is forgotten has a record"]
+    pub(super) fn end(&self, invocation: &Arc<Invocation>) -> Vec<String> {
+        self.recall(invocation, Duration::ZERO)
     }
 
-    /// Forgets what has been kept for long enough.
-    pub(super) fn sweep(&self) {
-        self.lock().forget(&self.keep);
+    /// The same with one that ended a while ago; those that ended first come first.
+    #[must_use = "what is forgotten has a record"]
+    pub(super) fn recall(&self, invocation: &Arc<Invocation>, age: Duration) -> Vec<String> {
+        let bytes = invocation.size();
+        let mut inner = self.lock();
+        inner.known.entry(invocation.id.clone()).or_insert_with(|| invocation.clone());
+        inner.bytes += bytes;
+        inner.ended.push_back(Ended { invocation: invocation.clone(), at: Instant::now(), age, bytes });
+        inner.forget(&self.keep)
+    }
+
+    /// Forgets what has been kept for long enough; the ids of asynchronous ones among that.
+    #[must_use = "what is forgotten has a record"]
+    pub(super) fn sweep(&self) -> Vec<String> {
+        self.lock().forget(&self.keep)
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Invocation>> {
@@ -83,24 +94,29 @@ impl History {
 }
 
 impl Inner {
-    fn forget(&mut self, keep: &Keep) {
+    fn forget(&mut self, keep: &Keep) -> Vec<String> {
+        let mut forgotten = Vec::new();
         while let Some(oldest) = self.ended.front() {
-            let old = oldest.at.elapsed() > keep.time;
+            let old = oldest.age.saturating_add(oldest.at.elapsed()) > keep.time;
             if !old && self.ended.len() <= keep.number && self.bytes <= keep.bytes {
-                return;
+                break;
             }
             if let Some(oldest) = self.ended.pop_front() {
                 self.bytes -= oldest.bytes;
                 self.known.remove(&oldest.invocation.id);
+                if oldest.invocation.mode == Mode::Async {
+                    forgotten.push(oldest.invocation.id.clone());
+                }
             }
         }
+        forgotten
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::error::Refusal;
-    use super::super::invocation::{Mode, Moment, Status};
+    use super::super::invocation::{Moment, Status};
     use super::super::trace::Trace;
     use super::*;
     use crate::workflow;
@@ -111,16 +127,16 @@ mod tests {
     const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
 
     fn invocation() -> Arc<Invocation> {
-        let plan = Arc::new(workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow"));
-        Arc::new(Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), plan, Mode::Async))
+        let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
+        Arc::new(Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), &plan, Mode::Async))
     }
 
     fn run(history: &History, text: &str) -> String {
         let invocation = invocation();
         history.begin(invocation.clone());
         invocation.line("s".to_owned(), 0, crate::report::Stream::Stdout, text.to_owned());
-        invocation.end(Status::Done, None, Ok(Vec::new()));
-        history.end(&invocation);
+        invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+        let _ = history.end(&invocation);
         invocation.id.clone()
     }
 
@@ -149,7 +165,7 @@ mod tests {
         });
         let invocation = invocation();
         let report = serde_json::from_value(report).expect("a report");
-        invocation.end(Status::Failed, Some(report), Err(Refusal::monohull("")));
+        invocation.end(invocation.ending(Status::Failed, Some(report), Err(Refusal::monohull(""))), true);
         assert!(invocation.size() > 200_000, "{}", invocation.size());
     }
 
@@ -164,8 +180,23 @@ mod tests {
 
         let history = History::new(Keep { number: 100, bytes: 1 << 20, time: Duration::ZERO });
         let id = run(&history, "");
-        history.sweep();
+        let _ = history.sweep();
         assert!(history.find(&id).is_none());
         assert_eq!(history.kept(), (0, 0));
+    }
+
+    #[test]
+    fn what_ended_before_this_server_began_is_as_old_as_it_is() {
+        let history = History::new(Keep { number: 100, bytes: 1 << 20, time: Duration::from_secs(3600) });
+        let ended = |age: u64| {
+            let invocation = invocation();
+            invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+            (invocation.id.clone(), history.recall(&invocation, Duration::from_secs(age)))
+        };
+        let (old, forgotten) = ended(3601);
+        assert_eq!(forgotten, [old]);
+        let (young, forgotten) = ended(3000);
+        assert!(forgotten.is_empty() && history.find(&young).is_some());
+        assert_eq!(history.kept().0, 1);
     }
 }

@@ -10,12 +10,13 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
@@ -36,7 +37,7 @@ const POINT_NAME_MAX: usize = 64;
 const OVERHEAD: usize = 96;
 
 /// How far an invocation is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Status {
     /// Others come first.
@@ -78,7 +79,7 @@ pub(super) enum Mode {
 }
 
 /// A moment on an invocation's timeline.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Point {
     pub(super) name: Cow<'static, str>,
     /// Microseconds since the request was accepted.
@@ -86,13 +87,35 @@ pub(super) struct Point {
 }
 
 /// A line that a function has printed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LogLine {
     pub(super) at_us: u64,
     pub(super) step: String,
     pub(super) instance: u32,
     pub(super) stream: Stream,
     pub(super) text: String,
+}
+
+/// What an invocation is, whatever comes of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    call_id: String,
+    trace: Trace,
+    workflow: String,
+    /// Milliseconds since 1970.
+    accepted_ms: u64,
+    /// Of the output slots that have one.
+    content_types: Vec<(String, String)>,
+}
+
+/// What has been told while an invocation ran.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Printed {
+    points: Vec<Point>,
+    lines: Vec<LogLine>,
+    lines_dropped: u64,
 }
 
 /// What came of an invocation.
@@ -114,14 +137,19 @@ pub(super) struct Invocation {
     /// Names it for the client.
     pub(super) call_id: String,
     pub(super) trace: Trace,
-    pub(super) plan: Arc<Plan>,
+    /// The name of its workflow.
+    pub(super) workflow: String,
+    /// What the bytes of output slots are, where the workflow says it.
+    content_types: Vec<(String, String)>,
     pub(super) mode: Mode,
-    /// When it was accepted, on the clock of the world.
-    accepted: SystemTime,
-    /// The same on the clock that does not jump.
+    /// When it was accepted: milliseconds since 1970.
+    accepted_ms: u64,
+    /// The same on the clock that does not jump. Of an earlier server's, when this one read it.
     pub(super) begin: Instant,
     pub(super) begin_ns: u64,
     inner: Mutex<Inner>,
+    /// Its report is so long that nothing is made of it where others wait.
+    long: AtomicBool,
     changed: Notify,
     cancel: Notify,
 }
@@ -134,6 +162,8 @@ struct Inner {
     line_bytes: usize,
     lines_dropped: u64,
     end: Option<Arc<End>>,
+    /// Its end outlives this server.
+    recorded: bool,
 }
 
 /// Counts what is written to it.
@@ -165,34 +195,76 @@ impl Moment {
 }
 
 impl Invocation {
-    pub(super) fn new(
-        accepted: Moment,
-        call_id: Option<String>,
-        trace: Trace,
-        plan: Arc<Plan>,
-        mode: Mode,
-    ) -> Invocation {
+    pub(super) fn new(accepted: Moment, call_id: Option<String>, trace: Trace, plan: &Plan, mode: Mode) -> Invocation {
         let id = random_id();
-        Invocation {
+        let typed = plan.outputs.iter().filter_map(|output| Some((output.slot.clone(), output.content_type.clone()?)));
+        let head = Head {
             call_id: call_id.unwrap_or_else(|| id.clone()),
-            id,
             trace,
-            plan,
+            workflow: plan.name.clone(),
+            accepted_ms: ms_since_1970(accepted.world),
+            content_types: typed.collect(),
+        };
+        let invocation = Invocation::of(id, head, mode, accepted);
+        invocation.lock().points.push(Point { name: "accepted".into(), at_us: 0 });
+        invocation
+    }
+
+    /// An asynchronous one that an earlier server accepted.
+    pub(super) fn recalled(id: String, head: Head) -> Invocation {
+        Invocation::of(id, head, Mode::Async, Moment::now())
+    }
+
+    fn of(id: String, head: Head, mode: Mode, accepted: Moment) -> Invocation {
+        let Head { call_id, trace, workflow, accepted_ms, content_types } = head;
+        Invocation {
+            id,
+            call_id,
+            trace,
+            workflow,
+            content_types,
             mode,
-            accepted: accepted.world,
+            accepted_ms,
             begin: accepted.begin,
             begin_ns: accepted.ns,
             inner: Mutex::new(Inner {
                 status: Status::Queued,
-                points: vec![Point { name: "accepted".into(), at_us: 0 }],
+                points: Vec::new(),
                 lines: Vec::new(),
                 line_bytes: 0,
                 lines_dropped: 0,
                 end: None,
+                recorded: false,
             }),
+            long: AtomicBool::new(false),
             changed: Notify::new(),
             cancel: Notify::new(),
         }
+    }
+
+    /// What it is.
+    pub(super) fn head(&self) -> Head {
+        Head {
+            call_id: self.call_id.clone(),
+            trace: self.trace.clone(),
+            workflow: self.workflow.clone(),
+            accepted_ms: self.accepted_ms,
+            content_types: self.content_types.clone(),
+        }
+    }
+
+    /// What has been told so far.
+    pub(super) fn printed(&self) -> Printed {
+        let points = self.points();
+        let (lines, lines_dropped) = self.lines();
+        Printed { points, lines, lines_dropped }
+    }
+
+    /// Takes over what an earlier server was told.
+    pub(super) fn print(&self, printed: Printed) {
+        let mut inner = self.lock();
+        inner.line_bytes = printed.lines.iter().map(LogLine::size).sum();
+        Printed { points: inner.points, lines: inner.lines, lines_dropped: inner.lines_dropped } = printed;
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -237,32 +309,48 @@ impl Invocation {
     pub(super) fn line(&self, step: String, instance: u32, stream: Stream, text: String) {
         let at_us = self.elapsed_us();
         let mut inner = self.lock();
-        let bytes = text.len() + step.len() + OVERHEAD;
+        let line = LogLine { at_us, step, instance, stream, text };
+        let bytes = line.size();
         if inner.line_bytes + bytes > LINES_MAX {
             inner.lines_dropped += 1;
             return;
         }
         inner.line_bytes += bytes;
-        inner.lines.push(LogLine { at_us, step, instance, stream, text });
+        inner.lines.push(line);
         drop(inner);
         self.changed.notify_waiters();
     }
 
-    /// Ends it; later ends are passed over.
-    pub(super) fn end(
+    /// What came of it, now.
+    pub(super) fn ending(
         &self,
         status: Status,
         report: Option<RunReport>,
         result: Result<Vec<(String, Content)>, Refusal>,
-    ) {
-        let end = Arc::new(End { status, duration_us: self.elapsed_us(), report, result });
+    ) -> Arc<End> {
+        Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
+    }
+
+    /// Ends it; later ends are passed over. `recorded` says whether its end outlives this server.
+    pub(super) fn end(&self, end: Arc<End>, recorded: bool) {
         let mut inner = self.lock();
         if inner.end.is_none() {
-            inner.status = status;
+            inner.status = end.status;
             inner.end = Some(end);
+            inner.recorded = recorded;
         }
         drop(inner);
         self.changed.notify_waiters();
+    }
+
+    /// Its report is long.
+    pub(super) fn set_long(&self) {
+        self.long.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its report takes a while to write, or to count.
+    pub(super) fn is_long(&self) -> bool {
+        self.long.load(Ordering::Relaxed)
     }
 
     /// Asks whoever runs it to stop.
@@ -343,18 +431,20 @@ impl Invocation {
     /// A line of a list.
     pub(super) fn summary(&self) -> Map<String, Value> {
         let inner = self.lock();
-        let accepted = self.accepted.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
         let mut shown = Map::new();
         let mut put = |name: &str, value: Value| shown.insert(name.to_owned(), value);
         put("id", json!(self.id));
         put("call_id", json!(self.call_id));
-        put("workflow", json!(self.plan.name));
+        put("workflow", json!(self.workflow));
         put("mode", json!(self.mode));
         put("status", json!(inner.status));
-        put("accepted_ms", json!(accepted));
+        put("accepted_ms", json!(self.accepted_ms));
         put("traceparent", json!(self.trace.to_string()));
         if let Some(end) = &inner.end {
             put("duration_us", json!(end.duration_us));
+            if self.mode == Mode::Async {
+                put("recorded", json!(inner.recorded));
+            }
             if let Err(refusal) = &end.result {
                 put("http_status", json!(refusal.status.as_u16()));
                 put("error_kind", json!(refusal.error.kind));
@@ -403,7 +493,19 @@ impl Invocation {
 
     /// What an output slot's bytes are.
     pub(super) fn content_type(&self, slot: &str) -> &str {
-        let output = self.plan.outputs.iter().find(|output| output.slot == slot);
-        output.and_then(|output| output.content_type.as_deref()).unwrap_or("application/octet-stream")
+        let typed = self.content_types.iter().find(|(name, _)| name == slot);
+        typed.map_or("application/octet-stream", |(_, content_type)| content_type)
     }
+}
+
+impl LogLine {
+    /// Bytes it takes, about.
+    fn size(&self) -> usize {
+        self.text.len() + self.step.len() + OVERHEAD
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn ms_since_1970(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }

@@ -180,7 +180,13 @@ impl Maker {
 }
 
 /// A workflow that runs in its process. The process ends when this is dropped.
-pub(super) struct Run(AsyncFd<Pollable>);
+pub(super) struct Run {
+    /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
+    watched: Option<AsyncFd<Pollable>>,
+    pid: i32,
+    /// The last message was a long one.
+    long: bool,
+}
 
 struct Pollable(Running);
 
@@ -194,27 +200,60 @@ impl Run {
     /// Gives a blank its job.
     pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
         let running = blank.give(job).map_err(|error| failed(&error))?;
-        // SAFETY: a `Running` owns one socket, which it names each time and closes only when it is dropped; the `AsyncFd`
-        // owns it, and nobody takes it out.
-        let pollable = unsafe { AsyncFd::register_with_interest(Pollable(running), Interest::READABLE) };
-        pollable.map(Run).map_err(|error| lost(&error.into()))
+        let pid = running.pid();
+        Ok(Run { watched: Some(watch(running)?), pid, long: false })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
     pub(super) async fn next(&mut self) -> Result<Message, Refusal> {
-        loop {
-            let mut ready = self.0.readable_mut().await.map_err(|error| lost(&error))?;
-            match ready.get_inner_mut().0.next_message().map_err(|error| failed(&error))? {
-                Some(message) => return Ok(message),
-                None => ready.clear_ready(),
+        while let Some(watched) = &mut self.watched {
+            let mut ready = watched.readable_mut().await.map_err(|error| lost(&error))?;
+            let running = &mut ready.get_inner_mut().0;
+            self.long = running.next_is_long();
+            let message = if self.long {
+                self.next_long().await?
+            } else {
+                let message = running.next_message().map_err(|error| failed(&error))?;
+                if message.is_none() {
+                    ready.clear_ready();
+                }
+                message
+            };
+            if let Some(message) = message {
+                return Ok(message);
             }
         }
+        Err(Refusal::monohull("its process was given up while it was read"))
+    }
+
+    /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
+    async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
+        let Some(Pollable(mut running)) = self.watched.take().map(AsyncFd::into_inner) else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || {
+            let message = running.next_message();
+            (message, running)
+        });
+        let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
+        self.watched = Some(watch(running)?);
+        message.map_err(|error| failed(&error))
+    }
+
+    /// The last message was a long one: so is whatever is made of it.
+    pub(super) fn was_long(&self) -> bool {
+        self.long
     }
 
     /// Its process id.
     pub(super) fn pid(&self) -> i32 {
-        self.0.get_ref().0.pid()
+        self.pid
     }
+}
+
+fn watch(running: Running) -> Result<AsyncFd<Pollable>, Refusal> {
+    // SAFETY: a `Running` owns one socket, which it names each time and closes only when it is dropped; the `AsyncFd`
+    // owns it, and who takes it out takes it from the `AsyncFd` that ends with that.
+    let watched = unsafe { AsyncFd::register_with_interest(Pollable(running), Interest::READABLE) };
+    watched.map_err(|error| lost(&error.into()))
 }
 
 fn failed(error: &ProcessError) -> Refusal {

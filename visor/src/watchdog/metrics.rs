@@ -1,5 +1,6 @@
 //! What is counted, in Prometheus' format. `docs/service.md` lists every name with its meaning.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +34,7 @@ const BYTES_MAX: u64 = 1 << 50;
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByOutcome {
     workflow: String,
-    outcome: &'static str,
+    outcome: Cow<'static, str>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -96,7 +97,7 @@ pub(super) struct Metrics {
     cgroup: Family<ByMode, Gauge>,
     domains: Family<ByState, Gauge>,
     /// Outcomes there have been, so that they can be found again for a workflow.
-    outcomes: Mutex<BTreeSet<&'static str>>,
+    outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
     pub(super) connections: Gauge,
     remembered: Gauge,
@@ -185,19 +186,19 @@ impl Metrics {
 
     /// Counts an invocation there was no place for.
     pub(super) fn turned_away(&self, workflow: &str) {
-        self.count(workflow, "full");
+        self.count(workflow, "full".into());
     }
 
-    fn count(&self, workflow: &str, outcome: &'static str) {
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(outcome);
+    fn count(&self, workflow: &str, outcome: Cow<'static, str>) {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(outcome.clone());
         self.invocations.get_or_create(&ByOutcome { workflow: workflow.to_owned(), outcome }).inc();
     }
 
     /// Counts an invocation that has ended.
     pub(super) fn ended(&self, workflow: &str, end: &End) {
         let outcome = match &end.result {
-            Ok(_) => "done",
-            Err(refusal) => refusal.error.kind,
+            Ok(_) => "done".into(),
+            Err(refusal) => refusal.error.kind.clone(),
         };
         self.count(workflow, outcome);
         let seconds = Duration::from_micros(end.duration_us).as_secs_f64();
@@ -211,7 +212,7 @@ impl Metrics {
     pub(super) fn forget(&self, workflow: &str) {
         self.durations.remove(&ByWorkflow { workflow: workflow.to_owned() });
         for outcome in self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            self.invocations.remove(&ByOutcome { workflow: workflow.to_owned(), outcome });
+            self.invocations.remove(&ByOutcome { workflow: workflow.to_owned(), outcome: outcome.clone() });
         }
     }
 

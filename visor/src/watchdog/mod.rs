@@ -6,6 +6,7 @@
 //!            │              │                      │ images, plans                                        │
 //!            │              └────▶ calls ─▶ slots ─▶ admission ─▶ perform ─▶ launch ──┐                   │
 //!            │                     records ◀─ history ◀─ invocation ◀─┘     (blanks)  │                   │
+//!            │                     ledger ◀─ recorded ◀─ (asynchronous ones) ┘        │                   │
 //!            └────────────────────────────────────────────────────────────────────────┼───────────────────┘
 //!                                                                     worker process ◀┘ by socket
 //! ```
@@ -20,6 +21,7 @@ mod auth;
 mod body;
 mod callback;
 mod calls;
+mod durable;
 mod entries;
 mod error;
 mod health;
@@ -27,10 +29,12 @@ mod history;
 mod invocation;
 #[allow(unsafe_code, reason = "whoever gives tokio a descriptor to watch has to promise that it stays open")]
 mod launch;
+mod ledger;
 mod metrics;
 pub mod openapi;
 mod page;
 mod perform;
+mod recorded;
 mod records;
 mod registry;
 mod routes;
@@ -50,6 +54,7 @@ use admission::Admission;
 use body::Budget;
 use history::History;
 use launch::Launcher;
+use ledger::Ledger;
 use metrics::Metrics;
 use registry::Registry;
 use routes::Routes;
@@ -58,10 +63,10 @@ use tally::Tally;
 use tokio::sync::Semaphore;
 
 pub use auth::Token;
+pub use durable::StateError;
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
-pub use state::StateError;
 
 use crate::orchestrator::HostError;
 use crate::process::ProcessError;
@@ -102,6 +107,7 @@ struct Watchdog {
     settings: Settings,
     routes: Routes,
     registry: Registry,
+    ledger: Ledger,
     history: History,
     admission: Admission,
     /// For large bodies.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use super::Watchdog;
@@ -22,7 +23,6 @@ use crate::domain::carrier::monotonic_ns;
 use crate::orchestrator::Ready;
 use crate::process::{Data, Job, Message, Notice};
 use crate::report::{self, RunReport};
-use crate::workflow::Plan;
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
@@ -43,6 +43,25 @@ pub(super) struct Inputs {
     pub(super) hold: Hold,
 }
 
+/// Listens to a workflow's process. One that never stops talking keeps neither the others waiting nor its own deadline: what
+/// it says is there already, so nothing else would make this wait.
+struct Listener {
+    latest: Instant,
+    heard: bool,
+}
+
+impl Listener {
+    async fn hear<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
+        let next = async {
+            if std::mem::replace(&mut self.heard, true) {
+                yield_now().await;
+            }
+            next.await
+        };
+        timeout_at(self.latest, next).await
+    }
+}
+
 /// How a run ended, if it was not given up.
 type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>);
 
@@ -58,7 +77,7 @@ impl Watchdog {
         });
     }
 
-    async fn perform(&self, task: Task) {
+    async fn perform(self: &Arc<Self>, task: Task) {
         let Task { invocation, workflow, inputs, place, callback } = task;
         let Inputs { slots, hold } = inputs;
         let run = self.run(&invocation, workflow, slots, &place);
@@ -70,17 +89,23 @@ impl Watchdog {
                 (Status::Cancelled, (None, Err(Refusal::cancelled(why))))
             }
         };
-        // Whoever waits for the answer may ask again at once.
-        drop((place, hold));
+        drop(hold);
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
-        invocation.end(status, report, result);
-        self.history.end(&invocation);
+        let end = invocation.ending(status, report, result);
+        let recorded = self.record(&invocation, &end).await;
+        // Whoever waits for the answer may ask again at once. Ends that wait for the disk have places: they are bounded.
+        drop(place);
+        invocation.end(end, recorded);
+        self.remember(&invocation).await;
         self.tell(&invocation);
         if let Some(callback) = callback {
             match self.callbacks.try_acquire() {
-                Ok(_turn) => callback.send(&invocation, || self.is_ending()).await,
-                Err(_) => tracing::warn!(id = invocation.id, "no callback: too many are under way"),
+                Ok(_turn) => self.call_back(&invocation, &callback).await,
+                Err(_) => {
+                    tracing::warn!(id = invocation.id, "no callback: too many are under way");
+                    self.called_back(&invocation).await;
+                }
             }
         }
     }
@@ -135,16 +160,9 @@ impl Watchdog {
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
         invocation.point("dispatched");
-        let mut told = false;
+        let mut listener = Listener { latest, heard: false };
         loop {
-            let next = async {
-                // One that never stops talking keeps neither the others waiting nor its own deadline.
-                if std::mem::replace(&mut told, true) {
-                    yield_now().await;
-                }
-                run.next().await
-            };
-            let Ok(message) = timeout_at(latest, next).await else {
+            let Ok(message) = listener.hear(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the time was up, and the workflow's process had not ended by itself";
                 return (None, Err(Refusal::deadline(message, Blame::Workflow)));
@@ -155,7 +173,12 @@ impl Watchdog {
                     invocation.line(step, instance, stream, text);
                 }
                 Ok(Message::Notice(_)) => {}
-                Ok(Message::Ended { report, outputs }) => return self.ended(invocation, *report, outputs),
+                Ok(Message::Ended { report, outputs }) => {
+                    if run.was_long() {
+                        invocation.set_long();
+                    }
+                    return self.ended(invocation, *report, outputs);
+                }
                 Ok(Message::Died(death)) => return (None, Err(Refusal::died(&death.failure()))),
                 Err(refusal) => return (None, Err(refusal)),
             }
@@ -200,27 +223,27 @@ impl Watchdog {
 
     /// The name an invocation is counted under: none but a registered workflow's, so that clients cannot make up series that
     /// stay for ever.
-    pub(super) fn counted_as<'p>(&self, plan: &'p Plan) -> &'p str {
-        if self.registry.knows_workflow(&plan.name) { &plan.name } else { "" }
+    pub(super) fn counted_as<'n>(&self, name: &'n str) -> &'n str {
+        if self.registry.knows_workflow(name) { name } else { "" }
     }
 
     /// Counts and logs an invocation that has ended.
     fn tell(&self, invocation: &Invocation) {
         let Some(end) = invocation.ended() else { return };
-        self.metrics.ended(self.counted_as(&invocation.plan), &end);
+        self.metrics.ended(self.counted_as(&invocation.workflow), &end);
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
         let points: Vec<String> =
             invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
-        let kind = end.result.as_ref().err().map_or("", |refusal| refusal.error.kind);
+        let kind = end.result.as_ref().err().map_or("", |refusal| &*refusal.error.kind);
         let message = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
         tracing::info!(
             id = invocation.id,
             call_id = invocation.call_id,
             trace_id = invocation.trace.id,
             span_id = invocation.trace.span,
-            workflow = invocation.plan.name,
+            workflow = invocation.workflow,
             status = end.status.name(),
             kind,
             message,
@@ -229,5 +252,38 @@ impl Watchdog {
             timeline_us = points.join(" "),
             "invocation"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::ready;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Each message is there before it is asked for, as with a process that talks faster than it is listened to.
+    #[tokio::test]
+    async fn one_that_never_stops_talking_keeps_others_and_its_deadline() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let others = turns.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                others.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        let mut listener = Listener { latest: Instant::now() + Duration::from_secs(3600), heard: false };
+        for _ in 0..100 {
+            listener.hear(ready(())).await.expect("there is time");
+        }
+        let turns = turns.load(Ordering::Relaxed);
+        assert!(turns >= 99, "others had {turns} turns while it said 100 things");
+        other.abort();
+        listener.latest = Instant::now();
+        let mut cut_off = false;
+        for _ in 0..1_000_000 {
+            cut_off = cut_off || listener.hear(ready(())).await.is_err();
+        }
+        assert!(cut_off, "its time is up, whatever it still says");
     }
 }

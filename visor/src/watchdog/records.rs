@@ -47,8 +47,18 @@ impl Watchdog {
         Ok(json(Response::builder(), &json!({ "invocations": shown })))
     }
 
-    pub(super) fn show_invocation(&self, id: &str) -> Result<Response<Answer>, Refusal> {
-        Ok(json(Response::builder(), &self.find(id)?.show()))
+    pub(super) async fn show_invocation(self: &Arc<Self>, id: &str) -> Result<Response<Answer>, Refusal> {
+        let invocation = self.find(id)?;
+        self.written(&invocation.clone(), move || json(Response::builder(), &invocation.show())).await
+    }
+
+    /// An answer in which an invocation's report may be: a long one is written where nobody else waits.
+    pub(super) async fn written(
+        self: &Arc<Self>,
+        invocation: &Invocation,
+        write: impl FnOnce() -> Response<Answer> + Send + 'static,
+    ) -> Result<Response<Answer>, Refusal> {
+        if invocation.is_long() { self.blocking(move |_| Ok(write())).await } else { Ok(write()) }
     }
 
     /// Stops an invocation that runs; one that has ended stays as it is.
@@ -101,7 +111,13 @@ fn follow_lines(invocation: Arc<Invocation>, format: Format) -> Answer {
     let (sender, receiver) = mpsc::channel(BATCHES);
     tokio::spawn(async move {
         let mut sent = 0;
-        while let Some(lines) = invocation.lines_after(sent).await {
+        loop {
+            // A client may go away while nothing is printed, and another come.
+            let lines = tokio::select! {
+                lines = invocation.lines_after(sent) => lines,
+                () = sender.closed() => return,
+            };
+            let Some(lines) = lines else { return };
             sent += lines.len();
             if sender.send(format.write(&lines)).await.is_err() {
                 return;
@@ -125,5 +141,34 @@ impl Format {
             };
         }
         text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::invocation::{Mode, Moment};
+    use super::super::trace::Trace;
+    use super::*;
+    use crate::workflow;
+    use hyper::HeaderMap;
+    use std::path::Path;
+
+    #[tokio::test]
+    async fn who_stops_following_leaves_nothing_behind() {
+        const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
+        let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
+        let trace = Trace::of(&HeaderMap::new());
+        let invocation = Arc::new(Invocation::new(Moment::now(), None, trace, &plan, Mode::Async));
+        for _ in 0..100 {
+            let answer = follow_lines(invocation.clone(), Format::Text);
+            tokio::task::yield_now().await;
+            drop(answer);
+        }
+        let mut left = usize::MAX;
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            left = Arc::strong_count(&invocation);
+        }
+        assert_eq!(left, 1, "it prints nothing, and nobody follows it");
     }
 }

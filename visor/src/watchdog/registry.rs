@@ -16,8 +16,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::durable::{Damage, StateError, Trouble, now};
 use super::error::{Blame, Refusal};
-use super::state::{Damage, FunctionEntry, Kind, State, StateError, Trouble, now};
+use super::state::{FunctionEntry, Kind, State};
 use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
@@ -131,8 +132,8 @@ impl Registry {
         let content = serde_json::to_vec(&entry).map_err(|error| Refusal::monohull(error.to_string()))?;
 
         let state = self.change();
-        state.put_image(&entry.image, bytes).map_err(not_kept)?;
-        state.put(Kind::Function, name, &content).map_err(not_kept)?;
+        state.put_image(&entry.image, bytes).map_err(Refusal::not_kept)?;
+        state.put(Kind::Function, name, &content).map_err(Refusal::not_kept)?;
         let function = Function { name: name.to_owned(), size: bytes.len() as u64, entry, image };
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let old = tables.functions.insert(name.to_owned(), Arc::new(function));
@@ -152,7 +153,7 @@ impl Registry {
             let message = format!("the document is called `{}`, the path says `{name}`", plan.name);
             return Err(Refusal::invalid(Blame::Client, message));
         }
-        state.put(Kind::Workflow, name, &document).map_err(not_kept)?;
+        state.put(Kind::Workflow, name, &document).map_err(Refusal::not_kept)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let known = tables.workflows.contains_key(name);
         tables.put_workflow(Arc::new(plan), document);
@@ -179,7 +180,7 @@ impl Registry {
         if !users.is_empty() {
             return Err(Refusal::conflict(format!("workflows use the function `{name}`: {}", users.join(", "))));
         }
-        state.remove(Kind::Function, name).map_err(not_kept)?;
+        state.remove(Kind::Function, name).map_err(Refusal::not_kept)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.functions.remove(name);
         let images = tables.images();
@@ -192,7 +193,7 @@ impl Registry {
     pub(super) fn remove_workflow(&self, name: &str) -> Result<(), Refusal> {
         let state = self.change();
         self.workflow(name)?;
-        state.remove(Kind::Workflow, name).map_err(not_kept)?;
+        state.remove(Kind::Workflow, name).map_err(Refusal::not_kept)?;
         self.tables.write().unwrap_or_else(PoisonError::into_inner).workflows.remove(name);
         Ok(())
     }
@@ -396,8 +397,4 @@ fn refused(error: &LoadError) -> Refusal {
         LoadError::Refused { .. } => Refusal::invalid(Blame::Function, message),
         LoadError::Read { .. } | LoadError::Seal { .. } => Refusal::host(message),
     }
-}
-
-fn not_kept(error: StateError) -> Refusal {
-    Refusal::host(error.to_string())
 }

@@ -167,7 +167,7 @@ impl Watchdog {
             Route::Run => self.run_document(call).await,
             Route::Invocations => self.list_invocations(&call),
             Route::Invocation if delete => self.cancel_invocation(&call.name),
-            Route::Invocation => self.show_invocation(&call.name),
+            Route::Invocation => self.show_invocation(&call.name).await,
             Route::InvocationLogs => self.show_logs(&call),
             Route::InvocationOutput => self.show_output(&call),
         }

@@ -28,12 +28,13 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
-use super::callback::CALLBACKS_MAX;
 use super::error::Refusal;
 use super::history::History;
 use super::invocation::Moment;
 use super::launch::Launcher;
+use super::ledger::Ledger;
 use super::metrics::Metrics;
+use super::recorded::recall;
 use super::registry::Registry;
 use super::routes::{Call, Routes};
 use super::settings::{Listen, Settings};
@@ -69,7 +70,12 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let spawner = Spawner::start(&processes)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
+        // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
+        let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
         let registry = Registry::open(&settings.state, settings.timeout)?;
+        let (ledger, found) = Ledger::open(&settings.state)?;
+        let history = History::new(settings.keep.clone());
+        let late = recall(&history, &ledger, found);
         let listener = Listener::open(&settings.listen).await?;
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
@@ -77,12 +83,13 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         metrics.cgroup_is(&cgroup);
         let watchdog = Arc::new(Watchdog {
             routes: Routes::new(),
-            history: History::new(settings.keep.clone()),
+            history,
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
             launcher: Launcher::start(spawner, settings.blanks)?,
-            callbacks: Semaphore::new(CALLBACKS_MAX),
+            callbacks: Semaphore::new(settings.callbacks_max),
             registry,
+            ledger,
             metrics,
             work: Arc::default(),
             ending: AtomicBool::new(false),
@@ -95,6 +102,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let address = listener.address();
         tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
         announce(&address);
+        tokio::spawn(watchdog.clone().call_back_late(late));
         watchdog.serve(listener, ends).await
     });
     // Threads that wait for a disk, or for a blank, do not hold up the end.
@@ -247,11 +255,11 @@ impl Watchdog {
         self.ending.load(Ordering::SeqCst)
     }
 
-    async fn sweep(&self) -> Infallible {
+    async fn sweep(self: &Arc<Self>) -> Infallible {
         let mut ticks = interval(SWEEP);
         loop {
             ticks.tick().await;
-            self.history.sweep();
+            self.forget(self.history.sweep());
         }
     }
 

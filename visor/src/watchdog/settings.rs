@@ -43,6 +43,9 @@ pub struct Settings {
     /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
     /// requests to wherever a client says.
     pub callbacks: Vec<String>,
+    /// The most callbacks that are under way. Default: 256. Each holds its invocation's document and a connection, for some
+    /// forty seconds if nobody answers; who asks for one more is not called.
+    pub callbacks_max: usize,
     /// What keeps functions from the system.
     pub isolation: IsolationWish,
     /// Whether the process of each workflow gets a control group of its own. Default: where the host permits; what it is given
@@ -104,6 +107,7 @@ impl Settings {
             drain: Duration::from_secs(25),
             keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
             callbacks: Vec::new(),
+            callbacks_max: 256,
             isolation: IsolationWish::Auto,
             cgroup: cgroup::Wish::Auto,
             pace: Pace::default(),

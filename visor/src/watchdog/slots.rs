@@ -9,11 +9,12 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use serde::Deserialize;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::body::Content;
@@ -27,12 +28,84 @@ pub const SLOTS_TYPE: &str = "application/vnd.monohull.slots+json";
 /// Most bytes of several outputs that are put into one answer: it is made in memory as a whole.
 const TOGETHER_MAX: u64 = 16 << 20;
 
+/// The most slots that one JSON object may fill. A workflow has fewer; a body may have room for a hundred million.
+const SLOTS_MAX: usize = 10_000;
+
 /// A slot's content inside of JSON.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(PartialEq, Eq, Debug)]
 pub(super) enum Inline {
     Text(String),
-    Base64 { base64: String },
+    Base64(String),
+}
+
+/// The content of slots, by their names. While a body is taken apart nothing takes more memory than the bytes it came as, but
+/// for so much per slot: what is none is refused where it stands.
+#[derive(PartialEq, Eq, Default, Debug)]
+pub(super) struct Given(BTreeMap<String, Inline>);
+
+impl<'d> Deserialize<'d> for Inline {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Inline, D::Error> {
+        struct Slot;
+
+        impl<'d> Visitor<'d> for Slot {
+            type Value = Inline;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, or {\"base64\": \"…\"}")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Inline, E> {
+                Ok(Inline::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Inline, E> {
+                Ok(Inline::Text(text))
+            }
+
+            fn visit_map<A: MapAccess<'d>>(self, mut map: A) -> Result<Inline, A::Error> {
+                match map.next_key::<String>()?.as_deref() {
+                    Some("base64") => {}
+                    _ => return Err(de::Error::custom("an object here has `base64` and nothing else")),
+                }
+                let content = Inline::Base64(map.next_value()?);
+                match map.next_key::<de::IgnoredAny>()? {
+                    None => Ok(content),
+                    Some(_) => Err(de::Error::custom("an object here has `base64` and nothing else")),
+                }
+            }
+        }
+
+        from.deserialize_any(Slot)
+    }
+}
+
+impl<'d> Deserialize<'d> for Given {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Given, D::Error> {
+        struct Slots;
+
+        impl<'d> Visitor<'d> for Slots {
+            type Value = Given;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with the content of slots")
+            }
+
+            fn visit_map<A: MapAccess<'d>>(self, mut map: A) -> Result<Given, A::Error> {
+                let mut given = BTreeMap::new();
+                while let Some((slot, content)) = map.next_entry::<String, Inline>()? {
+                    if given.len() == SLOTS_MAX {
+                        return Err(de::Error::custom(format!("there are more than {SLOTS_MAX} slots")));
+                    }
+                    if let Some(_twice) = given.insert(slot, content) {
+                        return Err(de::Error::custom("a slot is given twice"));
+                    }
+                }
+                Ok(Given(given))
+            }
+        }
+
+        from.deserialize_map(Slots)
+    }
 }
 
 /// The input slots a body stands for.
@@ -68,12 +141,13 @@ pub(super) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Resu
 }
 
 /// The input slots of a JSON object, if they are the plan's.
-pub(super) fn inline_inputs(plan: &Plan, mut given: BTreeMap<String, Inline>) -> Result<Vec<(String, Data)>, Refusal> {
+pub(super) fn inline_inputs(plan: &Plan, given: Given) -> Result<Vec<(String, Data)>, Refusal> {
+    let Given(mut given) = given;
     let mut inputs = Vec::new();
     for input in &plan.inputs {
         let bytes = match given.remove(&input.slot) {
             Some(Inline::Text(text)) => text.into_bytes(),
-            Some(Inline::Base64 { base64 }) => BASE64.decode(base64).map_err(|error| {
+            Some(Inline::Base64(base64)) => BASE64.decode(base64).map_err(|error| {
                 Refusal::bad_request(format!("input slot {}: not base64: {error}", quoted(&input.slot)))
             })?,
             None => return Err(Refusal::bad_request(format!("input slot {} is missing", quoted(&input.slot)))),
@@ -140,6 +214,34 @@ pub(super) fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_in_json_are_what_they_are_called_or_refused() {
+        let read = |text: &str| serde_json::from_str::<Given>(text).map_err(|error| error.to_string());
+        let slots = [("a", Inline::Text("é\n".to_owned())), ("b", Inline::Base64("eA==".to_owned()))];
+        let given = Given(slots.map(|(name, content)| (name.to_owned(), content)).into());
+        assert_eq!(read(r#"{"a": "é\n", "b": {"base64": "eA=="}}"#), Ok(given));
+        assert_eq!(read("{}"), Ok(Given::default()));
+        for (text, why) in [
+            ("[]", "an object with the content"),
+            (r#"{"a": 1}"#, "a string, or"),
+            (r#"{"a": null}"#, "a string, or"),
+            (r#"{"a": ["x"]}"#, "a string, or"),
+            (r#"{"a": {}}"#, "nothing else"),
+            (r#"{"a": {"base46": ""}}"#, "nothing else"),
+            (r#"{"a": {"base64": "", "base64": ""}}"#, "nothing else"),
+            (r#"{"a": {"base64": [1]}}"#, "expected a string"),
+            (r#"{"a": "", "a": ""}"#, "twice"),
+        ] {
+            assert!(read(text).is_err_and(|error| error.contains(why)), "{text}: {:?}", read(text));
+        }
+        let slots = |count: usize| {
+            let slots: Vec<_> = (0..count).map(|number| format!("\"{number}\":\"\"")).collect();
+            format!("{{{}}}", slots.join(","))
+        };
+        assert!(read(&slots(SLOTS_MAX)).is_ok());
+        assert!(read(&slots(SLOTS_MAX + 1)).is_err_and(|error| error.contains("more than")));
+    }
 
     #[test]
     fn several_outputs_are_one_document_only_up_to_a_size() {

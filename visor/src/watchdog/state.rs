@@ -6,80 +6,35 @@
 //!   images/HASH        function images, called by the SHA-256 of their bytes; several functions may share one
 //!   functions/NAME     which image the function is      ┐ entries: a line with the hash of what follows, then that
 //!   workflows/NAME     the document as it was sent      ┘
+//!   invocations/ID     asynchronous calls, see [`super::ledger`]
+//!   callbacks/ID       who has to be told of their ends
 //!   damaged/…          what was not as it should be, set aside for whoever wants to look
 //! ```
 //!
-//! A file comes into being under another name, is synced, takes its name, and then the folder is synced: whenever the
-//! machine or the server stops, an entry is either the old one or the new one, and one that has been acknowledged is
-//! there. An image is written before the entry that names it, and removed after the last such entry.
+//! Each file is the old one or the new one, whenever the machine or the server stops, see [`super::durable`]. An image is
+//! written before the entry that names it, and removed after the last such entry.
 //!
 //! At the start everything is compared with its hash. What does not fit is set aside and told; the rest works. What the
 //! host could not read just then is no damage: the server does not start, and nothing is moved.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::durable::{
+    DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove, set_aside,
+    sync,
+};
+use super::ledger;
 use super::trace::hex;
-use crate::domain::image::map::LoadError;
 
 /// The first word of every entry; the number is the format's.
 const MAGIC: &str = "monohull-entry-1";
-/// What files are called until they are whole.
-const PART: &str = ".part";
-
-/// The state folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// another server uses the state folder {0}
-    #[error("another server uses the state folder {0}")]
-    Taken(PathBuf),
-    /// the state folder cannot be used: {path}: {source}
-    #[error("the state folder cannot be used: {path}: {source}")]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The host's answer.
-        source: io::Error,
-    },
-    /// the host failed to load a registered function
-    #[error(transparent)]
-    Load(#[from] LoadError),
-}
-
-/// Why something that was kept cannot be had.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// The host could not give it: it may be as it should.
-    Host(StateError),
-    /// It is not as it should be.
-    Damaged(String),
-}
-
-impl Trouble {
-    /// A file of the state could not be read. One that is not there, or is none, will not come back by itself.
-    fn reading(path: &Path, error: io::Error) -> Trouble {
-        match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Trouble::Damaged(error.to_string()),
-            _ => Trouble::Host(at(path)(error)),
-        }
-    }
-
-    pub(super) fn damaged(reason: impl ToString) -> Trouble {
-        Trouble::Damaged(reason.to_string())
-    }
-}
-
-fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError + use<> {
-    let path = path.to_owned();
-    move |source| StateError::Io { path, source }
-}
 
 /// The two kinds of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,15 +74,6 @@ pub(super) struct Entry {
     pub(super) content: Vec<u8>,
 }
 
-/// Something that is damaged.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Damage {
-    /// The file, as it was called.
-    pub(super) path: PathBuf,
-    /// Why it cannot be used.
-    pub(super) reason: String,
-}
-
 /// What a function's entry says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,7 +96,7 @@ impl State {
             nix::Error::EWOULDBLOCK => StateError::Taken(root.to_owned()),
             error => at(&path)(error.into()),
         })?;
-        for folder in ["images", "functions", "workflows", "damaged"] {
+        for folder in ["images", "functions", "workflows", ledger::RECORDS, ledger::CALLBACKS, DAMAGED] {
             let folder = root.join(folder);
             private(&folder)?;
             for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {
@@ -191,25 +137,20 @@ impl State {
     pub(super) fn put_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
         let path = self.image_path(hash);
         // An image that is there has been compared with its hash at the start, or written since.
-        if path.exists() { Ok(()) } else { put(&path, &[bytes]).map_err(at(&path)) }
+        if path.exists() { Ok(()) } else { put(&path, |file| file.write_all(bytes)) }
     }
 
     /// Writes an entry, in place of an older one of the same name.
     pub(super) fn put(&self, kind: Kind, name: &str, content: &[u8]) -> Result<(), StateError> {
         let path = self.entry_path(kind, name);
-        let head = format!("{MAGIC} {}\n", hex(&Sha256::digest(content)));
-        put(&path, &[head.as_bytes(), content]).map_err(at(&path))
+        put_marked(&path, MAGIC, |to| to.write_all(content))
     }
 
     /// Removes an entry.
     pub(super) fn remove(&self, kind: Kind, name: &str) -> Result<(), StateError> {
         let path = self.entry_path(kind, name);
-        let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
-            // An earlier attempt got this far.
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        });
-        removed.and_then(|()| sync(&self.root.join(kind.folder()))).map_err(at(&path))
+        remove(&path)?;
+        sync(&self.root.join(kind.folder())).map_err(at(&path))
     }
 
     /// Removes the images that no function is any more.
@@ -233,20 +174,13 @@ impl State {
             return Ok(());
         }
         for path in self.unused(used)? {
-            self.move_away(&path)?;
+            set_aside(&self.root, &path)?;
         }
         for damage in damages {
-            let kept = self.move_away(&damage.path)?;
+            let kept = set_aside(&self.root, &damage.path)?;
             damage.reason = format!("{}; kept as {}", damage.reason, kept.display());
         }
         Ok(())
-    }
-
-    fn move_away(&self, path: &Path) -> Result<PathBuf, StateError> {
-        let folder = path.parent().map(name_of).unwrap_or_default();
-        let kept = self.root.join("damaged").join(format!("{folder}-{}-{}", name_of(path), now()));
-        fs::rename(path, &kept).map_err(at(path))?;
-        Ok(kept)
     }
 
     fn image_path(&self, hash: &str) -> PathBuf {
@@ -259,54 +193,11 @@ impl State {
     }
 }
 
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-}
-
 fn read_entry(path: &Path) -> Result<Vec<u8>, Trouble> {
     if !crate::workflow::is_name(&name_of(path)) {
         return Err(Trouble::damaged("it is not called like an entry"));
     }
-    let bytes = fs::read(path).map_err(|error| Trouble::reading(path, error))?;
-    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(|| Trouble::damaged("it has no first line"))?;
-    let (head, content) = (&bytes[..end], &bytes[end + 1..]);
-    let right = format!("{MAGIC} {}", hex(&Sha256::digest(content)));
-    if head == right.as_bytes() { Ok(content.to_vec()) } else { Err(Trouble::damaged("its bytes have changed")) }
-}
-
-/// The files of a folder, by name.
-fn list(folder: &Path) -> Result<Vec<PathBuf>, StateError> {
-    let entries =
-        fs::read_dir(folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>()).map_err(at(folder))?;
-    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Puts a file in its place so that it is there as a whole or not at all, and stays once this has returned.
-fn put(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(PART);
-    let part = path.with_file_name(name);
-    let written = File::create(&part).and_then(|mut file| {
-        parts.iter().try_for_each(|bytes| file.write_all(bytes))?;
-        file.sync_all()
-    });
-    if let Err(error) = written.and_then(|()| fs::rename(&part, path)) {
-        let _ = fs::remove_file(&part);
-        return Err(error);
-    }
-    sync(path.parent().unwrap_or(Path::new("/")))
-}
-
-/// Makes sure that the names in a folder stay.
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    read_marked(path, MAGIC)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::fmt::{self, Write};
 
 use hyper::header::{HeaderMap, HeaderName};
+use serde::{Deserialize, Serialize};
 
 use super::error::Refusal;
 
@@ -52,8 +53,18 @@ pub(super) fn call_id(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     }
 }
 
+/// Whether a text is one that [`random_id`] could have given.
+pub(super) fn is_id(text: &str) -> bool {
+    text.len() == 32 && lower_hex(text)
+}
+
+fn lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A place in a trace.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Trace {
     /// The whole trace.
     pub(super) id: String,
@@ -82,7 +93,6 @@ impl fmt::Display for Trace {
 
 /// The trace and its flags. Later versions may have more fields; version `ff` is invalid.
 fn parse(text: &str) -> Option<(String, u8)> {
-    let lower_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let mut parts = text.split('-');
     let mut part = |len| parts.next().filter(|part| part.len() == len && lower_hex(part));
     let (version, id, parent, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);

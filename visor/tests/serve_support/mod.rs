@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -358,4 +358,22 @@ pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
         assert!(begin.elapsed() < PATIENCE, "still not: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Takes one callback and answers it with this status: its head, in small letters, and the invocation's document.
+pub(crate) fn take_callback(listener: &TcpListener, status: &str) -> (String, Value) {
+    let (mut stream, _) = listener.accept().expect("a call");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("text").to_lowercase();
+    let len = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()).expect("a length");
+    let mut body = vec![0; len.parse().expect("a number")];
+    stream.read_exact(&mut body).expect("a body");
+    stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).expect("sent");
+    (head, serde_json::from_slice(&body).expect("JSON"))
 }

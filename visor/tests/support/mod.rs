@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod handover;
+pub(crate) mod letter;
 
 use monohull::orchestrator::{Ready, RunOptions};
 use monohull::report::{Content, Progress, RunReport, Silent};
