@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 const MIB: u64 = 1 << 20;
 
@@ -155,4 +156,60 @@ fn who_wants_none_has_none() {
     assert!(made(server.pid()).is_empty());
     let here: BTreeSet<PathBuf> = server.descendants().into_iter().chain([server.pid()]).map(group).collect();
     assert_eq!(here.len(), 1, "{here:?}");
+}
+
+/// `monohull run` of `misbehave`, which does this.
+fn run(how: &str, cgroup: &str) -> Child {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().join("workflow.json");
+    let mut document = single("w", "misbehave", &json!({ "args": { "how": how }, "memory": "48MiB" }));
+    document["functions"]["f"]["image"] = serve_support::image("misbehave").display().to_string().into();
+    fs::write(&path, document.to_string()).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.args(["run", "--json", "--cgroup", cgroup]).arg(&path);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("monohull starts");
+    // It has read the file once it has a child, or has ended.
+    let below = || fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
+    eventually("it has begun", || !below().is_empty() || !serve_support::is_alive(child.id() as i32));
+    child
+}
+
+fn report(child: Child) -> Value {
+    let output = child.wait_with_output().expect("a child");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+#[ignore = "needs control groups: run by `cargo xtask test --keys`"]
+fn a_run_has_a_group_and_takes_it_away() {
+    let family = |child: &Child| PathBuf::from(format!("/sys/fs/cgroup/monohull-{}", child.id()));
+    let child = run("panic", "require");
+    let folder = family(&child);
+    let told = report(child);
+    assert_eq!(told["error"]["kind"], "panic", "{told:#}");
+    let group = told["sandbox"]["cgroup"].as_str().unwrap_or_default();
+    assert!(group.starts_with(&format!("{}/worker-", folder.display())) && group.contains("at most "), "{group}");
+    assert!(!folder.exists(), "nothing is left of it");
+
+    let child = run("sleep", "require");
+    let folder = family(&child);
+    let limited = || {
+        let groups = made(child.id() as i32).into_iter();
+        groups.filter(|group| !read(group, "cgroup.procs").is_empty()).find(|group| read(group, "memory.max") != "max")
+    };
+    eventually("it runs within its limit", || limited().is_some());
+    fs::write(limited().expect("as just before").join("memory.max"), "4096").expect("writable");
+    let told = report(child);
+    assert_eq!(
+        (&told["error"]["kind"], &told["error"]["blame"]),
+        (&json!("memory-limit"), &json!("function")),
+        "{told:#}"
+    );
+    assert!(!folder.exists(), "nothing is left of it");
+
+    let child = run("panic", "never");
+    let folder = family(&child);
+    let told = report(child);
+    assert_eq!(told["sandbox"]["cgroup"], "none: --cgroup never", "{told:#}");
+    assert!(!folder.exists());
 }

@@ -29,7 +29,7 @@ mod registers;
 #[cfg(feature = "weaken")]
 pub mod weaken;
 
-pub use registers::{clear_x87, thread_pointer};
+pub use registers::{clear_x87, extended_states, thread_pointer};
 
 use core::arch::asm;
 use core::mem::offset_of;

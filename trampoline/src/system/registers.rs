@@ -35,10 +35,34 @@ const X87_STATE: u32 = 1;
 
 /// XINUSE (Intel SDM volume 1, 13.6): which register sets are not in their initial state.
 fn in_use() -> u32 {
-    let low: u32;
     // SAFETY: only called where XGETBV knows index 1, which is what `tells_what_is_in_use` says.
-    unsafe { asm!("xgetbv", in("ecx") 1, out("eax") low, out("edx") _, options(nomem, nostack, preserves_flags)) };
-    low
+    unsafe { xgetbv(1) as u32 }
+}
+
+/// XCR0 (Intel SDM volume 1, 13.3): the register sets that the kernel has switched on, a bit each. Without XSAVE there are
+/// only x87's and SSE's.
+pub fn extended_states() -> u64 {
+    match uses_xsave() {
+        // SAFETY: XGETBV is there, and always knows index 0.
+        true => unsafe { xgetbv(0) },
+        false => 0b11,
+    }
+}
+
+/// Whether the kernel uses XSAVE, which is what XGETBV comes with.
+fn uses_xsave() -> bool {
+    __cpuid(1).ecx >> 27 & 1 == 1
+}
+
+/// # Safety
+/// The processor has XGETBV, and it knows this index.
+unsafe fn xgetbv(index: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise; it only reads.
+    unsafe {
+        asm!("xgetbv", in("ecx") index, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+    };
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// Whether XGETBV knows index 1; asked of the processor once.
@@ -47,9 +71,7 @@ fn tells_what_is_in_use() -> bool {
     static ANSWER: AtomicU8 = AtomicU8::new(0);
     match ANSWER.load(Ordering::Relaxed) {
         0 => {
-            let (features, highest) = (__cpuid(1).ecx, __cpuid(0).eax);
-            let os_uses_xsave = features >> 27 & 1 == 1;
-            let known = os_uses_xsave && highest >= 0xd && __cpuid_count(0xd, 1).eax >> 2 & 1 == 1;
+            let known = uses_xsave() && __cpuid(0).eax >= 0xd && __cpuid_count(0xd, 1).eax >> 2 & 1 == 1;
             ANSWER.store(1 + u8::from(known), Ordering::Relaxed);
             known
         }

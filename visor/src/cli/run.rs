@@ -12,6 +12,7 @@ use super::progress::Terminal;
 use super::show;
 use crate::orchestrator::RunOptions;
 use crate::process;
+use crate::process::cgroup::Wish;
 use crate::report::{Progress, Status};
 use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 
@@ -36,6 +37,9 @@ pub(super) struct Run {
     /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
+    /// Whether the process of the workflow has a control group of its own, with limits of memory and tasks; it starts later then
+    #[arg(long, value_enum, default_value_t = Wish::Never)]
+    cgroup: Wish,
     /// When libos modules are loaded: each on its first call, or all at the start (to measure the difference)
     #[arg(long, value_enum, default_value_t)]
     load: Load,
@@ -125,7 +129,7 @@ impl Run {
         };
         let terminal = Terminal::new();
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let report = match process::run(&plan, &options, watcher) {
+        let report = match process::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };

@@ -25,8 +25,10 @@ pub struct CarrierState {
     nudged: AtomicBool,
     /// Its timer has fired, or was set by the handler, since it was last put right.
     timer_set: AtomicBool,
-    /// The kernel's timer id.
+    /// The kernel's id of its timer, and of the one by which others nudge it; -1 where there is none.
     timer: AtomicI32,
+    /// See `timer`.
+    nudger: AtomicI32,
     /// The `stop` flag of the instance it runs, null in between.
     stop: AtomicPtr<AtomicBool>,
     /// When that instance's time is up.
@@ -40,6 +42,7 @@ pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
         nudged: AtomicBool::new(false),
         timer_set: AtomicBool::new(false),
         timer: AtomicI32::new(-1),
+        nudger: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
         deadline: AtomicU64::new(NEVER),
     }
@@ -73,7 +76,8 @@ pub struct Carrier {
     frames: u32,
     /// Reading the time-stamp counter is a fault on this thread.
     counter_denied: bool,
-    old_stack: libc::stack_t,
+    /// Given back last.
+    _berth: Berth,
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
@@ -86,36 +90,79 @@ const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 /// A handler that finds its instance stopped in trusted code looks again after this long.
 const LOOK_AGAIN_NS: u64 = 1_000_000;
 
-impl Carrier {
-    /// Makes the calling thread carrier `index`: context, info line, `gs`, alternate stack, no rseq, dispatch armed.
-    pub fn attach(partition: &Partition, index: usize) -> Result<Carrier, CarrierError> {
+/// What a thread has of a carrier that a process forked from it inherits.
+#[derive(Debug)]
+pub struct Berth {
+    index: usize,
+    old_stack: libc::stack_t,
+}
+
+// SAFETY: the address in it is not used but to give it back to the kernel.
+unsafe impl Send for Berth {}
+
+impl Berth {
+    /// Gives the calling thread a carrier's block, `gs`, and alternate stack, and takes rseq away.
+    pub fn take(partition: &Partition, index: usize) -> Result<Berth, CarrierError> {
         let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
         partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
-        let variant = partition.keys().variant();
-        let context = context_address(index) as *mut CarrierContext;
-        // SAFETY: the context's page has just been made writable and is this carrier's alone.
-        unsafe { context.write(CarrierContext::new(index, vector_state())) };
-        let line = (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine;
-        // SAFETY: the info page is writable here, and the line is this carrier's alone.
-        unsafe {
-            (&raw mut (*line).gate).write(exit_gate(variant, index));
-            (&raw mut (*line).selector).write(SELECTOR_ALLOW);
-        }
         let stack = signal_stack(index);
         // SAFETY: plain data, filled in by the next call.
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
-        let carrier = Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, old_stack };
-        let state = &CARRIERS[index];
-        // SAFETY: has no preconditions.
-        state.tid.store(unsafe { libc::gettid() }, Ordering::Release);
-        state.nudged.store(false, Ordering::Relaxed);
-        state.timer_set.store(false, Ordering::Relaxed);
-        state.timer.store(new_timer(state.tid.load(Ordering::Acquire))?, Ordering::Release);
+        let berth = Berth { index, old_stack };
         unregister_rseq()?;
         // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
-        checked("arch_prctl(ARCH_SET_GS)", unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, line) })?;
+        checked("arch_prctl(ARCH_SET_GS)", unsafe {
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, info_line(index))
+        })?;
+        Ok(berth)
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        // SAFETY: the old stack is what the thread had before; gs goes back to what a thread starts with.
+        unsafe {
+            libc::sigaltstack(&self.old_stack, std::ptr::null_mut());
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, 0u64);
+        }
+    }
+}
+
+impl Carrier {
+    /// Makes the calling thread carrier `index`.
+    pub fn attach(partition: &Partition, index: usize) -> Result<Carrier, CarrierError> {
+        Carrier::board(partition, Berth::take(partition, index)?)
+    }
+
+    /// Makes the calling thread, which has taken the berth or was forked with it, its carrier: context, info line, timer,
+    /// dispatch armed.
+    pub fn board(partition: &Partition, berth: Berth) -> Result<Carrier, CarrierError> {
+        let index = berth.index;
+        let variant = partition.keys().variant();
+        let context = context_address(index) as *mut CarrierContext;
+        // SAFETY: the context's page has just been made writable and is this carrier's alone.
+        unsafe { context.write(CarrierContext::new(index, vector_state())) };
+        let line = info_line(index);
+        // SAFETY: the info page is writable here, and the line is this carrier's alone.
+        unsafe {
+            (&raw mut (*line).gate).write(exit_gate(variant, index));
+            (&raw mut (*line).selector).write(SELECTOR_ALLOW);
+        }
+        let carrier =
+            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _berth: berth };
+        let state = &CARRIERS[index];
+        // SAFETY: has no preconditions.
+        let tid = unsafe { libc::gettid() };
+        state.nudged.store(false, Ordering::Relaxed);
+        state.timer_set.store(false, Ordering::Relaxed);
+        state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
+        if index != 0 {
+            // There are others that nudge it.
+            state.nudger.store(new_timer(tid, NUDGE)?, Ordering::Release);
+        }
+        state.tid.store(tid, Ordering::Release);
         if weaken::is_off(Defence::Dispatch) {
             return Ok(carrier);
         }
@@ -218,31 +265,32 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         let state = &CARRIERS[self.index];
         state.stop.store(std::ptr::null_mut(), Ordering::Release);
-        let timer = state.timer.swap(-1, Ordering::AcqRel);
+        let timers = [&state.timer, &state.nudger].map(|timer| timer.swap(-1, Ordering::AcqRel));
         if self.counter_denied {
             // SAFETY: changes nothing but that reading the counter is no fault any more.
             unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
         }
-        // SAFETY: the timer is this carrier's; dispatch off has no further arguments; the old stack is what the thread
-        // had before; gs goes back to what a thread starts with.
+        // SAFETY: the timers are this carrier's; dispatch off has no further arguments.
         unsafe {
-            if timer >= 0 {
+            for timer in timers.into_iter().filter(|timer| *timer >= 0) {
                 libc::syscall(libc::SYS_timer_delete, timer);
             }
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0u64, 0u64, 0u64);
-            libc::sigaltstack(&self.old_stack, std::ptr::null_mut());
-            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, 0u64);
         }
         state.tid.store(0, Ordering::Release);
     }
 }
 
-/// The signal that makes a carrier look up from user code. A classic one: it is never refused for want of memory.
+/// The signal that makes a carrier look up from user code.
 pub const NUDGE: i32 = libc::SIGUSR2;
 
 /// The signal of the carriers' timers.
 pub fn timer_signal() -> i32 {
     libc::SIGRTMIN() + 2
+}
+
+fn info_line(index: usize) -> *mut CarrierLine {
+    (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine
 }
 
 /// The set with nudge and timer in it.
@@ -275,13 +323,27 @@ pub fn runs(index: usize, stop: &AtomicBool) -> bool {
     std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
 }
 
+/// Lets other carriers nudge the first one: to be called before there are any. All others can be nudged always.
+///
+/// The system call that signals a thread signals those of other processes too, so nobody has it: a timer of the carrier's own
+/// sends the signal, and nudging is setting that.
+pub fn expect_nudges() -> Result<(), CarrierError> {
+    let state = &CARRIERS[0];
+    if state.nudger.load(Ordering::Acquire) < 0 {
+        state.nudger.store(new_timer(state.tid.load(Ordering::Acquire), NUDGE)?, Ordering::Release);
+    }
+    Ok(())
+}
+
 /// Makes carrier `index` look up. Called under the scheduler's lock, while it runs what is to be stopped.
 pub fn nudge(index: usize) {
     let state = &CARRIERS[index];
-    let tid = state.tid.load(Ordering::Acquire);
-    if tid != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
-        // SAFETY: the thread is alive: carriers detach only after the run, under the same lock.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, NUDGE) };
+    if state.tid.load(Ordering::Acquire) != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
+        // The thread is alive: carriers detach only after the run, under the same lock.
+        if set(state.nudger.load(Ordering::Acquire), 1).is_err() {
+            // Nobody is to wait for a signal that does not come.
+            state.nudged.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -328,24 +390,28 @@ pub fn ticks() -> u64 {
 }
 
 fn set_timer(state: &CarrierState, at: u64) -> Result<(), CarrierError> {
-    let timer = state.timer.load(Ordering::Acquire);
+    set(state.timer.load(Ordering::Acquire), at)
+}
+
+fn set(timer: i32, at: u64) -> Result<(), CarrierError> {
     // A deadline that has passed must fire, and zero would switch the timer off.
     let at = if at == NEVER { 0 } else { at.max(1) };
     let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
     let setting = libc::itimerspec { it_interval: zero, it_value: value };
-    // SAFETY: the timer is this carrier's; the old setting is not asked for.
+    // SAFETY: the timer is this process's; the old setting is not asked for.
     let status = unsafe {
         libc::syscall(libc::SYS_timer_settime, timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut::<u8>())
     };
     checked("timer_settime", status)
 }
 
-fn new_timer(tid: i32) -> Result<i32, CarrierError> {
+/// A timer that sends this signal to a thread of this process.
+fn new_timer(tid: i32, signal: i32) -> Result<i32, CarrierError> {
     // SAFETY: plain data.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_signo = timer_signal();
+    event.sigev_signo = signal;
     event.sigev_notify_thread_id = tid;
     let mut timer = 0i32;
     // SAFETY: both pointers are to locals; the kernel writes a 32-bit id.

@@ -42,7 +42,7 @@ pub struct Spec {
     pub memory_limit: u64,
     /// Most threads alive at once.
     pub max_threads: u32,
-    /// Most bytes of output lines kept and printed.
+    /// Most bytes of output lines kept and printed; each takes some besides its text.
     pub output_limit: u64,
     /// The longest it may take.
     pub timeout: Option<Duration>,
@@ -66,6 +66,13 @@ pub struct Line {
     pub stream: u32,
     /// The text without its newline; bytes that are not UTF-8 are replaced.
     pub text: String,
+}
+
+impl Line {
+    /// What keeping it takes, in bytes: an empty one is not for nothing.
+    fn cost(&self) -> u64 {
+        (self.text.len() + size_of::<Line>()) as u64
+    }
 }
 
 /// What an instance has used, as it is counted.
@@ -144,10 +151,23 @@ pub struct Instance {
 pub struct Output {
     /// What it wrote, in order.
     pub lines: Vec<Line>,
-    /// Bytes in `lines`.
-    pub bytes: u64,
+    /// What they cost, and those that were dropped.
+    bytes: u64,
     /// Whether something was dropped.
     pub full: bool,
+}
+
+impl Output {
+    /// Keeps a line, if there is room for it within this limit.
+    pub(super) fn keep(&mut self, line: Line, limit: u64) -> Option<&Line> {
+        self.bytes += line.cost();
+        self.full |= self.bytes > limit;
+        if self.full {
+            return None;
+        }
+        self.lines.push(line);
+        self.lines.last()
+    }
 }
 
 /// What the scheduler keeps for an instance, under its lock.
@@ -176,5 +196,26 @@ impl Instance {
     /// Who it is, for people.
     pub fn name(&self) -> String {
         format!("{}[{}]", self.spec.labels.step, self.spec.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_cost_what_keeping_them_takes() {
+        let line = |text: &str| Line { stream: 1, text: text.to_owned() };
+        let limit = 10 * 32;
+        let mut output = Output::default();
+        assert!((0..10).all(|_| output.keep(line(""), limit).is_some()));
+        assert!(output.keep(line(""), limit).is_none() && output.full);
+        assert_eq!(output.lines.len() * size_of::<Line>(), limit as usize);
+
+        let mut output = Output::default();
+        assert_eq!(output.keep(line(&"x".repeat(200)), limit).map(|line| line.text.len()), Some(200));
+        assert!(output.keep(line(&"x".repeat(100)), limit).is_none());
+        assert!(output.keep(line(""), limit).is_none(), "what comes later is not kept either");
+        assert_eq!((output.lines.len(), output.full), (1, true));
     }
 }

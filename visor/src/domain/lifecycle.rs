@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! job ── launch ──▶ cell, roster, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
-//!                                                                                  modules, cell, event ◀──┘
+//!                                                 cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
 
 use super::carrier::{self, ticks};
@@ -198,7 +198,7 @@ impl Shared {
         let usage = self.usage(&instance);
         self.accounts.close(index);
         let cell = instance.cell.lock().expect("cell").take();
-        if let Some(mut cell) = cell {
+        if let Some(cell) = cell {
             if self.partition.keys().separate() {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
@@ -206,13 +206,7 @@ impl Shared {
                     self.partition.discard(frame..frame + PAGE);
                 }
             }
-            match cell.wipe(&self.partition) {
-                Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
-                Err(error) => {
-                    tracing::warn!("cell {index} cannot be wiped now and is cleared later: {error}");
-                    self.cells.lock().expect("cells").broken.push((cell.index(), cell.key()));
-                }
-            }
+            self.cells.lock().expect("cells").left.push(cell);
         }
         let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
         let ended = ticks();
@@ -230,6 +224,24 @@ impl Shared {
             ended,
         })));
         self.wake_carrier(&mut scheduler);
+    }
+}
+
+impl Shared {
+    /// Makes the cells of ended instances fit for others.
+    pub(super) fn wipe_cells(&self) {
+        loop {
+            // Not as a condition of the loop: the lock is not to be held meanwhile.
+            let left = self.cells.lock().expect("cells").left.pop();
+            let Some(mut cell) = left else { return };
+            match cell.wipe(&self.partition) {
+                Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
+                Err(error) => {
+                    tracing::warn!("cell {} cannot be wiped now and is cleared later: {error}", cell.index());
+                    self.cells.lock().expect("cells").broken.push((cell.index(), cell.key()));
+                }
+            }
+        }
     }
 }
 

@@ -37,7 +37,7 @@ mod waiting;
 use crate::network::Network;
 use crate::weaken::{self, Defence};
 use account::{Account, Accounts};
-use carrier::{Carrier, CarrierError, monotonic_ns};
+use carrier::{Berth, Carrier, CarrierError, monotonic_ns};
 use failure::Failure;
 use files::host::HostFiles;
 pub(crate) use files::host::RWF_APPEND;
@@ -173,9 +173,19 @@ pub struct Ground {
     partition: Partition,
 }
 
-impl Ground {
-    /// Reserves the address space, and makes the calling thread its first carrier. There is one per process at a time.
-    pub fn lay(keys: bool) -> Result<Ground, DomainError> {
+/// As much of a [`Ground`] as processes inherit that are forked by the thread that has laid it out: a process that forks
+/// many does this once for all.
+#[derive(Debug)]
+pub struct Site {
+    /// Dropped before the partition, in which it lies.
+    berth: Berth,
+    partition: Partition,
+}
+
+impl Site {
+    /// Reserves the address space, and gives the calling thread what is inherited of its first carrier. There is one site or
+    /// ground per process at a time.
+    pub fn lay_out(keys: bool) -> Result<Site, DomainError> {
         let keys = if keys {
             gadgets::remove()?;
             Keys::enabled()?
@@ -186,7 +196,20 @@ impl Ground {
         let partition = Partition::reserve(keys)?;
         let info = if weaken::is_off(Defence::Selector) { Key::FUNCTIONS } else { Key::INFO };
         partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, info)?;
-        Ok(Ground { carrier: Carrier::attach(&partition, 0)?, partition })
+        Ok(Site { berth: Berth::take(&partition, 0)?, partition })
+    }
+
+    /// Makes the calling thread the first carrier: the one that has laid this out, or was forked by it.
+    pub fn into_ground(self) -> Result<Ground, DomainError> {
+        let Site { berth, partition } = self;
+        Ok(Ground { carrier: Carrier::board(&partition, berth)?, partition })
+    }
+}
+
+impl Ground {
+    /// Reserves the address space, and makes the calling thread its first carrier. There is one per process at a time.
+    pub fn lay(keys: bool) -> Result<Ground, DomainError> {
+        Site::lay_out(keys)?.into_ground()
     }
 }
 
@@ -230,6 +253,8 @@ struct Cells {
     warm: Vec<cell::Cell>,
     /// Those that the host refused to clear, and the keys on their pages: out of use until it does.
     broken: Vec<(usize, keys::Key)>,
+    /// Those whose instance has ended, until the driver has heard of it: after the last nobody needs them.
+    left: Vec<cell::Cell>,
 }
 
 // SAFETY: `host` holds a pointer to this very structure, which the services use as `&Shared`; the rest is Send.
@@ -481,15 +506,10 @@ impl Shared {
     /// Keeps a line of output and passes it on.
     fn print(&self, instance: &Instance, stream: u32, text: String) {
         let mut output = instance.lines.lock().expect("lines");
-        output.bytes += text.len() as u64 + 1;
-        if output.bytes > instance.spec.output_limit {
-            output.full = true;
-            return;
+        let kept = output.keep(Line { stream, text }, instance.spec.output_limit);
+        if let (Some(line), Some(sink)) = (kept, &self.options.sink) {
+            sink.line(&instance.spec, stream, &line.text);
         }
-        if let Some(sink) = &self.options.sink {
-            sink.line(&instance.spec, stream, &text);
-        }
-        output.lines.push(Line { stream, text });
     }
 }
 

@@ -3,7 +3,7 @@
 //! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
-use super::carrier::{Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
+use super::carrier::{self, Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
@@ -75,6 +75,9 @@ impl Shared {
                 Work::Tell(event) => {
                     if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
                         driver.on_event(event, self);
+                    }
+                    if !self.lock().done {
+                        self.wipe_cells();
                     }
                 }
                 Work::Stop => return Ok(()),
@@ -219,6 +222,10 @@ impl Shared {
         } else if scheduler.carriers < self.options.carriers && scheduler.lost == 0 && !scheduler.done {
             let index = scheduler.carriers;
             let Some(shared) = self.weak.upgrade() else { return };
+            if let Err(error) = carrier::expect_nudges() {
+                tracing::error!("carrier {index} cannot run beside others: {error}");
+                return;
+            }
             let body = move || {
                 if let Err(error) = Carrier::attach(&shared.partition, index).and_then(|carrier| shared.carry(carrier))
                 {

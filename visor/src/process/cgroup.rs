@@ -12,8 +12,8 @@
 //! born in its group (`CLONE_INTO_CGROUP`), because moving a process makes the kernel wait for all others. What a job
 //! costs is one write, and only if its workflow's memory differs from that of the last one in the same group.
 //!
-//! A server that ends takes its workers' groups away. Its own it cannot leave; that, and all that a killed server
-//! leaves, the next one removes.
+//! A server that ends takes its workers' groups away. Its own it can only leave where the group above is the root; that, and all
+//! that a killed server leaves, the next one removes. `monohull run` does all this for the one worker it has.
 
 use super::{ProcessError, birth};
 use crate::workflow::Plan;
@@ -255,10 +255,7 @@ impl Groups {
         };
         let settled = groups.settle(&above);
         if settled.is_err() {
-            // As it was before.
-            let _ = join(&above);
             groups.end();
-            let _ = remove_family(&groups.folder);
         }
         settled.map(|()| Arc::new(groups))
     }
@@ -319,7 +316,8 @@ impl Groups {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the groups of all workers, and ends those that are still in one.
+    /// Removes the groups of all workers, and ends those that are still in one. Where this process may leave its own, it goes
+    /// back to where it came from, and removes that too.
     fn end(&self) {
         self.free().clear();
         for number in 0..self.made.load(Ordering::Relaxed) {
@@ -329,6 +327,9 @@ impl Groups {
             let busy = |_: &u32| fs::remove_dir(&folder).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy);
             let pause = |_| std::thread::sleep(std::time::Duration::from_millis(1));
             (0..50).take_while(busy).for_each(pause);
+        }
+        if self.folder.parent().is_some_and(|above| join(above).is_ok()) {
+            let _ = remove_family(&self.folder);
         }
     }
 }

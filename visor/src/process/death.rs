@@ -97,7 +97,7 @@ fn of_signal(signal: i32, keys_silent: bool, has_words: bool) -> (Blame, String)
     match signal {
         libc::SIGSYS => {
             let text = "was ended by the kernel for a system call outside its list: functions make none, so trusted \
-                        code made one it should not need, or was made to";
+                        code made one it should not need, gave up (`abort`), or was made to";
             (Blame::Monohull, text.to_owned())
         }
         libc::SIGKILL => {

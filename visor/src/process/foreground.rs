@@ -1,7 +1,7 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 #![deny(unsafe_code)]
 
-use super::cgroup::Membership;
+use super::cgroup::{Membership, Wish};
 use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
@@ -19,16 +19,28 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
-/// process must have one thread. What goes wrong inside of the workflow is in the report.
-pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) -> Result<RunReport, ProcessError> {
+/// process must have one thread and no children. What goes wrong inside of the workflow is in the report.
+pub fn run(
+    plan: &Plan,
+    options: &RunOptions,
+    cgroup: Wish,
+    watcher: Option<&dyn Progress>,
+) -> Result<RunReport, ProcessError> {
+    let groups = Membership::arrange(cgroup)?;
+    let report = run_in(&groups, plan, options, watcher);
+    groups.end();
+    report
+}
+
+fn run_in(
+    groups: &Membership,
+    plan: &Plan,
+    options: &RunOptions,
+    watcher: Option<&dyn Progress>,
+) -> Result<RunReport, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
-    let settings = Settings {
-        modules,
-        keys: decision.keys,
-        preload: Vec::new(),
-        groups: Membership::Shared("that of `monohull run`".to_owned()),
-    };
+    let settings = Settings { modules, keys: decision.keys, preload: Vec::new(), groups: groups.clone() };
     let isolation = keys::isolation(settings.keys);
     let requested_ns = monotonic_ns();
     let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
@@ -49,8 +61,9 @@ pub fn run(plan: &Plan, options: &RunOptions, watcher: Option<&dyn Progress>) ->
     job.load_all = options.load_all;
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
-    // Where somebody has to watch the worker's signals, a spawner does.
-    let spawner = if settings.keys_are_silent() { Some(Spawner::start(&settings)?) } else { None };
+    // Where somebody has to watch the worker's signals, or to have it born in its group, a spawner does.
+    let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
+    let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
     let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
     let mut running = blank.give(&job)?;
     // What is on its way to a disk is not cut off.

@@ -49,7 +49,7 @@ pub(super) fn settle() -> io::Result<()> {
 }
 
 /// The addresses of a line of `/proc/self/maps`.
-fn pages(line: &str) -> Option<Range<u64>> {
+pub(super) fn pages(line: &str) -> Option<Range<u64>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }

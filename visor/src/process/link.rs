@@ -3,6 +3,7 @@
 //! ```text
 //! | version | form | body …        |  + files          a small message
 //! | version | form |               |  + sealed memfd with the body, then the files
+//! | text …                         |                  what was written to the socket as to a file
 //! ```
 //!
 //! The other end may be in the hands of somebody hostile, so whatever comes is bounded before it is looked at: its bytes,
@@ -15,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::cmsg_space;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair, sockopt,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +30,8 @@ const VERSION: u8 = 1;
 const INLINE: u8 = 0;
 const SPILLED: u8 = 1;
 const HEADER: usize = 2;
+/// A text begins with this or a higher byte, which no version will have.
+const TEXT: u8 = b'\t';
 
 /// Bodies longer than this travel as sealed memory. Half of what the kernel lets a socket hold by default would be
 /// twice as much; a message below this costs one copy in and one out.
@@ -70,6 +73,7 @@ pub(super) struct Packet {
     pub(super) sender: i32,
     /// Its body came as memory.
     pub(super) spilled: bool,
+    text: bool,
 }
 
 impl LinkError {
@@ -83,8 +87,16 @@ impl LinkError {
 }
 
 impl Packet {
+    /// What was written, if this is no message.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        self.text.then_some(&self.body)
+    }
+
     /// The message in it.
     pub(super) fn read<M: DeserializeOwned>(&self) -> Result<M, LinkError> {
+        if self.text {
+            return Err(LinkError::Malformed("it is a text".to_owned()));
+        }
         match postcard::take_from_bytes(&self.body) {
             Ok((message, [])) => Ok(message),
             Ok((_, rest)) => Err(LinkError::Malformed(format!("{} bytes too many", rest.len()))),
@@ -112,19 +124,6 @@ impl Link {
 
     /// Sends a message; waits while the other end has no room.
     pub(super) fn send(&self, message: &impl Serialize, files: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.send_with(message, files, SendFlags::empty())
-    }
-
-    /// Sends a message if the other end has room for it now; false if not.
-    pub(super) fn try_send(&self, message: &impl Serialize) -> io::Result<bool> {
-        match self.send_with(message, &[], SendFlags::DONTWAIT) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn send_with(&self, message: &impl Serialize, files: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
         let mut bytes = encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let spilled;
@@ -141,7 +140,19 @@ impl Link {
         if !attached.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&attached)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many files for one message"));
         }
-        retry(|| sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags | SendFlags::NOSIGNAL)).map(drop)
+        retry(|| sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)).map(drop)
+    }
+
+    /// Sends a short message if the other end has room for it now; false if not. This end may be called anything: the system
+    /// call is one that is not kept for `LINK`.
+    pub(super) fn try_send(&self, message: &impl Serialize) -> io::Result<bool> {
+        let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
+        let bytes = encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        match retry(|| send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The next packet, waiting for it; `None` when the other end is closed.
@@ -187,9 +198,11 @@ impl Link {
             return Err(LinkError::Socket(Errno::EMFILE.into()));
         }
         bytes.truncate(received.bytes);
-        let spilled = bytes.get(1) == Some(&SPILLED);
+        let text = bytes.first().is_some_and(|first| *first >= TEXT);
+        let spilled = !text && bytes.get(1) == Some(&SPILLED);
         match bytes[..] {
             [] => return Ok(None),
+            _ if text => {}
             [VERSION, INLINE, ..] => {
                 bytes.drain(..HEADER);
             }
@@ -197,7 +210,12 @@ impl Link {
             [VERSION, ..] => return Err(LinkError::Malformed("its form is unknown".to_owned())),
             [version, ..] => return Err(LinkError::Version(version)),
         }
-        Ok(Some(Packet { body: bytes, files, sender, spilled }))
+        Ok(Some(Packet { body: bytes, files, sender, spilled, text }))
+    }
+
+    /// Whether the next packet is there, and brings its body as memory. Then it may take a while to read.
+    pub(super) fn next_is_spilled(&self) -> bool {
+        matches!(self.next_len(RecvFlags::DONTWAIT), Ok(HEADER))
     }
 
     /// Bytes of the next packet: memory is taken for what is there, not for what could be.

@@ -35,6 +35,8 @@ mod sandbox;
 mod spawner;
 #[allow(unsafe_code, reason = "advice to the kernel about pages")]
 mod warm;
+#[allow(unsafe_code, reason = "system calls with one argument more than the C library gives them")]
+mod word;
 #[allow(unsafe_code, reason = "a process that was just forked puts its descriptors in order")]
 mod worker;
 
@@ -53,10 +55,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use protocol::{Content, FromWorker};
 use rustix::process::{Signal, pidfd_send_signal};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -100,7 +100,9 @@ impl Settings {
 /// that this does not do, an error is better than waiting on.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Most bytes of a worker's standard error that are kept.
-const LAST_WORDS_MAX: u64 = 4096;
+const LAST_WORDS_MAX: usize = 4096;
+/// Most pieces in which they come. Code that panics or gives up writes some dozens.
+const LAST_WORDS_PIECES: usize = 4096;
 
 /// A process could not be had, or could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -157,14 +159,33 @@ struct Worker {
     reaper: Reaper,
     /// Its control group, if it has one of its own.
     leaf: Option<Leaf>,
-    /// Its standard error.
-    words: File,
+    words: LastWords,
     /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
     keys_silent: bool,
     /// Most bytes of all outputs together: an answer with more was not made by our code.
     outputs_max: u64,
     answered: bool,
     dead: bool,
+}
+
+/// What a worker has written to its standard error.
+#[derive(Debug, Default)]
+struct LastWords {
+    bytes: Vec<u8>,
+    pieces: usize,
+}
+
+impl LastWords {
+    /// Keeps a piece, as far as there is room. An error if it goes on and on.
+    fn hear(&mut self, piece: &[u8]) -> Result<(), LinkError> {
+        let room = LAST_WORDS_MAX - self.bytes.len();
+        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.pieces += 1;
+        match self.pieces {
+            ..=LAST_WORDS_PIECES => Ok(()),
+            _ => Err(LinkError::Malformed("it writes on and on".to_owned())),
+        }
+    }
 }
 
 /// Who reaps a worker.
@@ -260,6 +281,11 @@ impl Running {
         }
     }
 
+    /// Whether [`Running::next_message`] may take a while: it has many megabytes to read, and not only a few bytes.
+    pub fn next_is_long(&self) -> bool {
+        self.worker.link.next_is_spilled()
+    }
+
     /// Waits until there is a message; false if that takes longer than `limit`.
     pub fn wait(&self, limit: Option<Duration>) -> Result<bool, ProcessError> {
         if self.worker.dead {
@@ -304,15 +330,21 @@ impl Worker {
         if self.dead {
             return Ok(None);
         }
-        let packet = match self.link.try_receive() {
-            Ok(None) => return Ok(None),
-            Ok(Some(Some(packet))) => packet,
-            Ok(Some(None)) => {
-                let death = self.end_of_link();
-                return Ok(Some(Heard::Message(Message::Died(death))));
-            }
-            Err(error) => {
-                let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
+        let packet = loop {
+            let packet = match self.link.try_receive() {
+                Ok(None) => return Ok(None),
+                Ok(Some(Some(packet))) => packet,
+                Ok(Some(None)) => {
+                    let death = self.end_of_link();
+                    return Ok(Some(Heard::Message(Message::Died(death))));
+                }
+                Err(error) => {
+                    let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
+                    return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
+                }
+            };
+            let Some(text) = packet.text() else { break packet };
+            if let Err(error) = self.words.hear(text) {
                 return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
             }
         };
@@ -381,11 +413,8 @@ impl Worker {
                 Want::Hosts => Cause::OutOfMemory(None),
             };
         }
-        let len = self.words.metadata().map_or(0, |metadata| metadata.len()).min(LAST_WORDS_MAX);
-        let mut words = vec![0; len as usize];
-        // What cannot be read was not said.
-        let words = self.words.read_exact_at(&mut words, 0).map(|()| String::from_utf8_lossy(&words).into_owned());
-        Death::new(cause, self.answered, self.keys_silent, words.unwrap_or_default())
+        let words = String::from_utf8_lossy(&std::mem::take(&mut self.words.bytes)).into_owned();
+        Death::new(cause, self.answered, self.keys_silent, words)
     }
 
     /// Waits for the end of a child that has been killed.

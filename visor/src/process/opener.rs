@@ -13,6 +13,7 @@
 //! rights denied the system's key, see `domain::fault::signals`. A signal that has no handler there is passed on as it is, as it
 //! might return.
 
+use super::word;
 use crate::domain::fault::HANDLED;
 use libc::c_void;
 use std::collections::HashSet;
@@ -89,16 +90,18 @@ fn transfer(what: libc::c_uint, thread: i32, registers: &mut [u8]) -> Option<usi
 /// The worker's side: has its parent trace it, and waits until it does. An error means that it is not allowed to.
 pub(super) fn be_traced() -> io::Result<()> {
     if !request(libc::PTRACE_TRACEME, 0, 0, 0) {
-        return Err(io::Error::last_os_error());
+        return Err(io::ErrorKind::PermissionDenied.into());
     }
-    // SAFETY: has no preconditions. The tracer hears of it first, and lets the process go on.
-    unsafe { libc::raise(libc::SIGSTOP) };
-    Ok(())
+    // SAFETY: stops this process, which has one thread. The tracer hears of it first, and lets the process go on.
+    unsafe {
+        let (process, thread) = (libc::getpid() as usize, libc::gettid() as usize);
+        word::call(libc::SYS_tgkill, [process, thread, libc::SIGSTOP as usize, 0]).map(drop)
+    }
 }
 
 /// Makes a request; false if it is refused.
 fn request(what: libc::c_uint, thread: i32, address: usize, data: usize) -> bool {
     // SAFETY: requests of this file are about registers and options of a thread that is ours to trace; where the kernel writes,
     // `data` leads to room that says how large it is.
-    unsafe { libc::ptrace(what, thread, address, data) == 0 }
+    unsafe { word::call(libc::SYS_ptrace, [what as usize, thread as usize, address, data]).is_ok() }
 }

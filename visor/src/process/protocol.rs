@@ -5,6 +5,8 @@
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
+//! What a worker writes to its standard error goes the same way, as it is: its last words.
+//!
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
 #![deny(unsafe_code)]
 
@@ -132,8 +134,7 @@ pub enum Notice {
 /// To the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSpawner {
-    /// Fork workers. Its files, for each: the worker's end of its link, where its last words go, and its control group if
-    /// each has its own.
+    /// Fork workers. Its files, for each: the worker's end of its link, and its control group if each has its own.
     Fork {
         /// Whether each has.
         grouped: bool,

@@ -9,18 +9,14 @@ use super::link::{Link, Packet};
 use super::opener::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
 use super::sandbox::{Inherit, Preparation};
-use super::{Blank, ProcessError, Reaper, Settings, Worker, host, worker};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use super::{Blank, LastWords, ProcessError, Reaper, Settings, Worker, host, word, worker};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{ForkResult, fork, getpid};
+use nix::unistd::{ForkResult, Pid, fork, getpid};
 use rustix::process::{PidfdFlags, pidfd_open};
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
@@ -34,7 +30,7 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// The most processes that are made at once: each takes up to three files of a message.
+    /// The most processes that are made at once: each takes up to two files of a message.
     pub const FORKS_MAX: usize = 32;
 
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
@@ -45,7 +41,7 @@ impl Spawner {
         // SAFETY: this process has one thread (see above), so the child may run any code.
         match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
             ForkResult::Child => {
-                let control = worker::settle(parent, theirs.into(), None);
+                let control = worker::settle(parent, theirs.into(), false);
                 worker::forget_origin();
                 worker::leave(serve(&control, settings))
             }
@@ -77,12 +73,12 @@ impl Spawner {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
             let leaf = self.groups.leaf().map_err(host("making a control group"))?;
-            ends.push((worker_link()?, last_words()?, leaf));
+            ends.push((worker_link()?, leaf));
         }
         let grouped = matches!(self.groups, Membership::Own(_));
-        let mut files = Vec::with_capacity(3 * ends.len());
-        for ((_, theirs), words, leaf) in &ends {
-            files.extend([theirs.as_fd(), words.as_fd()]);
+        let mut files = Vec::with_capacity(2 * ends.len());
+        for ((_, theirs), leaf) in &ends {
+            files.push(theirs.as_fd());
             files.extend(leaf.as_ref().map(Leaf::as_fd));
         }
         let (said, pidfds) = {
@@ -100,8 +96,8 @@ impl Spawner {
             }
             FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
                 let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
-                let worker = |(((link, _), words, leaf), (pid, pidfd))| {
-                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), words, leaf))
+                let worker = |(((link, _), leaf), (pid, pidfd))| {
+                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), leaf))
                 };
                 Ok(made.map(worker).collect())
             }
@@ -149,20 +145,22 @@ impl Blank {
     pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
         only_thread()?;
         let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
-        let words = last_words()?;
         let parent = getpid();
         // SAFETY: this process has one thread (see above), so the child may run any code.
         match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
             ForkResult::Child => {
-                let link = worker::settle(parent, theirs.into(), Some(words.into()));
+                let link = worker::settle(parent, theirs.into(), true);
                 worker::forget_origin();
-                let preparation = Preparation::new(settings, Inherit::Little);
+                let mut preparation = Preparation::new(settings, Inherit::Little);
+                if let Ok(preparation) = &mut preparation {
+                    preparation.gather();
+                }
                 worker::live(link, preparation.as_ref().map_err(String::clone))
             }
             ForkResult::Parent { child } => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, words, None))
+                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
             }
         }
     }
@@ -186,12 +184,6 @@ fn worker_link() -> Result<(Link, Link), ProcessError> {
     let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
     ours.name_senders().map_err(host("preparing a socket"))?;
     Ok((ours, theirs))
-}
-
-/// What a worker has for a standard error.
-fn last_words() -> Result<File, ProcessError> {
-    let made = memfd_create(c"monohull-last-words", MFdFlags::MFD_CLOEXEC);
-    made.map(File::from).map_err(|errno| host("making a memory file")(errno.into()))
 }
 
 fn only_thread() -> Result<(), ProcessError> {
@@ -225,7 +217,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
         .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
     // After this there are system calls that it can make no more.
-    let (told, preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
+    let (told, mut preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
         Ok(both) => both,
         Err(why) => {
             let _ = control.send(&FromSpawner::NotStarted(why), &[]);
@@ -241,19 +233,25 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     };
     let mut children: Vec<Child> = Vec::new();
     let mut opener = preparation.traced.then(Opener::new);
+    preparation.gather();
     loop {
-        let mut waiting =
-            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
+        let mut waiting = vec![waiting_for(control, libc::POLLIN), waiting_for(&told, libc::POLLIN)];
         // A worker may have filled its socket before it ended: its end is told when there is room.
         let untold = children.iter().filter(|child| child.status.is_some());
-        waiting.extend(untold.map(|child| PollFd::new(child.link.as_fd(), PollFlags::POLLOUT)));
-        match poll(&mut waiting, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => return worker::FAILED,
+        waiting.extend(untold.map(|child| waiting_for(&child.link, libc::POLLOUT)));
+        // SAFETY: the kernel writes to as many entries as it is told; no time limit.
+        let woken = unsafe {
+            let first = waiting.as_mut_ptr() as usize;
+            word::call(libc::SYS_poll, [first, waiting.len(), -1isize as usize, 0])
+        };
+        if woken.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
+            return worker::FAILED;
         }
-        let asked = waiting[0].any().unwrap_or(true);
-        drop(waiting);
-        while let Ok(Some(_)) = told.read_signal() {}
+        let asked = waiting[0].revents != 0;
+        if waiting[1].revents != 0 {
+            // One for any number of ends; those that come now are told of anew.
+            let _ = told.read_signal();
+        }
         reap(&mut children, &mut opener);
         if asked {
             match control.receive() {
@@ -276,15 +274,22 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     }
 }
 
+fn waiting_for(file: &impl AsFd, events: libc::c_short) -> libc::pollfd {
+    libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 }
+}
+
 /// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
 fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
     loop {
-        let mut status = 0;
+        let mut status = 0i32;
+        let any = -1isize as usize;
+        let options = (libc::WNOHANG | libc::__WALL) as usize;
         // SAFETY: writes one integer.
-        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) };
-        if pid <= 0 {
-            break;
-        }
+        let ended = unsafe { word::call(libc::SYS_wait4, [any, &raw mut status as usize, options, 0]) };
+        let pid = match ended {
+            Ok(pid) if pid > 0 => pid as i32,
+            _ => break,
+        };
         if let Some(opener) = opener {
             if libc::WIFSTOPPED(status) {
                 opener.go_on(pid, status);
@@ -316,56 +321,45 @@ fn fork_workers(
     };
     let parent = getpid();
     let mut files = packet.files.into_iter();
-    let (mut pids, mut pidfds, mut refused) = (Vec::new(), Vec::new(), None);
-    pids.reserve(Spawner::FORKS_MAX);
-    children.reserve(Spawner::FORKS_MAX);
-    while let (Some(link), Some(words)) = (files.next(), files.next()) {
+    // On the stack, which is copied anyway.
+    let mut made = [const { None }; Spawner::FORKS_MAX];
+    let mut refused = None;
+    for place in &mut made {
+        let Some(link) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         // SAFETY: the spawner has one thread, so the child may run any code; it is a copy of the one that has asked for the word.
-        let child = match unsafe { fork_one(group.as_ref().zip(thread)) } {
-            Ok(0) => {
-                let link = worker::settle(parent, link, Some(words));
+        match unsafe { fork_one(group.as_ref().zip(thread)) } {
+            Ok(None) => {
+                let link = worker::settle(parent, link, true);
                 worker::live(link, Ok(preparation))
             }
-            Ok(child) => child,
-            Err(errno) => {
-                refused = Some(errno);
-                break;
-            }
-        };
-        children.push(Child { pid: child, link: Link::of(link), status: None });
-        match open_pidfd(child) {
-            Ok(pidfd) => {
-                pids.push(child);
-                pidfds.push(pidfd);
-            }
-            // The supervisor gives up its end of the link, and with it the worker.
+            Ok(Some((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
                 break;
             }
         }
     }
+    let (mut pids, mut pidfds) = (Vec::new(), Vec::new());
+    for (pid, pidfd, link) in made.into_iter().flatten() {
+        children.push(Child { pid, link: Link::of(link), status: None });
+        pids.push(pid);
+        // SAFETY: the kernel has just made it for us.
+        pidfds.push(unsafe { OwnedFd::from_raw_fd(pidfd) });
+    }
     control.send(&FromSpawner::Forked(pids, refused), &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
-/// Forks this process, into a control group if there is one; 0 in the child, or the host's answer.
+/// Forks this process, into a control group if there is one: see [`word::fork`].
 ///
 /// # Safety
 /// As for [`birth::born_in`].
-unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> Result<i32, i32> {
+unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> io::Result<Option<(Pid, i32)>> {
     match group {
-        Some((group, thread)) => {
-            // SAFETY: the caller's promise.
-            let born = unsafe { birth::born_in(group.as_fd(), thread) };
-            born.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
-        }
         // SAFETY: the caller's promise.
-        None => match unsafe { fork() } {
-            Ok(ForkResult::Child) => Ok(0),
-            Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
-            Err(errno) => Err(errno as i32),
-        },
+        Some((group, thread)) => unsafe { birth::born_in(group.as_fd(), thread) },
+        // SAFETY: the caller's promise.
+        None => unsafe { word::fork() },
     }
 }
 
@@ -375,8 +369,8 @@ fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, words: File, leaf: Option<Leaf>) -> Worker {
-        let (keys_silent, outputs_max, answered, dead) = (false, 0, false, false);
+    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
+        let (words, keys_silent, outputs_max, answered, dead) = (LastWords::default(), false, 0, false, false);
         Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, outputs_max, answered, dead }
     }
 }

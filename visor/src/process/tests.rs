@@ -41,7 +41,6 @@ impl Impostor {
         let pidfd = pidfd_open(Pid::from_raw(pid).expect("a process id"), PidfdFlags::empty()).expect("it is there");
         let (ours, theirs) = Link::pair().expect("a socket");
         ours.name_senders().expect("an option of sockets");
-        let words = File::from(seal(b"", 0).expect("memory"));
         // Nobody has this id: that of the first process is taken.
         let reaper = Reaper::Spawner(1);
         let worker = Worker {
@@ -50,7 +49,7 @@ impl Impostor {
             pid,
             reaper,
             leaf: None,
-            words,
+            words: LastWords::default(),
             keys_silent: false,
             outputs_max: 1 << 20,
             answered: false,
@@ -114,16 +113,42 @@ proptest! {
     #[test]
     fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 1..300), right in any::<bool>()) {
         let mut impostor = Impostor::new();
+        let text = !right && bytes[0] >= b'\t';
         let sent = if right { [&HEADER[..], &bytes].concat() } else { bytes };
         impostor.send(&sent, &[]);
         // They may happen to say something; then nothing more than that is heard.
         match impostor.running.next_message().expect("hearing") {
-            Some(Message::Died(_) | Message::Notice(_)) => {}
+            Some(Message::Died(_) | Message::Notice(_)) if !text => {}
+            None if text => {}
             other => panic!("{other:?}"),
         }
         impostor.running.kill();
         impostor.process.wait().expect("it is our child");
     }
+}
+
+#[test]
+fn what_is_written_is_kept_up_to_a_limit() {
+    let mut impostor = Impostor::new();
+    for _ in 0..10 {
+        impostor.send(&[b'x'; 1000], &[]);
+    }
+    impostor.send(&[2, 0, 0], &[]);
+    let Ok(Some(Message::Died(death))) = impostor.running.next_message() else { panic!("it is refused") };
+    assert_eq!(death.last_words, "x".repeat(LAST_WORDS_MAX));
+    impostor.process.wait().expect("it is our child");
+}
+
+#[test]
+fn who_writes_on_and_on_is_ended() {
+    let mut impostor = Impostor::new();
+    let died = (0..=LAST_WORDS_PIECES).find_map(|_| {
+        impostor.send(b"x", &[]);
+        impostor.running.next_message().expect("hearing")
+    });
+    let Some(Message::Died(death)) = died else { panic!("{died:?}") };
+    assert!(death.message.contains("on and on"), "{}", death.message);
+    impostor.process.wait().expect("it is our child");
 }
 
 #[test]

@@ -5,9 +5,13 @@
 //! call for many pages it costs a tenth. What follows is a guess at what will be touched; a wrong one costs memory or time,
 //! and nothing else.
 
+use super::huge;
 use crate::domain::carrier::monotonic_ns;
-use monohull_abi::layout::{page_down, page_up};
+use monohull_abi::layout::{PAGE, page_down, page_up};
+use std::fs::{self, File};
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 /// How far down its stack a workflow without threads reaches.
 const STACK: u64 = 32 << 10;
@@ -26,7 +30,12 @@ const BLOCK_HEAD: u64 = 16;
 /// Up to here the allocator keeps a list for each size.
 const SMALL: usize = 1040;
 
-/// The allocator's memory, as far as a workflow will touch it.
+/// Bytes that `/proc/self/pagemap` has for a page, and the bit that says that the page is a file's (or shared).
+const ENTRY: u64 = 8;
+const FILES: u64 = 1 << 61;
+
+/// The allocator's memory, as far as a workflow will touch it; nothing if that is not known.
+#[derive(Default)]
 pub(super) struct Heap(Range<u64>);
 
 /// Arranges the allocator's memory for the processes that are forked from here on: what they take lies together, on pages
@@ -57,7 +66,7 @@ pub(super) fn gather() -> Heap {
         libc::free(block as *mut _);
         if block != start + BLOCK_HEAD || top() != start {
             // The allocator has its memory from elsewhere, and nothing is known of it.
-            return Heap(0..0);
+            return Heap::default();
         }
         // There is nothing but the head of the one block that this is, and whoever gets a part of it expects nothing in it.
         let unused = page_up(start + BLOCK_HEAD);
@@ -70,6 +79,29 @@ pub(super) fn gather() -> Heap {
 fn top() -> u64 {
     // SAFETY: these have no preconditions.
     unsafe { libc::sbrk(0) as u64 - libc::mallinfo2().keepcost as u64 }
+}
+
+/// Gives back the pages of code that this process has only read, as the search for gadgets reads all of it. Of an object in
+/// which nothing was changed a fork leaves them out anyway; of one with a single page of its own it copies them all.
+pub(super) fn give_back_read() -> io::Result<()> {
+    let pagemap = File::open("/proc/self/pagemap")?;
+    for line in fs::read_to_string("/proc/self/maps")?.lines() {
+        let (Some(range), Some("r-xp")) = (huge::pages(line), line.split_whitespace().nth(1)) else { continue };
+        let mut entries = vec![0; ((range.end - range.start) / PAGE * ENTRY) as usize];
+        pagemap.read_exact_at(&mut entries, range.start / PAGE * ENTRY)?;
+        let is_files = |entry: &[u8]| entry.try_into().map(u64::from_le_bytes).is_ok_and(|entry| entry & FILES != 0);
+        let mut start = range.start;
+        for pages in entries.chunks(ENTRY as usize).map(is_files).collect::<Vec<_>>().chunk_by(bool::eq) {
+            let end = start + pages.len() as u64 * PAGE;
+            if pages[0] {
+                // SAFETY: what is there now is the file's, and is there again when it is touched: what differs from the file
+                // is no page of the file.
+                unsafe { libc::madvise(start as *mut _, (end - start) as usize, libc::MADV_DONTNEED) };
+            }
+            start = end;
+        }
+    }
+    Ok(())
 }
 
 /// Puts them in place.

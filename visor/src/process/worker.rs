@@ -6,7 +6,7 @@ use super::link::{BODY_MAX, Link};
 use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
-use super::warm;
+use super::{warm, word};
 use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
@@ -32,22 +32,27 @@ pub(super) const LINK: i32 = 3;
 /// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
-/// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes to `words`, if any.
-pub(super) fn settle(parent: Pid, link: OwnedFd, words: Option<OwnedFd>) -> Link {
+/// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes the way of
+/// the link too, if that is wanted: last words.
+pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
     // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
     // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
     // alone and ends by `_exit`.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent.as_raw() {
+    let steps = |link: usize| unsafe {
+        word::call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0])?;
+        if word::call(libc::SYS_getppid, [0; 4])? != parent.as_raw() as usize {
             // It has died before that was arranged.
             leave(NOT_NEEDED);
         }
-        if let Some(words) = words {
-            libc::dup2(words.into_raw_fd(), 2);
+        if words {
+            word::call(libc::SYS_dup2, [link, 2, 0, 0])?;
         }
-        libc::dup2(link.into_raw_fd(), LINK);
-        libc::syscall(libc::SYS_close_range, LINK + 1, u32::MAX, 0);
+        word::call(libc::SYS_dup2, [link, LINK as usize, 0, 0])?;
+        word::call(libc::SYS_close_range, [LINK as usize + 1, u32::MAX as usize, 0, 0])
+    };
+    if let Err(error) = steps(link.into_raw_fd() as usize) {
+        eprintln!("a new process cannot be put in order: {error}");
+        leave(FAILED);
     }
     // A worker that comes of the spawner must not inherit its mask.
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
@@ -115,10 +120,9 @@ fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
         let silent = preparation.traced && opener::be_traced().is_err();
-        let ground = Ground::lay(preparation.keys).map_err(|error| error.to_string())?;
+        let ground = preparation.ground().map_err(|error| error.to_string())?;
         warm::pages(&preparation.heap);
-        let sandbox = preparation.close_in()?;
-        Ok((ground, sandbox, silent, preparation))
+        Ok((ground, preparation.close_in(), silent, preparation))
     });
     let (ground, sandbox, silent, preparation) = match ready {
         Ok(ready) => ready,

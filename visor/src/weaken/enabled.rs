@@ -16,12 +16,14 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 17] = [
+const NAMES: [(&str, Off); 19] = [
     ("checker", Off::Defence(Defence::Checker)),
     ("tagging", Off::Defence(Defence::Tagging)),
     ("separate-keys", Off::Defence(Defence::SeparateKeys)),
     ("handing-on", Off::Defence(Defence::HandingOn)),
     ("held-buffers", Off::Defence(Defence::HeldBuffers)),
+    ("pins", Off::Defence(Defence::Pins)),
+    ("slot-lists", Off::Defence(Defence::SlotLists)),
     ("dispatch", Off::Defence(Defence::Dispatch)),
     ("selector", Off::Defence(Defence::Selector)),
     ("signal-stack", Off::Defence(Defence::SignalStack)),

@@ -31,6 +31,10 @@ pub enum Defence {
     HandingOn,
     /// The bound on buffers that instances with keys of their own hold at a time.
     HeldBuffers,
+    /// The pins of buffers that hostcalls read or write: they change hands meanwhile.
+    Pins,
+    /// The lists of slots that a step may take and fill.
+    SlotLists,
     /// Syscall user dispatch: functions' system calls are made.
     Dispatch,
     /// The key on the info page, where the selectors of dispatch are: functions may write there.

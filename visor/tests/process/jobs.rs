@@ -112,7 +112,7 @@ fn nothing_is_told_that_nobody_wants(spawners: &Spawners) {
 
 fn a_report_longer_than_a_message_arrives_whole(spawners: &Spawners) {
     let mut document = one_step("misbehave", json!({ "how": "output-flood" }));
-    document["limits"] = json!({ "output": "1MiB" });
+    document["limits"] = json!({ "output": "2MiB" });
     let mut job = job(&document, Vec::new());
     job.lines = false;
     let heard = run(&spawners.usual, &job);

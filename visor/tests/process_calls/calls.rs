@@ -32,6 +32,8 @@ pub(crate) fn modules() -> PathBuf {
     FOLDER.clone()
 }
 
+/// What `/dev/userfaultfd` is asked for a userfaultfd with.
+const USERFAULTFD_IOC_NEW: i64 = 0xaa00;
 /// What the module replaces by the address of a path: `/etc/passwd`.
 const PATH: i64 = 0x7061_7468;
 
@@ -118,7 +120,7 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("pidfd_getfd", libc::SYS_pidfd_getfd, vec![3, 0, 0]),
         ("kill", libc::SYS_kill, vec![1, 0]),
         ("tkill", libc::SYS_tkill, vec![1, 0]),
-        ("tgkill of another process", libc::SYS_tgkill, vec![1, 1, 0]),
+        ("tgkill", libc::SYS_tgkill, vec![1, 1, 0]),
         ("rt_sigqueueinfo", libc::SYS_rt_sigqueueinfo, vec![1, 0, 0]),
         ("socket", libc::SYS_socket, vec![int(libc::AF_INET), int(libc::SOCK_STREAM), 0]),
         ("socketpair", libc::SYS_socketpair, vec![int(libc::AF_UNIX), int(libc::SOCK_STREAM), 0, 0]),
@@ -134,7 +136,10 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("dup3 onto the link", libc::SYS_dup3, vec![2, 3, 0]),
         ("dup", libc::SYS_dup, vec![2]),
         ("io_uring_setup", libc::SYS_io_uring_setup, vec![1, 0]),
+        // With the faults of code alone (`USER_MODE_ONLY`), it is how mapped files are filled; anything else is not.
         ("userfaultfd", libc::SYS_userfaultfd, vec![0]),
+        ("userfaultfd the kernel waits for", libc::SYS_userfaultfd, vec![int(libc::O_CLOEXEC | libc::O_NONBLOCK)]),
+        ("ioctl of /dev/userfaultfd, a new one", libc::SYS_ioctl, vec![2, USERFAULTFD_IOC_NEW, 0]),
         ("bpf", libc::SYS_bpf, vec![0, 0, 0]),
         ("perf_event_open", libc::SYS_perf_event_open, vec![0, 0, 0, 0, 0]),
         ("keyctl", libc::SYS_keyctl, vec![0, 0, 0, 0, 0]),
@@ -189,6 +194,7 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("close_range", libc::SYS_close_range, vec![100, 200, 0]),
         ("prctl of new privileges", libc::SYS_prctl, vec![int(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0]),
         ("clone as fork does it", libc::SYS_clone, vec![0x0120_0011, 0, 0, 0, 0]),
+        ("clone as the spawner does it", libc::SYS_clone, vec![int(libc::CLONE_PIDFD | libc::SIGCHLD), 0, 0, 0, 0]),
         ("getppid", libc::SYS_getppid, vec![]),
         ("futex that hands on a lock", libc::SYS_futex, vec![0, int(libc::FUTEX_LOCK_PI), 0, 0, 0]),
         ("futex that moves waiters", libc::SYS_futex, vec![0, int(libc::FUTEX_REQUEUE), 0, 0, 0]),

@@ -117,13 +117,24 @@ unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: 
     let domain = unsafe { shared(domain) };
     // Without buffers the module that knows them is not loaded, and need not be.
     let known = domain.modules.is_loaded("mm");
-    u32::from(known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1))
+    let is_held = known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1);
+    if is_held && weaken::is_off(Defence::Pins) {
+        release(domain, address);
+    }
+    is_held.into()
 }
 
 unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
+    if !weaken::is_off(Defence::Pins) {
+        // SAFETY: see `shared`.
+        release(unsafe { shared(domain) }, address);
+    }
+}
+
+/// Takes back a pin.
+fn release(domain: &Shared, address: u64) {
     // Not served only if the module has failed meanwhile; then no buffer changes hands any more.
-    // SAFETY: see `shared`.
-    let _ = unsafe { shared(domain) }.call(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]);
+    let _ = domain.call(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]);
 }
 
 unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
@@ -237,7 +248,7 @@ unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
 unsafe extern "C" fn slot_allowed(domain: *mut c_void, instance: u32, name: *const u8, len: usize, fills: u32) -> u32 {
     // SAFETY: see `shared`.
     let Some(instance) = (unsafe { shared(domain) }).instance(instance) else { return 0 };
-    let Some(access) = &instance.spec.slots else { return 1 };
+    let Some(access) = instance.spec.slots.as_ref().filter(|_| !weaken::is_off(Defence::SlotLists)) else { return 1 };
     // SAFETY: the name is the module's own, which has read and checked it.
     let name = unsafe { std::slice::from_raw_parts(name, len) };
     let intent = if fills == 1 { SlotUse::Fill } else { SlotUse::Take };

@@ -4,6 +4,7 @@
 //! *and* the kernel must have switched them on *and* a key must really be had. A virtual machine or a container may
 //! fail at any of the three.
 
+use monohull_trampoline::system::extended_states;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::io;
 use std::sync::OnceLock;
@@ -26,6 +27,12 @@ pub enum Missing {
     /// the processor has protection keys, but the kernel has not switched them on
     #[error("the processor has protection keys, but the kernel has not switched them on (OSPKE)")]
     Kernel,
+    /// the kernel has switched on registers that the gates do not clear
+    #[error(
+        "the kernel has switched on the registers r16 to r31 (APX), which Monohull's gates do not clear: \
+         what one function leaves there the next one could read"
+    )]
+    ExtendedRegisters,
     /// the kernel gives no protection key
     #[error("the kernel gives no protection key: {0}")]
     Refused(String),
@@ -45,20 +52,28 @@ pub fn support() -> Support {
 }
 
 fn ask() -> Support {
-    const PKU: u32 = 1 << 3;
-    const OSPKE: u32 = 1 << 4;
     const FEATURES: u32 = 7;
     let features = if __cpuid(0).eax >= FEATURES { __cpuid_count(FEATURES, 0).ecx } else { 0 };
+    let lacks = lacking(features, extended_states());
+    match lacks.map_or_else(|| try_key().map_err(|error| Missing::Refused(error.to_string())), Err) {
+        Ok(()) => Support::Available,
+        Err(missing) => Support::Missing(missing),
+    }
+}
+
+/// What the processor and what the kernel made of it lack: `features` are CPUID's (leaf 7, ecx), `states` the sets of registers
+/// that the kernel has switched on (XCR0, Intel SDM volume 1, 13.3).
+fn lacking(features: u32, states: u64) -> Option<Missing> {
+    const PKU: u32 = 1 << 3;
+    const OSPKE: u32 = 1 << 4;
+    const APX: u64 = 1 << 19;
     if features & PKU == 0 {
-        return Support::Missing(Missing::Processor);
+        return Some(Missing::Processor);
     }
     if features & OSPKE == 0 {
-        return Support::Missing(Missing::Kernel);
+        return Some(Missing::Kernel);
     }
-    match try_key() {
-        Ok(()) => Support::Available,
-        Err(error) => Support::Missing(Missing::Refused(error.to_string())),
-    }
+    (states & APX != 0).then_some(Missing::ExtendedRegisters)
 }
 
 /// Whether keys are put in force without being asked for: where there are any, and the kernel can tell a process of a
@@ -91,6 +106,29 @@ fn try_key() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CPUID's leaf 7: PKU and OSPKE.
+    const KEYS: u32 = 0b11 << 3;
+    /// What a server has switched on today: x87, SSE, AVX, AVX-512, keys, AMX.
+    const USUAL: u64 = 0x602e7;
+
+    #[test]
+    fn keys_are_refused_where_registers_would_not_be_cleared() {
+        assert_eq!(lacking(KEYS, USUAL), None);
+        assert_eq!(lacking(KEYS, USUAL | 1 << 19), Some(Missing::ExtendedRegisters));
+        assert!(Missing::ExtendedRegisters.to_string().contains("r16 to r31 (APX)"));
+    }
+
+    #[test]
+    fn keys_take_both_the_processor_and_the_kernel() {
+        assert_eq!(lacking(0, USUAL), Some(Missing::Processor));
+        assert_eq!(lacking(1 << 3, USUAL), Some(Missing::Kernel));
+    }
+
+    #[test]
+    fn the_kernel_says_what_it_has_switched_on() {
+        assert_eq!(extended_states() & 0b11, 0b11, "x87 and SSE are always on");
+    }
 
     #[test]
     fn the_answer_is_stable_and_agrees_with_the_kernel() {

@@ -1,4 +1,5 @@
-//! The system calls a worker can make once it has a job. Any other ends the process.
+//! The system calls a worker can make once it has a job. Any other ends the process. The spawner makes some more, with a word that
+//! its workers have forgotten (`process::word`).
 //!
 //! Functions make none at all: syscall user dispatch stops those before they come here. This list is for the case that a
 //! function has brought trusted code under its control: it can then do what is on the list and nothing else. So each entry
@@ -9,6 +10,7 @@
 //! who one is.
 
 use super::super::birth::CLONE_BYTES;
+use super::super::word;
 use super::super::worker::LINK;
 use crate::domain::{FAULT_FLAGS, FAULT_REQUESTS, RWF_APPEND};
 use monohull_abi::layout::{USER_BASE, USER_END};
@@ -21,8 +23,8 @@ use std::collections::BTreeMap;
 /// The compiled lists.
 ///
 /// A filter takes longer to install than a workflow to start: the kernel compiles it and tries it on every call there is. So
-/// the long list is installed once, for the spawner and all it forks, and each worker adds a short one that takes away what
-/// only the spawner needs. Where filters disagree the stricter answer counts.
+/// they are installed once, for the spawner and all it forks. What only the spawner may do is allowed to those who know a
+/// word (`process::word`). Where filters disagree the stricter answer counts.
 pub(super) struct Filters {
     /// Allows what is on the list and ends the process for the rest.
     family: BpfProgram,
@@ -30,12 +32,10 @@ pub(super) struct Filters {
     polite: BpfProgram,
     /// Turns a call that a function can make into a fault of its own.
     vsyscall: BpfProgram,
-    /// Ends a worker for what only the spawner may do.
-    worker: BpfProgram,
 }
 
-/// Stands in a compiled list where the process's own id belongs, which is known only after the fork.
-const OWN_PID: i32 = 0x5e1f_01d0;
+/// Stands in a compiled list where the word belongs, which nobody but the list and its page is to hold.
+const WORD: u64 = 0x5e1f_01d0_c0de_d00d;
 
 impl Filters {
     /// Compiles the lists.
@@ -52,27 +52,20 @@ impl Filters {
             SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
         };
         Ok(Filters {
-            family: compile(family(traced)?, kill.clone(), allow.clone())?,
+            family: compile(family(traced)?, kill, allow.clone())?,
             polite: compile(clone3, allow.clone(), unknown)?,
-            vsyscall: compile(vsyscall, allow.clone(), SeccompAction::Trap)?,
-            worker: compile(spawner_only()?, allow, kill)?,
+            vsyscall: compile(vsyscall, allow, SeccompAction::Trap)?,
         })
     }
 
-    /// Puts the list in force for this process and all it forks.
-    pub(super) fn apply_to_family(&self) -> seccompiler::Result<()> {
+    /// Puts the lists in force for this process and all it forks.
+    pub(super) fn apply(mut self) -> seccompiler::Result<()> {
         apply_filter(&self.polite)?;
         apply_filter(&self.vsyscall)?;
-        apply_filter(&self.family)
-    }
-
-    /// Takes away what a worker does not need of it.
-    pub(super) fn apply_to_worker(&self) -> seccompiler::Result<()> {
-        let mut filter = self.worker.clone();
-        for instruction in filter.iter_mut().filter(|instruction| instruction.k == OWN_PID as u32) {
-            instruction.k = std::process::id();
-        }
-        apply_filter(&filter)
+        word::insert(self.family.iter_mut().map(|instruction| &mut instruction.k), [WORD as u32, (WORD >> 32) as u32]);
+        let applied = apply_filter(&self.family);
+        word::erase(self.family.iter_mut().map(|instruction| &mut instruction.k));
+        applied
     }
 }
 
@@ -112,6 +105,11 @@ fn below(position: u8, address: u64) -> Argument {
     Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Lt, address)
 }
 
+/// The spawner's word.
+fn word() -> Argument {
+    Argument(5, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, WORD)
+}
+
 /// All of these must hold.
 fn when<const N: usize>(arguments: [Argument; N]) -> Result<SeccompRule, BackendError> {
     let condition = |Argument(position, len, op, value)| SeccompCondition::new(position, len, op, value);
@@ -136,10 +134,8 @@ const THREAD: i32 = libc::CLONE_VM
     | libc::CLONE_SETTLS
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
-/// The flags of `fork`.
-const FORK: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
 
-/// What is allowed: to workers, but for [`spawner_only`], and to the spawner.
+/// What is allowed: to all, and to those who know the word.
 fn family(traced: bool) -> Result<List, BackendError> {
     const X: i32 = libc::PROT_EXEC;
     let mut list = List::new();
@@ -185,7 +181,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_fstat, vec![]);
     allow(libc::SYS_newfstatat, vec![when([masked(3, libc::AT_EMPTY_PATH, libc::AT_EMPTY_PATH)])?]);
     allow(libc::SYS_statx, vec![when([masked(2, libc::AT_EMPTY_PATH, libc::AT_EMPTY_PATH)])?]);
-    allow(libc::SYS_close, vec![]);
+    // Not the link, see below.
+    allow(libc::SYS_close, vec![when([is_not(0, LINK)])?]);
     // Last words: panics, and faults of trusted code (`fault::signals`).
     allow(libc::SYS_write, vec![when([is(0, 2)])?]);
     // Large answers leave as sealed memory (`sealed`).
@@ -204,9 +201,9 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // -- The job and the answer ------------------------------------------------------------------------------------------
     // `process::link`, and the broker's answers, with a socket attached (`network::client`).
     allow(libc::SYS_recvmsg, vec![]);
-    // `process::link`. A worker has one, and can send with nothing else what may have a destination; nor can anything else
-    // take its place, as a worker cannot close it.
-    allow(libc::SYS_sendmsg, vec![]);
+    // `process::link`. A process has one under this number, and can send with nothing else what may have a destination; nor
+    // can anything else take its place, as it cannot be closed.
+    allow(libc::SYS_sendmsg, vec![when([is(0, LINK)])?]);
 
     // -- The network -----------------------------------------------------------------------------------------------------
     // Sockets come from the broker, which has compared their addresses with the workflow's list (`network::broker`). To them
@@ -246,10 +243,10 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_ioctl, one_of(1, &FAULT_REQUESTS.map(|request| request as i32))?);
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
-    // Carrier threads; workers.
-    allow(libc::SYS_clone, one_of(0, &[THREAD, FORK])?);
+    // Carrier threads; the spawner's workers.
+    allow(libc::SYS_clone, vec![when([is(0, THREAD)])?, when([is(0, word::FORK), word()])?]);
     // The spawner's, into a control group (`process::cgroup`). Any other is refused politely, see above.
-    allow(libc::SYS_clone3, vec![]);
+    allow(libc::SYS_clone3, vec![when([is_not(1, CLONE_BYTES as i32)])?, when([word()])?]);
     // A fault of the function that made them, see above.
     VSYSCALL.iter().for_each(|call| allow(*call, vec![]));
     // A new thread's first steps, and its last: the C library, then `domain::carrier`, which needs rseq gone.
@@ -272,10 +269,10 @@ fn family(traced: bool) -> Result<List, BackendError> {
     const ARCH_SET_FS: i32 = 0x1002;
     const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
     allow(libc::SYS_arch_prctl, one_of(0, &[ARCH_SET_GS, ARCH_SET_FS])?);
-    // A worker's first steps (`process::worker`) and its filter.
-    let first = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS];
-    let own = [PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_TSC, libc::PR_SET_NAME];
-    allow(libc::SYS_prctl, one_of(0, &[own[0], own[1], own[2], first[0], first[1]])?);
+    let mut prctl = one_of(0, &[PR_SET_SYSCALL_USER_DISPATCH, libc::PR_SET_TSC, libc::PR_SET_NAME])?;
+    // A worker's first steps (`process::worker`).
+    prctl.push(when([is(0, libc::PR_SET_PDEATHSIG), word()])?);
+    allow(libc::SYS_prctl, prctl);
     allow(libc::SYS_sigaltstack, vec![]);
     allow(libc::SYS_timer_create, vec![]);
     allow(libc::SYS_timer_settime, vec![]);
@@ -287,8 +284,6 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_rt_sigreturn, vec![]);
     // A wait with a time limit goes on after a signal.
     allow(libc::SYS_restart_syscall, vec![]);
-    // Nudges from carrier to carrier, and `abort`.
-    allow(libc::SYS_tgkill, vec![]);
     allow(libc::SYS_getpid, vec![]);
     allow(libc::SYS_gettid, vec![]);
 
@@ -303,9 +298,10 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // -- The end ---------------------------------------------------------------------------------------------------------
     allow(libc::SYS_exit_group, vec![]);
 
-    // -- The spawner -----------------------------------------------------------------------------------------------------
-    for call in SPAWNER_ONLY.iter().filter(|call| **call != libc::SYS_ptrace || traced) {
-        allow(*call, vec![]);
+    // -- The spawner, and workers before they forget the word ------------------------------------------------------------
+    let tracing = if traced { TRACING } else { &[] };
+    for call in SPAWNER_ONLY.iter().chain(tracing) {
+        allow(*call, vec![when([word()])?]);
     }
     Ok(list)
 }
@@ -313,30 +309,17 @@ fn family(traced: bool) -> Result<List, BackendError> {
 /// What can be asked of the vsyscall page.
 const VSYSCALL: [i64; 3] = [libc::SYS_gettimeofday, libc::SYS_time, libc::SYS_getcpu];
 
-/// Calls that a worker makes no more once it waits for its job.
+/// Calls that nobody makes who waits for a job. None has six arguments.
 const SPAWNER_ONLY: &[i64] = &[
-    // The spawner waits for requests and ends, and opens descriptors for what it has forked (`process::spawner`).
+    // The spawner waits for requests and ends (`process::spawner`).
     libc::SYS_poll,
     libc::SYS_wait4,
-    libc::SYS_pidfd_open,
-    // A worker's first steps.
+    // A worker's first steps (`process::worker`).
     libc::SYS_getppid,
     libc::SYS_dup2,
     libc::SYS_close_range,
-    // Its filter.
-    libc::SYS_seccomp,
-    // Only where the kernel cannot report faults with keys in force (`process::opener`).
-    libc::SYS_ptrace,
 ];
 
-/// What a worker gives up of [`family`].
-fn spawner_only() -> Result<List, BackendError> {
-    let mut list: List = SPAWNER_ONLY.iter().map(|call| (*call, vec![])).collect();
-    list.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS])?);
-    list.insert(libc::SYS_clone, vec![when([is_not(0, THREAD)])?]);
-    list.insert(libc::SYS_clone3, vec![when([is(1, CLONE_BYTES as i32)])?]);
-    list.insert(libc::SYS_sendmsg, vec![when([is_not(0, LINK)])?]);
-    list.insert(libc::SYS_close, vec![when([is(0, LINK)])?]);
-    list.insert(libc::SYS_tgkill, vec![when([is_not(0, OWN_PID)])?]);
-    Ok(list)
-}
+/// The same, where the kernel cannot report faults with keys in force (`process::opener`): the tracer's requests, and the
+/// traced's stop.
+const TRACING: &[i64] = &[libc::SYS_ptrace, libc::SYS_tgkill];

@@ -3,9 +3,9 @@
 //! ```text
 //! the family, once (the spawner, or the worker of `monohull run`)      each worker
 //!   libos modules mapped; with keys, gadgets removed                    its ground laid
-//!   no new privileges, no capabilities, limits, not dumpable            what only the spawner needs taken away
+//!   no new privileges, no capabilities, limits, not dumpable            the word forgotten
 //!   files: only the libos modules, only to read
-//!   system calls: a list
+//!   system calls: a list, and others for those who know a word
 //! ```
 //!
 //! What the family gives up its workers never had. All of it is in force before a worker hears of a job, and what could
@@ -15,12 +15,13 @@ mod calls;
 mod files;
 
 use super::worker::Home;
-use super::{Settings, huge, rehearsal, warm};
-use crate::domain::{gadgets, hostcall};
+use super::{Settings, huge, rehearsal, warm, word};
+use crate::domain::{DomainError, Ground, Site, gadgets, hostcall};
 use crate::report::Sandbox;
 use calls::Filters;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 
@@ -44,7 +45,8 @@ pub(super) struct Preparation {
     pub(super) keys: bool,
     /// Whether the kernel cannot report faults with keys in force, so that workers are to be traced.
     pub(super) traced: bool,
-    filters: Filters,
+    /// Where the domain of each of its workers will stand, until the worker has taken it.
+    site: Cell<Option<Site>>,
     /// What the allocator of its workers will touch.
     pub(super) heap: warm::Heap,
     /// What is in force already.
@@ -71,6 +73,9 @@ impl Preparation {
         }
         if inherit == Inherit::Much {
             let home = Home { modules: settings.modules.clone(), keys: settings.keys };
+            if let Err(error) = warm::give_back_read() {
+                tracing::debug!("pages of code that was only read stay mapped: {error}");
+            }
             // Without it workers are slower, and nothing else.
             if let Err(error) = rehearsal::run(home) {
                 tracing::warn!("nothing is put in place for workers beforehand: {error}");
@@ -79,6 +84,7 @@ impl Preparation {
                 tracing::debug!("the program's code is not on huge pages: {error}");
             }
         }
+        let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
@@ -92,14 +98,14 @@ impl Preparation {
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
         let filters =
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
-        let heap = warm::gather();
-        filters.apply_to_family().map_err(not_in_force)?;
+        word::choose().map_err(|error| format!("choosing a word: {error}"))?;
+        filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
         Ok(Preparation {
             modules: settings.modules.clone(),
             keys: settings.keys,
             traced,
-            filters,
-            heap,
+            site: Cell::new(Some(site)),
+            heap: warm::Heap::default(),
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
@@ -110,15 +116,22 @@ impl Preparation {
         })
     }
 
-    /// Gives up what is left to give up. From here on a system call outside the list ends the process.
-    pub(super) fn close_in(&self) -> Result<Sandbox, String> {
-        self.filters.apply_to_worker().map_err(not_in_force)?;
-        Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
+    /// Arranges the memory for what is forked from here on. To be called when nothing is given back to the allocator any more
+    /// that was taken before.
+    pub(super) fn gather(&mut self) {
+        self.heap = warm::gather();
     }
-}
 
-fn not_in_force(error: seccompiler::Error) -> String {
-    format!("putting the list of system calls in force: {error}")
+    /// The ground of this process, which can be had once.
+    pub(super) fn ground(&self) -> Result<Ground, DomainError> {
+        self.site.take().map_or_else(|| Ground::lay(self.keys), Site::into_ground)
+    }
+
+    /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
+    pub(super) fn close_in(&self) -> Sandbox {
+        word::forget();
+        Sandbox { seccomp: true, ..self.given_up.clone() }
+    }
 }
 
 fn limit(resource: Resource, most: u64) -> nix::Result<()> {
