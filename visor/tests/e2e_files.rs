@@ -19,7 +19,7 @@ fn probe(files: Value, tries: Value) -> Value {
     json!({
         "name": "tries",
         "functions": { "file-probe": { "image": "file-probe" } },
-        "steps": [{ "name": "try", "function": "file-probe", "args": { "tries": tries }, "timeout": "60s" }],
+        "steps": [{ "name": "try", "function": "file-probe", "args": { "tries": tries }, "timeout": "600s" }],
         "files": files,
     })
 }

@@ -19,7 +19,7 @@ fn abuse(carriers: u32) -> Value {
             { "name": "victim", "function": "hostcall-abuse", "args": { "role": "victim" } },
             { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
         ],
-        "limits": { "carriers": carriers, "timeout": "120s" },
+        "limits": { "carriers": carriers, "timeout": "600s" },
         "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
         "files": [{ "at": "/work", "memory": "1MiB" }],
         "outputs": ["verdicts", "victim-says"],
@@ -32,7 +32,7 @@ fn alone(role: &str) -> Value {
         "name": "abuse",
         "functions": { "hostcall-abuse": { "image": "hostcall-abuse" } },
         "steps": [{ "name": "alone", "function": "hostcall-abuse", "args": { "role": role } }],
-        "limits": { "timeout": "60s" },
+        "limits": { "timeout": "600s" },
     })
 }
 

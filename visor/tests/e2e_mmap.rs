@@ -25,9 +25,9 @@ fn probe(how: &str, files: Value) -> Value {
             "bystander": { "image": "mmap-probe" },
         },
         "steps": [
-            { "name": "map", "function": "mmap-probe", "args": { "how": how, "folder": "/data" }, "timeout": "120s",
+            { "name": "map", "function": "mmap-probe", "args": { "how": how, "folder": "/data" }, "timeout": "600s",
               "memory": "256MiB" },
-            { "name": "by", "function": "bystander", "args": { "how": "read", "folder": "/by" }, "timeout": "120s" },
+            { "name": "by", "function": "bystander", "args": { "how": "read", "folder": "/by" }, "timeout": "600s" },
         ],
         "files": files,
     })

@@ -4,29 +4,12 @@ mod support;
 
 use monohull::report::RunReport;
 use serde_json::{Value, json};
+use support::letter::{STOLEN, document, nothing, slots};
 use support::{run, text};
-
-fn document(steps: Value, outputs: Value) -> Value {
-    json!({
-        "name": "slot-access",
-        "isolation": "function",
-        "functions": { "attacks": { "image": "attacks" } },
-        "steps": steps,
-        "outputs": outputs
-    })
-}
 
 /// An owner, a thief with these lists, a reader; one after the other.
 fn letter(lists: Value) -> RunReport {
-    let mut thief = json!({ "name": "thief", "function": "attacks", "after": ["owner"], "args": { "role": "thief" } });
-    thief.as_object_mut().expect("an object").append(lists.clone().as_object_mut().expect("an object"));
-    let steps = json!([
-        { "name": "owner", "function": "attacks", "args": { "role": "owner" }, "takes": [], "fills": ["letter"] },
-        thief,
-        { "name": "reader", "function": "attacks", "after": ["thief"], "args": { "role": "reader" },
-          "takes": ["letter"], "fills": ["answer"] }
-    ]);
-    run(&document(steps, json!(["answer"])))
+    run(&document("attacks", lists))
 }
 
 fn lines(report: &RunReport, step: usize, instance: usize) -> Vec<&str> {
@@ -38,15 +21,14 @@ fn lines(report: &RunReport, step: usize, instance: usize) -> Vec<&str> {
 fn whoever_knows_the_name_can_have_the_slot() {
     let report = letter(json!({}));
     assert!(report.error.is_none(), "{:#?}", report.error);
-    let stolen = ["got dear reader", "take letter: done", "found false", "look for letter: done", "fill answer: done"];
-    assert_eq!(lines(&report, 1, 0), stolen);
+    assert_eq!(lines(&report, 1, 0), STOLEN);
     assert_eq!(text(&report, "answer"), "forged");
     assert!(lines(&report, 2, 0)[0].contains("nobody is left who could fill slot `letter`"));
 }
 
 #[test]
 fn a_list_keeps_slots_for_those_who_have_them_in_theirs() {
-    let report = letter(json!({ "takes": ["lette", "letter.*"], "fills": ["answers", "letter"] }));
+    let report = letter(nothing());
     assert!(report.error.is_none(), "{:#?}", report.error);
     let [take, look, fill] = lines(&report, 1, 0)[..] else { panic!("{report:#?}") };
     assert!(
@@ -73,7 +55,7 @@ fn instances_are_kept_to_their_own_parts() {
     let step = json!([
         { "name": "parts", "function": "attacks", "instances": 2, "args": { "role": "parts" }, "takes": list, "fills": list }
     ]);
-    let report = run(&document(step, json!([])));
+    let report = run(&slots("attacks", step, json!([])));
     assert!(report.error.is_none(), "{:#?}", report.error);
     for own in 0..2 {
         let [first, second, third] = lines(&report, 0, own)[..] else { panic!("{report:#?}") };

@@ -39,7 +39,7 @@ struct Soak {
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     // So few blanks are made one by one; of more, made in batches, not as many wait each time.
-    let server = monohull(&["--keep", "200", "--timeout", "20s", "--blanks", "3"])?;
+    let server = monohull(&["--keep", "200", "--timeout", "20s", "--blanks", &BLANKS.to_string()])?;
     furnish(server.address)?;
     // As wide as what follows, so that what is kept for good is there.
     Soak::new(&server, effort.size(2000, 100)).run(&server)?;
@@ -196,6 +196,9 @@ impl Soak {
     }
 }
 
+/// Processes that wait for the next invocation.
+const BLANKS: usize = 3;
+
 /// What the server has.
 struct Census {
     processes: usize,
@@ -214,13 +217,19 @@ impl Census {
         let mut last = None;
         // One connection, which stays: of one that was just closed the server may or may not have heard.
         let mut connection = Connection::open(server.address)?;
+        // A blank that was killed is found out when it is to be used.
+        for _ in 0..2 * BLANKS {
+            connection.send(&request("POST", "/invoke/echo", b"anybody there?"))?;
+            connection.answer()?;
+        }
         loop {
             connection.send(&request("GET", "/healthz", b""))?;
             let (_, answer) = connection.answer()?;
             let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
             let census = Census::now(server.pid() as i32);
             // The same twice in a row, with nothing to do: ends are told one by one.
-            let quiet = health["running"] == 0 && health["queued"] == 0;
+            // Its spawner and all blanks are there: a busy host may take a while to make the last.
+            let quiet = health["running"] == 0 && health["queued"] == 0 && census.processes > BLANKS;
             let now = quiet.then(|| (census.processes, census.files.clone()));
             if now.is_some() && now == last {
                 return Ok(census);

@@ -49,6 +49,8 @@ fn target(attack: &Attack) -> Result<u64, Box<dyn Error>> {
         "data" => dear(Dear::Data)?,
         "code" => dear(Dear::Code)?,
         "buffer" => dear(Dear::Buffer)?,
+        "mapped" => dear(Dear::Mapped)?,
+        "unfilled" => dear(Dear::Unfilled)?,
         "handed-on" => hand_on()?,
         "freed" => free(),
         "guard" => bottom_of_stack(),

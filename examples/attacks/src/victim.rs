@@ -1,8 +1,8 @@
 //! The victim: keeps a secret on its stack, in its heap, its image's data and a slot buffer, and says at the end whether
 //! everything is as it was.
 //!
-//! `what` says how it spends its time until then: `watch` waits, `busy` counts for long stretches. Two never
-//! come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
+//! `what` says how it spends its time until then: `watch` waits, `map` waits with a file mapped that is full of the secret, `busy`
+//! counts for long stretches. Two never come to an end: `call` makes hostcalls as fast as it can, `sleep` lies in one.
 
 use crate::SECRET;
 use crate::jumps::own_key;
@@ -10,12 +10,18 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::number;
 use monohull_std::error::Error;
+use monohull_std::fs::OpenOptions;
+use monohull_std::io::Write;
+use monohull_std::mmap::{Advice, MmapMut, MmapOptions};
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
 use monohull_trampoline::user::hostcall;
 
 /// Heap that is large enough to have been grown for it alone.
 const LARGE: usize = 4 << 20;
+
+/// Where in its file nothing is filled in yet.
+const UNFILLED: usize = 256 << 10;
 
 /// The secret in the image's data.
 static DATA: AtomicU64 = AtomicU64::new(SECRET);
@@ -43,6 +49,8 @@ pub(crate) enum Dear {
     Large,
     Key,
     Turns,
+    Mapped,
+    Unfilled,
 }
 
 pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
@@ -62,6 +70,10 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         own_key().into(),
         TURNS.as_ptr() as u64,
     ]);
+    let file = if how == "map" { Some(map()?) } else { None };
+    if let Some(file) = &file {
+        addresses.extend_from_slice(&[file.as_ptr() as u64, &raw const file[UNFILLED] as u64]);
+    }
     addresses.publish()?;
     match how {
         "busy" => count()?,
@@ -70,13 +82,25 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
         _ => SlotBuffer::<[u64]>::from_slot("done")?.discard(),
     }
     let now = [on_stack.load(Ordering::Relaxed), in_heap.load(Ordering::Relaxed), tell(), kept[0]];
-    let intact = now == [SECRET; 4] && large.iter().all(|word| *word == SECRET);
+    let in_file = file.iter().flat_map(|file| file.chunks(8)).all(|word| word == SECRET.to_ne_bytes());
+    let intact = now == [SECRET; 4] && in_file && large.iter().all(|word| *word == SECRET);
     println!("{}", if intact { "intact" } else { "harmed" });
     SlotVec::<u8>::with_slot("verdict").publish()?;
     // Its memory stays its own until the attacker is done.
     SlotBuffer::<[u64]>::from_slot("end")?.discard();
     kept.discard();
     Ok(())
+}
+
+/// A file that is full of the secret, mapped to be read and written. Of its pages the first is there, and the one at [`UNFILLED`] is
+/// made when somebody touches it.
+fn map() -> Result<MmapMut, Box<dyn Error>> {
+    let mut file = OpenOptions::new().read(true).write(true).create(true).open("/map/secret")?;
+    file.write_all(&SECRET.to_ne_bytes().repeat(2 * UNFILLED / 8))?;
+    let file = MmapOptions::new().map_copy(&file)?;
+    file.advise(Advice::Random)?;
+    black_box(file[0]);
+    Ok(file)
 }
 
 /// Counts, until the attacker is done.

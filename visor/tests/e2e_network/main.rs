@@ -22,7 +22,7 @@ fn probe(network: Value, questions: Value) -> Value {
         "steps": [{ "name": "probe", "function": "probe", "args": { "questions": questions } }],
         "network": network,
         // A peer that failed must not keep the function waiting.
-        "limits": { "timeout": "60s" },
+        "limits": { "timeout": "600s" },
     })
 }
 

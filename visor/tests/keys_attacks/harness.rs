@@ -11,7 +11,7 @@
 use crate::places;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// What names the defence that is switched off.
 pub(crate) const VARIABLE: &str = "MONOHULL_WEAKEN";
@@ -88,6 +88,17 @@ pub(crate) fn weakened_visor() -> PathBuf {
 /// The image of an example.
 pub(crate) fn image(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so")
+}
+
+/// Runs a workflow with keys in force; with this defence switched off, if one is named.
+pub(crate) fn run(document: &Value, off: Option<&str>) -> Ran {
+    let folder = tempfile::tempdir().expect("a folder for the workflow");
+    let file = folder.path().join("workflow.json");
+    std::fs::write(&file, document.to_string()).expect("the workflow");
+    let mut command = Command::new(if off.is_some() { weakened_visor() } else { visor() });
+    command.envs(off.map(|defence| (VARIABLE, defence)));
+    command.args(["run", "--json", "--isolation", "mpk"]).arg(&file).stdin(Stdio::null());
+    Ran::of(command)
 }
 
 impl Attack {
@@ -207,10 +218,7 @@ impl Attack {
         command.envs(self.weakened.iter().map(|defence| (VARIABLE, defence)));
         command.args(["run", "--json", "--load", "all", "--isolation", isolation]).arg(&file);
         command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
-        let output = command.output().expect("the visor starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        Ran { status: output.status, report, output: text(&output.stdout) + &text(&output.stderr) }
+        Ran::of(command)
     }
 
     /// The attack works: nothing is meant to stop it here, so the attacker is able to do what he tries elsewhere.
@@ -268,6 +276,14 @@ impl Attack {
 }
 
 impl Ran {
+    /// Runs a visor to its end.
+    fn of(mut command: Command) -> Ran {
+        let output = command.output().expect("the visor starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        Ran { status: output.status, report, output: text(&output.stdout) + &text(&output.stderr) }
+    }
+
     /// A step of the report.
     pub(crate) fn step(&self, name: &str) -> &Value {
         let steps = self.report["steps"].as_array().into_iter().flatten();

@@ -1,6 +1,7 @@
 //! Memory that is not the attacker's: read, written, run.
 
 use crate::harness::{Attack, attack};
+use serde_json::json;
 
 /// The processor's own words, as the report says them.
 const DENIED: &str = "protection key denies";
@@ -110,6 +111,40 @@ fn a_function_cannot_touch_its_neighbour() {
     for (what, how) in NEIGHBOUR {
         memory(what, how).works("mpk");
         memory(what, how).apart().fails("memory-fault", &[DENIED, owner_of(what)]);
+    }
+}
+
+/// Pages of a mapped file have their owner's key before anybody sees them, and nobody else has them made.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn a_function_cannot_touch_a_file_its_neighbour_has_mapped() {
+    let files = json!({ "files": [{ "at": "/map", "memory": "2MiB" }] });
+    for what in ["mapped", "unfilled"] {
+        let mapped = |how: &str| memory(what, how).victim("map").workflow(files.clone());
+        for how in ["read", "write"] {
+            mapped(how).works("mpk");
+            mapped(how).apart().fails("memory-fault", &[DENIED, owner_of(what)]);
+        }
+        mapped("run").fails("memory-fault", &["jumped to"]);
+        mapped("run").apart().fails("memory-fault", &["jumped to"]);
+    }
+}
+
+/// Data is not executable, a neighbour's no more than the system's, and code is not writable: keys are not all that stands there.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn data_is_not_run_and_code_not_written() {
+    for what in ["stack", "heap", "grown-heap", "data", "buffer"] {
+        memory(what, "run").fails("memory-fault", &["jumped to", owner_of(what)]);
+        memory(what, "run").apart().fails("memory-fault", &["jumped to", owner_of(what)]);
+    }
+    memory("code", "write").fails("memory-fault", &[owner_of("code")]);
+    memory("code", "write").apart().fails("memory-fault", &[owner_of("code")]);
+    for what in ["visor-data", "dispatch-table", "tls"] {
+        memory(what, "run").fails("memory-fault", &["jumped to", "in the system partition"]);
+    }
+    for what in ["handed-on", "freed"] {
+        memory(what, "run").apart().fails("memory-fault", &["jumped to", "slot"]);
     }
 }
 

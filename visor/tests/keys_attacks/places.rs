@@ -92,16 +92,13 @@ fn in_process(visor: &Path, process: u32) -> Vec<Place> {
     places.push(("vdso", vdso.range.start));
     let clock = Program::of(vdso.bytes(process).expect("the vDSO can be read")).symbol("__vdso_clock_gettime");
     places.push(("vdso-clock", clock + vdso.range.start));
-    let writable = [
-        ("visor-heap", "[heap]"),
-        ("trusted-stack", "[stack]"),
-        ("module-data", "/mm.so"),
-        ("libc-data", "/libc.so.6"),
-    ];
+    let writable = [("trusted-stack", "[stack]"), ("module-data", "/mm.so"), ("libc-data", "/libc.so.6")];
     for (name, file) in writable {
         let last = maps.iter().rfind(|map| map.path.ends_with(file) && map.writable);
         places.push((name, last.unwrap_or_else(|| panic!("no {file}")).range.end - SPARE));
     }
+    // Its end is elsewhere in another process, and the word before its first block is nobody's.
+    places.push(("visor-heap", mapping("[heap]").range.start));
     let handlers: Vec<u64> = program.handlers().map(|handler| handler + base).collect();
     places.push(("dispatch-table", dispatch_table(process, &maps, &handlers).expect("hostcalls are served")));
     places

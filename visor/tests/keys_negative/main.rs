@@ -5,10 +5,14 @@
 //! `cargo xtask test --keys` builds. Each test is named after the defence.
 #![allow(dead_code, reason = "harness and places are those of `keys_attacks`, which uses all of them")]
 
+#[path = "../support/handover.rs"]
+mod handover;
 #[path = "../keys_attacks/harness.rs"]
 mod harness;
 #[path = "../keys_attacks/image.rs"]
 mod image;
+#[path = "../support/letter.rs"]
+mod letter;
 #[path = "../keys_attacks/places.rs"]
 mod places;
 
@@ -22,6 +26,8 @@ use std::process::Command;
 const ARCH_PRCTL: &str = "made system call 158 directly";
 /// Attempts to come at the right moment.
 const RACES: usize = 1000;
+/// Attempts to hand a buffer on while it is read or written; natively one in three succeeds.
+const HANDOVERS: u32 = 100;
 /// What the victim's code ends with if it finds that it runs as somebody else; see `examples/attacks`.
 const NOT_THE_VICTIM: &str = "exited with status 77";
 
@@ -52,6 +58,11 @@ impl Attack {
         let ran = self.without(defence).run("mpk", "1");
         assert_eq!(ran.report["error"]["kind"], "process", "{} without {defence}: {}", self.name(), ran.output);
     }
+}
+
+/// The image of the attacks, for documents.
+fn image_path() -> String {
+    harness::image("attacks").into_os_string().into_string().expect("a path in UTF-8")
 }
 
 #[test]
@@ -90,11 +101,38 @@ fn handing_on() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn held_buffers() {
-    let limits = json!({ "limits": { "carriers": 8, "slots": "1GiB", "timeout": "300s" } });
+    let limits = json!({ "limits": { "carriers": 8, "slots": "1GiB", "timeout": "600s" } });
     // As many mappings as a process may usually have (`vm.max_map_count`), and some.
     let hoard = attack("exhaustion", "mappings", "33000").workflow(limits).attempts("1").apart();
     // There is nothing left for anybody.
     hoard.ends_without("held-buffers", "memory-limit", "the memory for slot buffers is exhausted");
+}
+
+/// The copy goes on in a buffer that is another's by now. It takes some attempts to hand it on in the middle.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn pins() {
+    for (call, way) in [("read", "publish"), ("write", "publish"), ("read", "free")] {
+        let document = handover::document(&image_path(), call, way, 1);
+        let succeeds = || {
+            let ran = harness::run(&document, Some("pins"));
+            ran.is_done(&format!("{call}, {way}"));
+            let (giver, taker) = (ran.printed("giver"), ran.printed("taker"));
+            assert!(giver.contains(&"refused never"), "{call}, {way}: {}", ran.output);
+            if call == "read" { taker == ["harmed"] } else { giver.contains(&"got the secret") }
+        };
+        assert!((0..HANDOVERS).any(|_| succeeds()), "{call}, {way}");
+    }
+}
+
+/// A name is enough.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn slot_lists() {
+    let ran = harness::run(&letter::document(&image_path(), letter::nothing()), Some("slot-lists"));
+    ran.is_done("thief");
+    assert_eq!(ran.printed("thief"), letter::STOLEN, "{}", ran.output);
+    assert_eq!(ran.report["isolation"], "weakened");
 }
 
 #[test]
