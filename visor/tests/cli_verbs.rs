@@ -180,6 +180,10 @@ fn doctor_names_what_follows_and_the_remedy() {
         "seccomp",
         "Landlock",
         "userfaultfd",
+        "networks of workflows' own (TUN)",
+        "way out of such a network (nf_tables)",
+        "control groups",
+        "address space limit",
         "module mm",
         "module fatfs",
     ] {

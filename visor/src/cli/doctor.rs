@@ -13,6 +13,7 @@ use super::probe;
 use crate::domain::gadgets::{self, Gadget, GadgetsError};
 use crate::domain::hostcall::NAMES;
 use crate::domain::keys::{self, Support};
+use crate::network;
 use crate::orchestrator::options::modules_folder;
 use crate::process::cgroup;
 use crate::weaken;
@@ -247,6 +248,14 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
             "memory is filled at once instead of when it is touched",
             "CONFIG_USERFAULTFD; inside a sandbox, allow the system call",
         ),
+        devices(),
+        tried(
+            "way out of such a network (nf_tables)",
+            network::probe::way_out(),
+            State::Fallback,
+            "`monohull network --outside` cannot work: a workflow's device reaches this host, and what this host's own rules forward",
+            "root's rights, and a kernel with nf_tables and nft_masq",
+        ),
         address_space(),
         max_map_count(),
         memory(),
@@ -319,6 +328,21 @@ fn control_groups() -> Finding {
         "start `monohull serve` alone in a group that is its own: with systemd, Delegate=memory pids",
     ];
     measured("control groups", found, enough, State::Fallback, advice)
+}
+
+/// What `"network": "tap"` takes: somebody who lends devices, or at least the means to.
+fn devices() -> Finding {
+    let (found, lent, remedy) = match (network::probe::helper(), network::probe::devices()) {
+        (Ok(path), _) => (format!("devices are lent at {}", path.display()), true, ""),
+        (Err(_), Ok(())) => ("devices can be made, but nobody lends any".to_owned(), false, "start `monohull network`"),
+        (Err(_), Err(error)) => {
+            let remedy = "`monohull network`, started with root's rights on a host with /dev/net/tun";
+            (format!("no device can be made: {error}"), false, remedy)
+        }
+    };
+    let consequence =
+        "workflows that want a device of their own are refused; `\"network\": {\"mode\": \"host\"}` works";
+    measured("networks of workflows' own (TUN)", found, lent, State::Fallback, [consequence, remedy])
 }
 
 fn address_space() -> Finding {

@@ -106,7 +106,7 @@ impl Tap {
 }
 
 /// Where the helper listens.
-fn path() -> PathBuf {
+pub(super) fn path() -> PathBuf {
     std::env::var_os(SOCKET_VARIABLE).map_or_else(|| SOCKET.into(), PathBuf::from)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn ask(outside: bool) -> Result<(OwnedFd, OwnedFd, Addresses), Networ
     }
 }
 
-fn join(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn join(path: &Path) -> io::Result<OwnedFd> {
     let link = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     connect(link.as_raw_fd(), &UnixAddr::new(path)?)?;
     Ok(link)

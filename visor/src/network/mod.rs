@@ -7,6 +7,7 @@
 //!   helper    makes devices, with the rights for it                      lease    asks it, above the worker
 //!   pool      the addresses that devices get                             device   the system calls behind it
 //!   way_out   masquerading for devices whose workflows ask for it, where the operator has it
+//!   probe     what this host has for all that
 //! ```
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod helper;
 pub mod lease;
 pub mod list;
 pub mod pool;
+pub mod probe;
 pub mod rule;
 pub mod way_out;
 mod wire;

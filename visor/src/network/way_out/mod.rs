@@ -61,13 +61,22 @@ impl Outside {
     /// Opens the way for a device of ours whose workflow has this address.
     pub(super) fn open(&self, device: &str, own: Ipv4Addr) -> io::Result<WayOut<'_>> {
         let index = nix::net::if_::if_nametoindex(device)?;
-        let rules = Rules::new(device, own, &self.device, &self.reach).map_err(|error| {
-            io::Error::new(error.kind(), format!("rules for a way out (it takes nf_tables and nft_masq): {error}"))
-        })?;
+        let rules = rules(device, own, &self.device, &self.reach)?;
         let way = WayOut { keeper: &self.keeper, device: device.to_owned(), index, _rules: rules };
         self.keeper.forward(device, index)?;
         Ok(way)
     }
+}
+
+/// Has the kernel take such rules, and drops them again.
+pub(super) fn try_rules(device: &str, own: Ipv4Addr, outside: &str) -> io::Result<()> {
+    rules(device, own, outside, &Reach::AllBut(special_ranges4())).map(drop)
+}
+
+fn rules(device: &str, own: Ipv4Addr, outside: &str, reach: &Reach) -> io::Result<Rules> {
+    Rules::new(device, own, outside, reach).map_err(|error| {
+        io::Error::new(error.kind(), format!("rules for a way out (it takes nf_tables and nft_masq): {error}"))
+    })
 }
 
 impl Drop for WayOut<'_> {
