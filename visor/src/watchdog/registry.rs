@@ -214,13 +214,7 @@ impl Registry {
 
     /// How a function is shown.
     pub(super) fn show_function(&self, function: &Function) -> Value {
-        json!({
-            "name": function.name,
-            "image": format!("sha256:{}", function.entry.image),
-            "bytes": function.size,
-            "registered": function.entry.registered,
-            "workflows": self.tables().users(&function.name),
-        })
+        function.shown(&self.tables().users(&function.name))
     }
 
     /// How a workflow is shown in a list.
@@ -237,8 +231,16 @@ impl Registry {
     }
 
     pub(super) fn list_functions(&self) -> Value {
-        let functions: Vec<_> = self.tables().functions.values().cloned().collect();
-        json!({ "functions": functions.iter().map(|function| self.show_function(function)).collect::<Vec<_>>() })
+        let tables = self.tables();
+        let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for workflow in tables.workflows.values() {
+            // One document may name the same function twice.
+            for function in functions_named(&workflow.plan).collect::<HashSet<_>>() {
+                users.entry(function).or_default().push(workflow.plan.name.clone());
+            }
+        }
+        let shown = |function: &Arc<Function>| function.shown(users.get(&*function.name).map_or(&[], Vec::as_slice));
+        json!({ "functions": tables.functions.values().map(shown).collect::<Vec<_>>() })
     }
 
     pub(super) fn list_workflows(&self) -> Value {
@@ -253,6 +255,19 @@ impl Registry {
 
     fn change(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Function {
+    /// As clients see it, with the workflows that name it.
+    fn shown(&self, workflows: &[String]) -> Value {
+        json!({
+            "name": self.name,
+            "image": format!("sha256:{}", self.entry.image),
+            "bytes": self.size,
+            "registered": self.entry.registered,
+            "workflows": workflows,
+        })
     }
 }
 
