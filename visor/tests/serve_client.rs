@@ -135,6 +135,35 @@ fn what_runs_can_be_followed() {
     assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(2));
 }
 
+/// Results are passed on as they come, and an invocation that fails leaves what was there.
+#[test]
+fn results_go_where_they_are_wanted() {
+    let server = Server::start();
+    server.put_shipped("echo.json");
+    server.put_example("misbehave");
+    let mut panic = single("panic", "misbehave", &json!({}));
+    panic["steps"][0]["args"] = json!({ "how": "panic" });
+    server.put_workflow(&panic);
+    let folder = StateFolder::new();
+    let file = folder.path().join("result");
+    let name = file.to_str().expect("UTF-8");
+    let content = "0123456789abcdef".repeat(1 << 18);
+    for follow in [&[][..], &["--follow"]] {
+        let verb = [&["invoke", "echo", "--input", "-", "--output", name][..], follow].concat();
+        monohull_with(&server, &verb, &content, &[]).expect(0);
+        assert!(std::fs::read(&file).expect("a result") == content.as_bytes());
+        monohull(&server, &["invoke", "panic", "--output", name]).expect(1);
+        assert!(std::fs::read(&file).expect("a result") == content.as_bytes());
+        monohull_with(&server, &verb, "", &[]).expect(0);
+        assert!(std::fs::read(&file).expect("a result").is_empty());
+    }
+    let nowhere = monohull_with(&server, &["invoke", "echo", "--input", "-", "--output", "/nowhere/x"], "x", &[]);
+    let said = nowhere.expect(3).err;
+    assert!(said.contains("/nowhere/x cannot be written"), "{said}");
+    let full = monohull_with(&server, &["invoke", "echo", "--input", "-", "--output", "/dev/full"], "x", &[]);
+    assert!(full.expect(3).err.contains("/dev/full cannot be written"));
+}
+
 #[test]
 fn exit_codes_say_who_has_to_act() {
     let server = Server::start();

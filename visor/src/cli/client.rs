@@ -11,7 +11,8 @@ use clap::Args;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::http::uri::{Authority, Scheme};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,6 +23,12 @@ use super::exit::Exit;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
 const USUAL: &str = "http://127.0.0.1:7070";
+/// Where one listens whose address has no port.
+const HTTP_PORT: u16 = 80;
+
+/// The most bytes of an answer that is kept in memory: the longest report that a server takes fits several times. What a slot
+/// holds is passed on as it comes, and may be longer.
+const DOCUMENT_MAX: usize = 256 << 20;
 
 /// Which server to ask, and with what.
 #[derive(Debug, Args)]
@@ -68,6 +75,20 @@ pub(super) enum ClientError {
     /// the server's answer is not understood: {0}
     #[error("the server's answer is not understood: {0}")]
     Answer(String),
+    /// the server's answer is longer than {limit} bytes
+    #[error("the server's answer is longer than {limit} bytes")]
+    TooLong {
+        /// What is taken.
+        limit: usize,
+    },
+    /// {path} cannot be written: {source}
+    #[error("{path} cannot be written: {source}")]
+    Output {
+        /// The file.
+        path: String,
+        /// The host's answer.
+        source: io::Error,
+    },
     /// an error of the server's, as it tells it
     #[error("{}", told(document))]
     Refused {
@@ -92,7 +113,10 @@ impl ClientError {
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {
-            ClientError::Address(_) | ClientError::File { .. } | ClientError::Request(_) => Exit::Usage,
+            ClientError::Address(_)
+            | ClientError::File { .. }
+            | ClientError::Output { .. }
+            | ClientError::Request(_) => Exit::Usage,
             ClientError::Refused { status, .. } => match status.as_u16() {
                 502 | 504 => Exit::WorkflowFailed,
                 429 | 500..600 => Exit::Host,
@@ -110,7 +134,7 @@ impl ClientError {
 /// An answer that is no error.
 pub(super) struct Reply {
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Vec<u8>,
 }
 
 impl Reply {
@@ -150,7 +174,16 @@ impl Client {
         self.send(Method::GET, path, None, Vec::new())
     }
 
-    /// Sends a request with a body of a media type, and waits for the answer.
+    /// Asks for something that comes bit by bit, or may be long.
+    pub(super) fn stream(
+        &self,
+        path: &str,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ClientError>,
+    ) -> Result<(), ClientError> {
+        self.pass(Method::GET, path, None, Vec::new(), take).map(drop)
+    }
+
+    /// Sends a request with a body of a media type, and waits for the answer, which is kept.
     pub(super) fn send(
         &self,
         method: Method,
@@ -158,31 +191,35 @@ impl Client {
         media: Option<&str>,
         body: Vec<u8>,
     ) -> Result<Reply, ClientError> {
+        let mut kept = Vec::new();
+        let headers = self.pass(method, path, media, body, &mut |piece| keep(&mut kept, piece))?;
+        Ok(Reply { headers, body: kept })
+    }
+
+    /// Sends a request, and passes on the answer piece by piece as it comes; one that is an error is kept and told.
+    pub(super) fn pass(
+        &self,
+        method: Method,
+        path: &str,
+        media: Option<&str>,
+        body: Vec<u8>,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ClientError>,
+    ) -> Result<HeaderMap, ClientError> {
         self.runtime.block_on(async {
-            let answer = self.exchange(method, path, media, body).await?;
-            let (parts, body) = answer.into_parts();
-            let body = body.collect().await?.to_bytes();
-            if parts.status.is_success() {
-                return Ok(Reply { headers: parts.headers, body });
-            }
+            let (parts, mut body) = self.exchange(method, path, media, body).await?.into_parts();
             let status = parts.status;
-            match serde_json::from_slice(&body) {
+            let mut error = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let Ok(piece) = frame?.into_data() else { continue };
+                if status.is_success() { take(&piece) } else { keep(&mut error, &piece) }?;
+            }
+            if status.is_success() {
+                return Ok(parts.headers);
+            }
+            match serde_json::from_slice(&error) {
                 Ok(document) => Err(ClientError::Refused { status, document }),
                 Err(_) => Err(ClientError::Answer(format!("it is {status}"))),
             }
-        })
-    }
-
-    /// Asks for something that comes bit by bit.
-    pub(super) fn stream(&self, path: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), ClientError> {
-        self.runtime.block_on(async {
-            let mut body = self.exchange(Method::GET, path, None, Vec::new()).await?.into_body();
-            while let Some(frame) = body.frame().await {
-                if let Ok(data) = frame?.into_data() {
-                    take(&data);
-                }
-            }
-            Ok(())
         })
     }
 
@@ -194,8 +231,12 @@ impl Client {
         body: Vec<u8>,
     ) -> Result<Response<Incoming>, ClientError> {
         let refused = |source| ClientError::Connect { server: self.server.clone(), source };
-        let host = self.server.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
-        let mut request = Request::builder().method(method).uri(path).header(HOST, host.unwrap_or("localhost"));
+        let place = Place::of(&self.server).ok_or_else(|| ClientError::Address(self.server.clone()))?;
+        let host = match &place {
+            Place::Network(authority) => authority.as_str(),
+            Place::File(_) => "localhost",
+        };
+        let mut request = Request::builder().method(method).uri(path).header(HOST, host);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -203,15 +244,47 @@ impl Client {
             request = request.header(CONTENT_TYPE, media);
         }
         let request = request.body(Full::new(Bytes::from(body)))?;
-        match (host, self.server.strip_prefix("unix:")) {
-            (Some(host), _) => {
-                let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-                talk(TcpStream::connect(address).await.map_err(refused)?, request).await
+        match &place {
+            Place::Network(authority) => {
+                // Brackets are the address's in an authority, not its own.
+                let host = authority.host().trim_matches(['[', ']']);
+                let port = authority.port_u16().unwrap_or(HTTP_PORT);
+                talk(TcpStream::connect((host, port)).await.map_err(refused)?, request).await
             }
-            (None, Some(path)) => talk(UnixStream::connect(path).await.map_err(refused)?, request).await,
-            (None, None) => Err(ClientError::Address(self.server.clone())),
+            Place::File(path) => talk(UnixStream::connect(path).await.map_err(refused)?, request).await,
         }
     }
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+enum Place<'s> {
+    /// A host, and a port if it is not the usual one.
+    Network(Authority),
+    /// A socket's path.
+    File(&'s str),
+}
+
+impl Place<'_> {
+    /// What an address means: http://HOST:PORT or unix:PATH.
+    fn of(address: &str) -> Option<Place<'_>> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            return Some(Place::File(path));
+        }
+        let parts = address.parse::<Uri>().ok()?.into_parts();
+        let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'))?;
+        let bare = parts.path_and_query.is_none_or(|rest| rest == "/");
+        (bare && parts.scheme == Some(Scheme::HTTP)).then_some(Place::Network(authority))
+    }
+}
+
+/// Keeps a piece of an answer, up to a limit.
+fn keep(kept: &mut Vec<u8>, piece: &[u8]) -> Result<(), ClientError> {
+    if piece.len() > DOCUMENT_MAX - kept.len() {
+        return Err(ClientError::TooLong { limit: DOCUMENT_MAX });
+    }
+    kept.extend_from_slice(piece);
+    Ok(())
 }
 
 async fn talk(
@@ -271,4 +344,33 @@ pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
         std::fs::read(path)
     };
     bytes.map_err(|source| ClientError::File { path: path.display().to_string(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_mean_a_host_and_a_port_or_a_path() {
+        let network = |address| match Place::of(address) {
+            Some(Place::Network(authority)) => Some((authority.host().to_owned(), authority.port_u16())),
+            _ => None,
+        };
+        assert_eq!(network("http://127.0.0.1:7070"), Some(("127.0.0.1".into(), Some(7070))));
+        assert_eq!(network("http://example/"), Some(("example".into(), None)));
+        assert_eq!(network("http://[::1]"), Some(("[::1]".into(), None)));
+        assert_eq!(network("http://[::1]:80/"), Some(("[::1]".into(), Some(80))));
+        assert!(matches!(Place::of("unix:/run/a b"), Some(Place::File("/run/a b"))));
+        for wrong in ["", "example:7070", "https://example", "http://", "http://u:p@example", "http://example/path"] {
+            assert!(Place::of(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn answers_are_kept_up_to_a_limit() {
+        let mut kept = vec![0; DOCUMENT_MAX - 1];
+        assert!(keep(&mut kept, &[1]).is_ok());
+        assert!(matches!(keep(&mut kept, &[1]), Err(ClientError::TooLong { limit: DOCUMENT_MAX })));
+        assert_eq!(kept.len(), DOCUMENT_MAX);
+    }
 }

@@ -1,7 +1,8 @@
 //! `monohull invoke`: runs a workflow that a server knows.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -73,8 +74,8 @@ impl Invoke {
         }
         let choice = self.slot.as_ref().map(|slot| format!("?output={}", encoded(slot))).unwrap_or_default();
         let path = format!("/invoke/{}{choice}", encoded(&self.name));
-        let reply = client.send(Method::POST, &path, media, body)?;
         if self.json {
+            let reply = client.send(Method::POST, &path, media, body)?;
             let id = reply.header("x-invocation-id")?;
             match client.get(&format!("/invocations/{id}")) {
                 Ok(shown) => super::print_json(&shown.json()?),
@@ -89,7 +90,9 @@ impl Invoke {
                 Err(error) => return Err(error),
             }
         } else {
-            self.put(&reply.body)?;
+            let mut output = Output::new(self.output.as_deref());
+            client.pass(Method::POST, &path, media, body, &mut |piece| output.put(piece))?;
+            output.finish()?;
         }
         Ok(Exit::Done)
     }
@@ -98,7 +101,8 @@ impl Invoke {
     fn follow(&self, client: &Client, id: &str) -> Result<Exit, ClientError> {
         client.stream(&format!("/invocations/{id}/logs?follow=true"), &mut |lines| {
             // A reader that has gone away is not the workflow's failure.
-            let _ = std::io::stderr().lock().write_all(lines);
+            let _ = io::stderr().lock().write_all(lines);
+            Ok(())
         })?;
         let shown = client.get(&format!("/invocations/{id}"))?.json()?;
         let done = shown["status"] == "done";
@@ -114,6 +118,7 @@ impl Invoke {
     }
 
     fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
+        let mut to = Output::new(self.output.as_deref());
         let slots = result.as_object().cloned().unwrap_or_default();
         let chosen = match &self.slot {
             Some(slot) => slots.get(slot),
@@ -123,18 +128,12 @@ impl Invoke {
         match chosen {
             Some(output) => {
                 let href = output["href"].as_str().unwrap_or_default();
-                self.put(&client.get(href)?.body)
+                client.stream(href, &mut |piece| to.put(piece))?;
             }
-            None if slots.is_empty() => Ok(()),
-            None => self.put(format!("{result:#}\n").as_bytes()),
+            None if slots.is_empty() => return Ok(()),
+            None => to.put(format!("{result:#}\n").as_bytes())?,
         }
-    }
-
-    fn put(&self, bytes: &[u8]) -> Result<(), ClientError> {
-        match &self.output {
-            Some(path) => Ok(std::fs::write(path, bytes)?),
-            None => Ok(std::io::stdout().lock().write_all(bytes)?),
-        }
+        to.finish()
     }
 
     /// The inputs as a request's body: one file as it is, named slots as JSON.
@@ -152,6 +151,45 @@ impl Invoke {
             }
         }
     }
+}
+
+/// Where a result goes, piece by piece. It is opened when the first comes: an invocation that fails leaves a file as it was.
+struct Output<'o> {
+    path: Option<&'o Path>,
+    open: Option<Box<dyn Write>>,
+}
+
+impl<'o> Output<'o> {
+    /// A file, or else standard output.
+    fn new(path: Option<&'o Path>) -> Output<'o> {
+        Output { path, open: None }
+    }
+
+    fn put(&mut self, piece: &[u8]) -> Result<(), ClientError> {
+        let path = self.path;
+        self.writer().and_then(|to| to.write_all(piece)).map_err(|error| unwritten(path, error))
+    }
+
+    /// Nothing more comes; a result may be empty.
+    fn finish(mut self) -> Result<(), ClientError> {
+        let path = self.path;
+        self.writer().and_then(|to| to.flush()).map_err(|error| unwritten(path, error))
+    }
+
+    fn writer(&mut self) -> io::Result<&mut dyn Write> {
+        if self.open.is_none() {
+            self.open = Some(match self.path {
+                Some(path) => Box::new(File::create(path)?),
+                None => Box::new(io::stdout()),
+            });
+        }
+        Ok(self.open.as_mut().expect("it has just been opened"))
+    }
+}
+
+fn unwritten(path: Option<&Path>, source: io::Error) -> ClientError {
+    let path = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
+    ClientError::Output { path, source }
 }
 
 fn encoded(name: &str) -> String {

@@ -36,6 +36,9 @@ impl Logs {
         client.get(&format!("/invocations/{id}"))?;
         let format = if self.json { "json" } else { "text" };
         let path = format!("/invocations/{id}/logs?format={format}&follow={}", self.follow);
-        client.stream(&path, &mut |lines| super::print_bytes(lines))
+        client.stream(&path, &mut |lines| {
+            super::print_bytes(lines);
+            Ok(())
+        })
     }
 }
