@@ -26,6 +26,9 @@ const DEADLINE: usize = 0;
 /// Where `TCP_CONNECT` keeps the number of its socket, plus one.
 const CONNECTING: usize = 1;
 
+/// What is refused before anybody is asked.
+const NAME_RULE: &str = "a name of a host is letters, digits, `-` and `_`, in parts of at most 63 bytes between dots";
+
 impl Sockets {
     pub(crate) fn listen(&self, call: &mut Call) -> Result<u64, Errno> {
         let [address, backlog, ..] = call.args;
@@ -220,20 +223,10 @@ impl Sockets {
     }
 
     pub(crate) fn lookup(&self, call: &mut Call) -> Outcome {
-        match self.try_lookup(call) {
-            Err(Errno::Again) if call.wake == Wake::Nobody => Outcome::error(Errno::Deadlock),
-            Err(Errno::Again) => match self.network(call) {
-                Ok(network) => {
-                    network.wait_for_names(call, NEVER);
-                    Outcome::park()
-                }
-                Err(errno) => Outcome::error(errno),
-            },
-            done => done.into(),
-        }
+        self.try_lookup(call).unwrap_or_else(Outcome::error)
     }
 
-    fn try_lookup(&self, call: &Call) -> Result<u64, Errno> {
+    fn try_lookup(&self, call: &mut Call) -> Result<Outcome, Errno> {
         let [name, name_len, out, most, ..] = call.args;
         let network = self.network(call)?;
         if name_len == 0 || name_len > HOST_NAME_MAX as u64 {
@@ -244,20 +237,34 @@ impl Sockets {
         let name = name
             .read_at(0, &mut room[..name_len as usize])
             .map_err(|refusal| self.host.explain(call, refusal.into(), format_args!("the name: {refusal}")))?;
-        let name = core::str::from_utf8(name).map_err(|_| self.explain(call, Errno::Invalid, "a name is text"))?;
+        let name = core::str::from_utf8(name).ok().filter(|name| is_host_name(name));
+        let name = name.ok_or(Errno::Invalid).map_err(|errno| self.explain(call, errno, NAME_RULE))?;
         let out = UserSlice::<SocketAddress>::new(out, most.min(LOOKUP_MAX as u64));
         let out = out.check(self.host.raw(), call).map_err(|refusal| self.bad_room(call, refusal))?;
         let mut found = [SocketAddress::default(); LOOKUP_MAX];
-        let count = network.lookup(name, &mut found[..out.len()]).map_err(|errno| {
-            let why = match errno {
-                Errno::Again => return errno,
-                Errno::NotPermitted => format_args!("the workflow's network list has no name {name:?}"),
-                other => return self.host.explain(call, other, format_args!("looking up {name:?}: {other}")),
-            };
-            self.host.explain(call, errno, why)
-        })?;
+        let count = match network.lookup(call, name, &mut found[..out.len()]) {
+            Ok(count) => count,
+            Err(Errno::Again) if call.wake == Wake::Nobody => return Err(Errno::Deadlock),
+            Err(Errno::Again) => {
+                network.wait_for_name(call, name, NEVER);
+                return Ok(Outcome::park());
+            }
+            Err(errno) => {
+                return Err(match errno {
+                    Errno::NotPermitted => {
+                        let why = format_args!("the workflow's network list has no name {name:?}");
+                        self.host.explain(call, errno, why)
+                    }
+                    Errno::TimedOut => {
+                        let why = format_args!("looking up {name:?}: no resolver answers");
+                        self.host.explain(call, errno, why)
+                    }
+                    _ => self.host.explain(call, errno, format_args!("looking up {name:?}: {errno}")),
+                });
+            }
+        };
         out.write(&found[..count]).map_err(|refusal| self.bad_room(call, refusal))?;
-        Ok(count as u64)
+        Ok(Outcome::ready(count as i64))
     }
 
     /// For the visor, when the last function has ended.
@@ -395,4 +402,13 @@ impl Sockets {
     fn explain(&self, call: &Call, errno: Errno, why: &str) -> Errno {
         self.host.explain(call, errno, format_args!("{why}"))
     }
+}
+
+/// Whether this can be a name of a host. Resolvers, and what lies between, take other bytes for what they like.
+fn is_host_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && label.bytes().all(fits)
+    };
+    name.strip_suffix('.').unwrap_or(name).split('.').all(label)
 }

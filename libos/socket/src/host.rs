@@ -78,12 +78,12 @@ impl Network for Host {
         self.0.name(socket, end)
     }
 
-    fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
+    fn lookup(&self, _: &Call, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
         self.0.lookup(name, room).map(|found| found.len())
     }
 
     // The broker knows all names that there are.
-    fn wait_for_names(&self, _: &mut Call, _: u64) {}
+    fn wait_for_name(&self, _: &mut Call, _: &str, _: u64) {}
 
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
         self.0.wait(call, socket, readiness, deadline);

@@ -76,6 +76,9 @@ impl Module for Sockets {
         let table = self.tables.lock().remove(instance);
         // Closing a socket may take a while, and wakes others: not under the lock.
         drop(table);
+        if let Some(network) = &self.network {
+            network.ended(instance);
+        }
         true
     }
 

@@ -42,13 +42,15 @@ pub(crate) trait Network: Send + Sync {
     /// The address at an end.
     fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno>;
     /// The addresses of a name: as many as there is room for. `Again` while they are being asked for.
-    fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno>;
-    /// Registers the call's thread until some name has been resolved, or was already.
-    fn wait_for_names(&self, call: &mut Call, deadline: u64);
+    fn lookup(&self, call: &Call, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno>;
+    /// Registers the call's thread until this name has been resolved, or was already.
+    fn wait_for_name(&self, call: &mut Call, name: &str, deadline: u64);
     /// Registers the call's thread until the socket is ready, or was already.
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
     /// Something has happened outside.
     fn poll(&self) {}
+    /// An instance has ended; its sockets are closed one by one.
+    fn ended(&self, _instance: u32) {}
     /// Whether something that functions have written has not been sent.
     fn is_busy(&self) -> bool {
         false

@@ -40,6 +40,9 @@ pub enum PoolError {
     /// there are more than {0} resolvers
     #[error("there are more than {0} resolvers")]
     Resolvers(usize),
+    /// no device could ask the resolver {0}
+    #[error("no device could ask the resolver {0}: the pool has no addresses of its kind")]
+    Unreachable(IpAddr),
     /// there is no network
     #[error("there is no network")]
     Empty,
@@ -64,9 +67,13 @@ impl Pool {
                 return Err(PoolError::Twice(*network));
             }
         }
-        match networks {
-            [] => Err(PoolError::Empty),
-            _ => Ok(pool),
+        if networks.is_empty() {
+            return Err(PoolError::Empty);
+        }
+        let reached = |resolver: &&IpAddr| if resolver.is_ipv4() { pool.v4.is_some() } else { pool.v6.is_some() };
+        match pool.resolvers.iter().find(|resolver| !reached(resolver)) {
+            Some(resolver) => Err(PoolError::Unreachable(*resolver)),
+            None => Ok(pool),
         }
     }
 
@@ -127,6 +134,11 @@ mod tests {
         assert_eq!(pool(&[]).err(), Some(PoolError::Empty));
         let resolvers = vec![IpAddr::from([10, 0, 0, 1]); RESOLVERS_MAX + 1];
         assert_eq!(Pool::new(&[], resolvers).err(), Some(PoolError::Resolvers(RESOLVERS_MAX)));
+        let (four, six) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]));
+        for (network, resolver) in [("10.0.0.0/8", six), ("fd00::/48", four)] {
+            let networks: Vec<IpNet> = vec![network.parse().expect("a network")];
+            assert_eq!(Pool::new(&networks, vec![four, six]).err(), Some(PoolError::Unreachable(resolver)));
+        }
         assert!(matches!(pool(&["10.0.0.0/31"]), Err(PoolError::TooSmall(_))));
         assert!(matches!(pool(&["fd00::/65"]), Err(PoolError::TooSmall(_))));
         assert!(matches!(pool(&["10.0.0.0/8", "10.1.0.0/16"]), Err(PoolError::Twice(_))));

@@ -24,6 +24,7 @@ use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 use monohull_module::{HostRef, Mutex, SleepingGuard, SleepingMutex};
+use names::Asker;
 use stack::{End, Stack};
 
 /// Tells the keys of this network's sockets from other keys that belong to modules.
@@ -256,14 +257,14 @@ impl Network for Tap {
         self.enter().name(socket, end)
     }
 
-    fn lookup(&self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
-        self.enter().lookup(name, room)
+    fn lookup(&self, call: &Call, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
+        self.enter().lookup(Asker { instance: call.instance, thread: call.thread }, name, room)
     }
 
-    fn wait_for_names(&self, call: &mut Call, deadline: u64) {
+    fn wait_for_name(&self, call: &mut Call, name: &str, deadline: u64) {
         let stack = self.enter();
         self.host.network().wait_for_key(call, NAMES, deadline);
-        if stack.names_are_ready() {
+        if stack.is_answered(name) {
             self.host.wake(NAMES, u64::MAX);
         }
     }
@@ -281,6 +282,10 @@ impl Network for Tap {
     fn poll(&self) {
         self.due.swap(true, Ordering::SeqCst);
         self.move_what_is_due();
+    }
+
+    fn ended(&self, instance: u32) {
+        self.enter().forget_asker(instance);
     }
 
     fn is_busy(&self) -> bool {

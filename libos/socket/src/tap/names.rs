@@ -1,4 +1,6 @@
 //! Names, by the configured resolvers. Both kinds of addresses are asked for at once.
+//!
+//! A name is kept for those who wait for it: when the last of them has been told, or has ended, it goes.
 
 use super::stack::Stack;
 use alloc::borrow::ToOwned;
@@ -11,8 +13,24 @@ use smoltcp::iface::{SocketHandle as Inner, SocketSet};
 use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, Socket as Dns, StartQueryError};
 use smoltcp::wire::{DnsQueryType, IpAddress};
 
-/// The most names that are asked for at once, and the most answers that are kept.
+/// The most names that are asked for at once.
 const NAMES_MAX: usize = 256;
+
+/// Who waits for a name; for one at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) instance: u32,
+    pub(crate) thread: u32,
+}
+
+/// Why a question is over that no answer has been taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// An answer says that there is nothing.
+    Answered,
+    /// All resolvers were asked, and none has said anything.
+    Unanswered,
+}
 
 /// The names that have been asked for.
 pub(super) struct Names {
@@ -24,8 +42,12 @@ pub(super) struct Names {
 /// A name that has been asked for.
 #[derive(Default)]
 struct Name {
+    /// Never none.
+    askers: Vec<Asker>,
     open: Vec<QueryHandle>,
     found: Vec<IpAddress>,
+    /// To one of the questions there was no answer.
+    unanswered: bool,
 }
 
 impl Names {
@@ -39,49 +61,70 @@ impl Names {
         Names { inner, by_name: BTreeMap::new() }
     }
 
-    /// Takes answers that have come; whether there was one.
-    pub(super) fn resolve(&mut self, sockets: &mut SocketSet<'static>) -> bool {
+    /// Takes answers that have come; whether there was one. A question that is over without addresses is so for this reason:
+    /// smoltcp gives one up when a frame says that there is nothing, or when it would ask again and it is too late.
+    pub(super) fn resolve(&mut self, sockets: &mut SocketSet<'static>, why: Over) -> bool {
         let Some(inner) = self.inner else { return false };
         let dns = sockets.get_mut::<Dns<'_>>(inner);
         let mut news = false;
         for name in self.by_name.values_mut() {
-            let Name { open, found } = name;
-            open.retain(|query| match dns.get_query_result(*query) {
-                Err(GetQueryResultError::Pending) => true,
-                answer => {
-                    found.extend(answer.into_iter().flatten());
-                    news = true;
-                    false
+            let Name { open, found, unanswered, .. } = name;
+            open.retain(|query| {
+                match dns.get_query_result(*query) {
+                    Err(GetQueryResultError::Pending) => return true,
+                    Err(GetQueryResultError::Failed) => *unanswered |= why == Over::Unanswered,
+                    Ok(addresses) => found.extend(addresses),
                 }
+                news = true;
+                false
             });
         }
         news
     }
+
+    /// Some who have asked do not wait any more. What nobody waits for is not asked again.
+    fn forget(&mut self, sockets: &mut SocketSet<'static>, gone: impl Fn(&str, Asker) -> bool) {
+        let Some(inner) = self.inner else { return };
+        let dns = sockets.get_mut::<Dns<'_>>(inner);
+        self.by_name.retain(|text, name| {
+            name.askers.retain(|asker| !gone(text, *asker));
+            if name.askers.is_empty() {
+                name.open.drain(..).for_each(|query| dns.cancel_query(query));
+            }
+            !name.askers.is_empty()
+        });
+    }
 }
 
 impl Stack {
-    pub(super) fn lookup(&mut self, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
+    pub(super) fn lookup(&mut self, asker: Asker, name: &str, room: &mut [SocketAddress]) -> Result<usize, Errno> {
         self.up()?;
         let Some(inner) = self.names.inner else { return Err(Errno::NotFound) };
-        if let Some(known) = self.names.by_name.get(name) {
+        // Its memory may have another name in it by now than when it was asked for.
+        self.names.forget(&mut self.sockets, |other, waiting| waiting == asker && other != name);
+        if let Some(known) = self.names.by_name.get_mut(name) {
             if !known.open.is_empty() {
+                if !known.askers.contains(&asker) {
+                    known.askers.push(asker);
+                }
                 return Err(Errno::Again);
             }
-            // Answered once: who asks again asks anew.
-            let found = self.names.by_name.remove(name).unwrap_or_default().found;
-            for (slot, address) in room.iter_mut().zip(&found) {
+            for (slot, address) in room.iter_mut().zip(&known.found) {
                 *slot = core::net::SocketAddr::new((*address).into(), 0).into();
             }
-            return if found.is_empty() { Err(Errno::NotFound) } else { Ok(found.len().min(room.len())) };
+            let answer = match known.found.len().min(room.len()) {
+                _ if known.found.is_empty() && known.unanswered => Err(Errno::TimedOut),
+                _ if known.found.is_empty() => Err(Errno::NotFound),
+                count => Ok(count),
+            };
+            // Told once: who asks again asks anew.
+            self.names.forget(&mut self.sockets, |_, waiting| waiting == asker);
+            return answer;
         }
         if self.names.by_name.len() >= NAMES_MAX {
-            // Answers that nobody has come for.
-            self.names.by_name.retain(|_, name| !name.open.is_empty());
-            if self.names.by_name.len() >= NAMES_MAX {
-                return Err(Errno::TooMany);
-            }
+            return Err(Errno::TooMany);
         }
-        let mut asked = Name::default();
+        let mut asked = Name { askers: Vec::from([asker]), ..Name::default() };
         for kind in [DnsQueryType::A, DnsQueryType::Aaaa] {
             let dns = self.sockets.get_mut::<Dns<'_>>(inner);
             match dns.start_query(self.iface.context(), name, kind) {
@@ -95,8 +138,13 @@ impl Stack {
         Err(Errno::Again)
     }
 
-    /// Whether an answer has come that its asker does not know of.
-    pub(super) fn names_are_ready(&self) -> bool {
-        self.up().is_err() || self.names.by_name.values().any(|name| name.open.is_empty())
+    /// Whether who waits for this name should look again.
+    pub(super) fn is_answered(&self, name: &str) -> bool {
+        self.up().is_err() || self.names.by_name.get(name).is_none_or(|name| name.open.is_empty())
+    }
+
+    /// An instance has ended.
+    pub(super) fn forget_asker(&mut self, instance: u32) {
+        self.names.forget(&mut self.sockets, |_, asker| asker.instance == instance);
     }
 }

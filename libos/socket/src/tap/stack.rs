@@ -1,7 +1,7 @@
 //! smoltcp with everything around it: its sockets by our numbers, time, frames in and out.
 
 use super::frames::{Frames, transport};
-use super::names::Names;
+use super::names::{Names, Over};
 use super::tcp::{Listener, Stream};
 use super::udp::Datagrams;
 use super::{NAMES, Rung, key_of};
@@ -125,6 +125,9 @@ impl Stack {
                 break;
             }
         }
+        if self.names.resolve(&mut self.sockets, Over::Unanswered) {
+            self.rung.ring(NAMES);
+        }
         let at = match self.iface.poll_at(now, &self.sockets) {
             _ if self.frames.gone => NEVER,
             // There is no room in the device; it does not say when there is.
@@ -188,7 +191,7 @@ impl Stack {
                 self.rung.ring(key_of(number, Readiness::Read));
             }
         }
-        if self.names.resolve(&mut self.sockets) {
+        if self.names.resolve(&mut self.sockets, Over::Answered) {
             self.rung.ring(NAMES);
         }
     }

@@ -1,6 +1,7 @@
 //! The module on a network that these tests are: another computer, and a wire that loses, delays and damages frames.
 
 mod hostile;
+mod names;
 mod peer;
 mod wire;
 

@@ -39,6 +39,9 @@ pub(crate) struct Seen {
 /// What happens to a frame on the wire.
 pub(crate) type Fate = Box<dyn FnMut(Vec<u8>) -> Vec<(u64, Vec<u8>)>>;
 
+/// What the peer answers to a datagram, if it does.
+pub(crate) type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
+
 /// The module, the peer, and the wire.
 pub(crate) struct World {
     pub(crate) domain: Domain,
@@ -58,6 +61,7 @@ pub(crate) struct World {
     waiting: VecDeque<u8>,
     /// On their way: when they arrive, to whom, what.
     flying: Vec<(u64, bool, Vec<u8>)>,
+    server: Option<Server>,
 }
 
 #[derive(Default)]
@@ -73,7 +77,11 @@ impl World {
     const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
     pub(crate) fn new() -> World {
-        let domain = Domain::start_with_tap(&MONOHULL_MODULE, config());
+        World::with(config())
+    }
+
+    pub(crate) fn with(config: TapConfig) -> World {
+        let domain = Domain::start_with_tap(&MONOHULL_MODULE, config);
         let mut device = Wire::default();
         let mut iface = Interface::new(Config::new(EthernetAddress(PEER_MAC).into()), &mut device, Instant::ZERO);
         iface.update_ip_addrs(|addresses| {
@@ -100,6 +108,7 @@ impl World {
             taken: Vec::new(),
             waiting: VecDeque::new(),
             flying: Vec::new(),
+            server: None,
         }
     }
 
@@ -121,7 +130,9 @@ impl World {
         self.domain.poll();
         self.refill();
         let now = Instant::from_micros((self.now / 1000) as i64);
-        while self.iface.poll(now, &mut self.device, &mut self.sockets) != smoltcp::iface::PollResult::None {}
+        while self.iface.poll(now, &mut self.device, &mut self.sockets) != smoltcp::iface::PollResult::None {
+            self.serve();
+        }
         let from_us = self.domain.take_frames().into_iter().map(|frame| frame[FRAME_HEADER..].to_vec());
         let leaving: Vec<_> = from_us.map(|frame| (true, frame)).collect();
         let leaving: Vec<_> =
@@ -326,6 +337,22 @@ impl World {
         socket.close();
         socket.bind(port).expect("a port");
         SocketAddr::new(World::PEER4, port)
+    }
+
+    /// From now on the peer answers the datagrams that arrive at this port.
+    pub(crate) fn peer_serves(&mut self, port: u16, server: Server) {
+        self.peer_binds(port);
+        self.server = Some(server);
+    }
+
+    fn serve(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        let socket = self.sockets.get_mut::<udp::Socket<'_>>(self.datagrams);
+        while let Ok((question, from)) = socket.recv() {
+            if let Some(answer) = server(question) {
+                socket.send_slice(&answer, from.endpoint).expect("room");
+            }
+        }
     }
 
     pub(crate) fn peer_sends(&mut self, data: &[u8], to: SocketAddr) {
