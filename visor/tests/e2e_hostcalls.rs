@@ -20,7 +20,7 @@ fn abuse(carriers: u32) -> Value {
             { "name": "attacker", "function": "hostcall-abuse", "args": { "role": "attacker" } },
         ],
         "limits": { "carriers": carriers, "timeout": "600s" },
-        "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
+        "network": { "mode": "host", "connect": ["127.0.0.2:*"], "listen": ["127.0.0.1:0", "127.0.0.2:0"] },
         "files": [{ "at": "/work", "memory": "1MiB" }],
         "outputs": ["verdicts", "victim-says"],
     })
@@ -45,6 +45,15 @@ fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert!(verdicts.lines().count() > 900, "{verdicts}");
         // The positive control: what is right works.
+        for right in ["what waited: 16 (expected 16)", "what was written, and no more: 16 (expected 16)"] {
+            assert!(verdicts.contains(right), "{verdicts}");
+        }
+        let others = |what: &str| verdicts.lines().filter(|line| line.contains(what)).count();
+        assert_eq!(
+            (others("a socket of somebody else's"), others("a file of somebody else's")),
+            (12, 15),
+            "{verdicts}"
+        );
         let fine = |line: &&str| line.contains(" (expected 0): ");
         assert!(verdicts.lines().filter(fine).count() >= 10, "{verdicts}");
         assert_eq!(text(&report, "victim-says"), "intact");
@@ -53,13 +62,15 @@ fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
 
 /// With one carrier the two threads take turns, with two they meet in the middle of a call.
 #[test]
-fn structures_that_change_during_a_call_are_read_once() {
+fn what_changes_during_a_call_is_read_once() {
     for carriers in [1, 2] {
         let report = run(&abuse(carriers));
         let verdicts = text(&report, "verdicts");
-        let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(" that changes")).collect();
-        assert_eq!(changing.len(), 8, "{verdicts}");
-        assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
+        for (what, count) in [(" that changes", 13), (" that is closed during a call", 7)] {
+            let changing: Vec<&str> = verdicts.lines().filter(|line| line.ends_with(what)).collect();
+            assert_eq!(changing.len(), count, "{verdicts}");
+            assert!(changing.iter().all(|line| line.starts_with("right: ")), "{changing:#?}");
+        }
         assert_eq!(text(&report, "victim-says"), "intact");
     }
 }

@@ -1,5 +1,6 @@
 //! Addresses that are not the caller's to use, each with a name.
 
+use crate::neighbour::Holdings;
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, USER_BASE};
 use monohull_std::prelude::*;
 
@@ -20,6 +21,8 @@ pub(crate) struct Want {
 pub(crate) struct Addresses {
     /// Heap, stack and slot buffer of another instance.
     victim: [u64; 3],
+    /// What the victim has open.
+    pub(crate) holdings: Holdings,
     /// First address of the attacker's own cell.
     cell: u64,
 }
@@ -28,9 +31,9 @@ pub(crate) struct Addresses {
 static CONSTANT: [u64; 16] = [1; 16];
 
 impl Addresses {
-    pub(crate) fn new(victim: [u64; 3]) -> Addresses {
+    pub(crate) fn new(victim: [u64; 3], holdings: Holdings) -> Addresses {
         let own = (&raw const CONSTANT) as u64;
-        Addresses { victim, cell: USER_BASE + (own - USER_BASE) / CELL_SIZE * CELL_SIZE }
+        Addresses { victim, holdings, cell: USER_BASE + (own - USER_BASE) / CELL_SIZE * CELL_SIZE }
     }
 
     /// Every address that must be refused where `want` is wanted.
@@ -64,7 +67,7 @@ impl Addresses {
         }
         if want.writes {
             bad.push(("of its constants", (&raw const CONSTANT) as u64));
-            bad.push(("of its code", down(Addresses::new as fn(_) -> _ as usize as u64)));
+            bad.push(("of its code", down(Addresses::new as fn(_, _) -> _ as usize as u64)));
         }
         bad
     }

@@ -2,9 +2,10 @@
 
 mod files;
 mod mappings;
+mod neighbour;
 mod sockets;
 
-pub(crate) use sockets::Network;
+pub(crate) use sockets::{Network, connection};
 
 use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
@@ -119,6 +120,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     files::all(&mut cases, &own);
     mappings::all(&mut cases, &own);
     sockets::all(&mut cases, &own, network);
+    neighbour::all(&mut cases, &own);
     numbers(&mut cases);
     cases.list
 }

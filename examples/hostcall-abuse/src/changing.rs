@@ -39,6 +39,11 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
         ("FILE_OPEN: a path that changes", path(FILE_OPEN, [open::READ, 0])),
         ("FILE_STAT: a path that changes", path(FILE_STAT, [room(), 0])),
         ("FILE_REALPATH: a path that changes", path(FILE_REALPATH, [room(), ROOM as u64])),
+        ("FILE_MKDIR: a path that changes", made()),
+        ("FILE_UNLINK: a path that changes", removed()),
+        ("FILE_RENAME: a path that changes", renamed(false)),
+        ("FILE_RENAME: a new path that changes", renamed(true)),
+        ("FILE_CHDIR: a path that changes", chosen()),
         ("SLOT_PUBLISH: a description of a type that changes", description(victim)),
         ("SLOT_TAKE: a description of a type that changes", other_description(victim)),
         ("SLOT_TAKE: a name that changes", name()),
@@ -49,6 +54,8 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
 /// at 127.0.0.2.
 pub(crate) fn addresses(port: u32) -> Result<(), String> {
     local_address()?;
+    // One that everybody may look up, and one that is not on the list.
+    host_name(CALLS_ELSEWHERE, [*b"localhost\0\0\0\0\0\0\0", *b"elsewhere\0\0\0\0\0\0\0"], NotPermitted)?;
     let contents = [at([127, 0, 0, 1], port), at([127, 0, 0, 2], port)];
     change(CALLS_ELSEWHERE, contents, |address| {
         let connected = hostcall(TCP_CONNECT, [address, u64::MAX, 0, 0, 0, 0]);
@@ -76,6 +83,7 @@ pub(crate) fn addresses(port: u32) -> Result<(), String> {
 /// or send to, and one of itself or of somebody else.
 pub(crate) fn addresses_on_tap() -> Result<(), String> {
     let host = [10, 99, 0, 1];
+    host_name(CALLS, [*b"nowhere-x\0\0\0\0\0\0\0", *b"../../../\0\0\0\0\0\0\0"], Invalid)?;
     change(CALLS, [at([0; 4], 0), at(host, 0)], |address| {
         let socket = hostcall(TCP_LISTEN, [address, 16, 0, 0, 0, 0]);
         if socket >= 0 {
@@ -97,6 +105,24 @@ pub(crate) fn addresses_on_tap() -> Result<(), String> {
             leads_to(connected, SocketEnd::Peer, host)?;
         }
         refused(answer, NetworkUnreachable)
+    })
+}
+
+/// Two names of hosts, each of nine letters in two words; a mixture of the two is refused like the second. An answer is an
+/// address of this host, or that nobody knows the first.
+fn host_name(least: u32, names: [[u8; 16]; 2], errno: Errno) -> Result<(), String> {
+    let words = |name: [u8; 16]| {
+        let [a, b] = [0, 8].map(|at| u64::from_ne_bytes(core::array::from_fn(|byte| name[at + byte])));
+        [a, b]
+    };
+    let mut found = Box::new(SocketAddress::default());
+    change(least, names.map(words), |name| {
+        let answer = hostcall(HOST_LOOKUP, [name, 9, &raw mut *found as u64, 1, 0, 0]);
+        match answer {
+            1 if found.address[..4] != [127, 0, 0, 1] => Err(format!("the name means {:?}", found.address)),
+            _ if answer == NotFound.to_value() => Ok(false),
+            _ => refused(answer, errno),
+        }
     })
 }
 
@@ -201,6 +227,83 @@ fn path(number: u32, [a, b]: [u64; 2]) -> Result<(), String> {
     })
 }
 
+/// A path in the mount, and one that leads out of it, in a word each.
+const PATHS: [[u64; 1]; 2] = [[u64::from_ne_bytes(*b"/work/cd")], [u64::from_ne_bytes(*b"/../cd/e")]];
+
+/// A call on a path that stays.
+fn on_path(number: u32, path: &str, more: [u64; 3]) -> i64 {
+    let [a, b, c] = more;
+    hostcall(number, [WORKING_DIRECTORY, path.as_ptr() as u64, path.len() as u64, a, b, c])
+}
+
+fn make_file(path: &str) {
+    let file = on_path(FILE_OPEN, path, [open::WRITE | open::CREATE, 0, 0]);
+    hostcall(FILE_CLOSE, [file as u64, 0, 0, 0, 0, 0]);
+}
+
+/// A directory is made, again and again, and nothing elsewhere.
+fn made() -> Result<(), String> {
+    change(CALLS, PATHS, |path| {
+        let answer = hostcall(FILE_MKDIR, [WORKING_DIRECTORY, path, 8, 0, 0, 0]);
+        if answer == 0 {
+            on_path(FILE_RMDIR, "/work/cd", [0; 3]);
+        }
+        refused(answer, NotFound)
+    })
+}
+
+/// A file is removed, again and again.
+fn removed() -> Result<(), String> {
+    make_file("/work/cd");
+    let result = change(CALLS, PATHS, |path| {
+        let answer = hostcall(FILE_UNLINK, [WORKING_DIRECTORY, path, 8, 0, 0, 0]);
+        if answer == 0 {
+            make_file("/work/cd");
+        }
+        refused(answer, NotFound)
+    });
+    on_path(FILE_UNLINK, "/work/cd", [0; 3]);
+    result
+}
+
+/// A file gets another name, and its own again; the first or the second name changes.
+fn renamed(second: bool) -> Result<(), String> {
+    let (changes, stays) = ("/work/cd", "/work/ef");
+    let (from, to) = if second { (stays, changes) } else { (changes, stays) };
+    make_file(from);
+    let fixed = [WORKING_DIRECTORY, stays.as_ptr() as u64, stays.len() as u64];
+    let result = change(CALLS, PATHS, |path| {
+        let ([a, b, c], [d, e, f]) = match second {
+            true => (fixed, [WORKING_DIRECTORY, path, 8]),
+            false => ([WORKING_DIRECTORY, path, 8], fixed),
+        };
+        let answer = hostcall(FILE_RENAME, [a, b, c, d, e, f]);
+        if answer == 0 && on_path(FILE_RENAME, to, [WORKING_DIRECTORY, from.as_ptr() as u64, from.len() as u64]) != 0 {
+            return Err("it has not got the name that it was given".into());
+        }
+        refused(answer, NotFound)
+    });
+    on_path(FILE_UNLINK, from, [0; 3]);
+    result
+}
+
+/// The working directory is one in the mount, or it stays.
+fn chosen() -> Result<(), String> {
+    on_path(FILE_MKDIR, "/work/cd", [0; 3]);
+    let result = change(CALLS, PATHS, |path| {
+        let answer = hostcall(FILE_CHDIR, [WORKING_DIRECTORY, path, 8, 0, 0, 0]);
+        let mut now = [0u8; 64];
+        let len = hostcall(FILE_CWD, [now.as_mut_ptr() as u64, now.len() as u64, 0, 0, 0, 0]);
+        let wanted: &[u8] = if answer == 0 { b"/work/cd" } else { b"/" };
+        if now.get(..len.max(0) as usize) != Some(wanted) {
+            return Err(format!("{answer}, and it works in {:?}", String::from_utf8_lossy(&now)));
+        }
+        on_path(FILE_CHDIR, "/", [0; 3]);
+        refused(answer, NotFound)
+    });
+    on_path(FILE_RMDIR, "/work/cd", [0; 3]);
+    result
+}
 /// Elements that fit into the buffer under a name of the caller's, and larger ones under a name in the victim's memory.
 fn description(victim: u64) -> Result<(), String> {
     let (slot, type_name) = ("changing", "[u8]");

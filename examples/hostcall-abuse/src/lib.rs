@@ -1,9 +1,10 @@
 //! Gives hostcalls every address and number it should not, while another instance watches over its own data.
 //!
 //! ```text
-//!   victim    holds a heap block, a stack variable, a slot buffer ── addresses ──▶ slot `victim`
+//!   victim    holds a heap block, a stack variable, a slot buffer, a connection,
+//!             a file ─────────────────────────────── addresses, numbers ────────▶ slot `victim`
 //!   attacker  every case: call, compare with the refusal that is right, ask why ──▶ slot `verdicts`
-//!             structures that change under the libos's eyes ───────────────────────▶ the same
+//!             structures and descriptors that change under the libos's eyes ───────▶ the same
 //!   victim    is everything as it was? ──────────────────────────────────────────▶ slot `victim-says`
 //! ```
 #![no_std]
@@ -14,6 +15,8 @@ mod cases;
 mod changing;
 #[allow(unsafe_code, reason = "the shim's own way out takes 32-bit numbers only")]
 mod gate;
+mod in_use;
+mod neighbour;
 
 use addresses::Addresses;
 use cases::Network;
@@ -25,6 +28,7 @@ use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotString};
 use monohull_trampoline::user::hostcall;
+use neighbour::Holdings;
 
 /// What the victim's data looks like.
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
@@ -32,7 +36,8 @@ const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 #[monohull::main]
 fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Result<(), Box<dyn Error>> {
     match role.as_str() {
-        "victim" => victim(),
+        "victim" => victim(Network::Host),
+        "victim-on-tap" => victim(Network::Tap),
         "attacker" => attacker(Network::Host),
         "attacker-on-tap" => attacker(Network::Tap),
         "fail-badly" => fail_badly(),
@@ -46,22 +51,25 @@ fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Resul
     }
 }
 
-fn victim() -> Result<(), Box<dyn Error>> {
+fn victim(network: Network) -> Result<(), Box<dyn Error>> {
     let heap = black_box(vec![PATTERN; 1000]);
     let stack = black_box([PATTERN; 16]);
     let buffer = SlotBuffer::<[u64]>::with_slot_from("kept-by-the-victim", &[PATTERN; 1000]);
-    let addresses = [heap.as_ptr() as u64, stack.as_ptr() as u64, buffer.as_ptr() as u64];
-    SlotBuffer::<[u64; 3]>::with_slot_value("victim", addresses).publish()?;
+    let holdings = neighbour::open_both(network);
+    let [heap_at, stack_at, buffer_at] = [heap.as_ptr() as u64, stack.as_ptr() as u64, buffer.as_ptr() as u64];
+    let known = [heap_at, stack_at, buffer_at, holdings.socket, holdings.file];
+    SlotBuffer::<[u64; 5]>::with_slot_value("victim", known).publish()?;
     SlotBuffer::<u64>::from_slot("attacked")?.discard();
     let intact = [&heap[..], &stack[..], &buffer[..]].iter().all(|data| data.iter().all(|word| *word == PATTERN));
+    let intact = intact && holdings.are_intact();
     SlotString::with_slot("victim-says").push_str(if intact { "intact" } else { "damaged" });
     buffer.discard();
     Ok(())
 }
 
 fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
-    let [heap, stack, buffer] = *SlotBuffer::<[u64; 3]>::from_slot("victim")?;
-    let addresses = Addresses::new([heap, stack, buffer]);
+    let [heap, stack, buffer, socket, file] = *SlotBuffer::<[u64; 5]>::from_slot("victim")?;
+    let addresses = Addresses::new([heap, stack, buffer], Holdings { socket, file });
     let mut verdicts = SlotString::with_slot("verdicts");
     for case in cases::all(&addresses, network) {
         if case.after_a_refusal {
@@ -75,7 +83,7 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
         let verdict = if right { "right" } else { "WRONG" };
         writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
     }
-    for (what, came) in changing::all(buffer) {
+    for (what, came) in changing::all(buffer).into_iter().chain(in_use::all(network)) {
         match came {
             Ok(()) => writeln!(verdicts, "right: {what}")?,
             Err(wrong) => writeln!(verdicts, "WRONG: {what}: {wrong}")?,

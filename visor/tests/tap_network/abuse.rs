@@ -4,6 +4,9 @@
 
 use crate::net::Net;
 use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpListener;
+use std::thread::JoinHandle;
 
 /// A workflow of instances of the function that abuses hostcalls, each in its role.
 fn workflow(roles: &[&str], carriers: u32, outputs: &[&str]) -> Value {
@@ -24,12 +27,27 @@ fn net() -> Net {
     Net::with(&["--pool", "10.99.0.0/30"])
 }
 
+/// The host says something to so many connections; how many bytes each has sent when it ends, in any order.
+fn host(net: &Net, connections: usize) -> JoinHandle<Vec<u64>> {
+    let server = net.inside(|| TcpListener::bind("0.0.0.0:7").expect("a server"));
+    let serve = move || {
+        let (mut stream, _) = server.accept().expect("a connection");
+        stream.write_all(b"sixteen letters.").expect("written");
+        std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).expect("read"))
+    };
+    std::thread::spawn(move || {
+        let heard: Vec<_> = (0..connections).map(|_| serve()).collect();
+        heard.into_iter().map(|stream| stream.join().expect("no panic")).collect()
+    })
+}
+
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
     let net = net();
     for carriers in [1, 2] {
-        let document = workflow(&["victim", "attacker-on-tap"], carriers, &["verdicts", "victim-says"]);
+        let host = host(&net, 2);
+        let document = workflow(&["victim-on-tap", "attacker-on-tap"], carriers, &["verdicts", "victim-says"]);
         let [verdicts, victim] = net.outputs(&document, ["verdicts", "victim-says"]);
         let wrong: Vec<&str> = verdicts.lines().filter(|line| !line.starts_with("right: ")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -37,7 +55,14 @@ fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
         assert!(tried("SOCKET_") > 200 && tried("an address of itself") == 9, "{verdicts}");
         // The positive control: what is right works.
         assert_eq!(tried("a datagram: 16 (expected 16)"), 1, "{verdicts}");
+        assert_eq!(tried("what waited: 16 (expected 16)"), 1, "{verdicts}");
+        assert_eq!((tried("a socket of somebody else's"), tried("a file of somebody else's")), (12, 15), "{verdicts}");
+        assert_eq!(tried(" that is closed during a call"), 7, "{verdicts}");
         assert_eq!(victim, "intact");
+        // What the attacker may send has arrived, and nothing of what it may not, in whosever connection.
+        let mut heard = host.join().expect("no panic");
+        heard.sort_unstable();
+        assert_eq!(heard, [0, 16]);
         net.wait_for_devices(0);
     }
 }

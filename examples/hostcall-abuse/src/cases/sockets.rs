@@ -1,13 +1,14 @@
 //! The calls on sockets. The workflow may listen at 127.0.0.1, port 0, and nothing else; or it has a network of its own, where the
-//! host has the address 10.99.0.1 and nobody knows names.
+//! host has the address 10.99.0.1 and nobody knows names. Connections are to 127.0.0.2, which it may reach, or to the host's port 7.
 
 use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
 use crate::addresses::Want;
+use crate::neighbour::TEXT;
 use monohull_abi::Errno::{
     self, AddressNotAvailable, BadDescriptor, BrokenPipe, Fault, Invalid, NetworkUnreachable, NotConnected, NotFound,
     NotPermitted, NotSupported,
 };
-use monohull_abi::network::{HOST_NAME_MAX, SocketAddress, SocketOption};
+use monohull_abi::network::{HOST_NAME_MAX, PEEK, SocketAddress, SocketEnd, SocketOption, SocketShutdown};
 use monohull_abi::number::*;
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
@@ -40,6 +41,23 @@ struct Good {
     datagrams: u64,
 }
 
+/// A connection in which [`TEXT`] waits to be read, and its other end if that is here too.
+pub(crate) fn connection(network: Network) -> (u64, Option<u64>) {
+    let call = |number, args| hostcall(number, args) as u64;
+    if network == Network::Tap {
+        // The host says it to everybody.
+        return (call(TCP_CONNECT, [keep(at([10, 99, 0, 1], 7)), MAX, 0, 0, 0, 0]), None);
+    }
+    let listener = call(TCP_LISTEN, [keep(at([127, 0, 0, 2], 0)), 16, 0, 0, 0, 0]);
+    let name = keep(SocketAddress::default());
+    call(SOCKET_NAME, [listener, SocketEnd::Local as u64, name, 0, 0, 0]);
+    let stream = call(TCP_CONNECT, [name, MAX, 0, 0, 0, 0]);
+    let other = call(TCP_ACCEPT, [listener, 0, 0, 0, 0, 0]);
+    call(SOCKET_CLOSE, [listener, 0, 0, 0, 0, 0]);
+    call(SOCKET_WRITE, [other, TEXT.as_ptr() as u64, TEXT.len() as u64, 0, 0, 0]);
+    (stream, Some(other))
+}
+
 pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
     let here = keep(at(if network == Network::Tap { [0; 4] } else { [127, 0, 0, 1] }, 0));
     let there = if network == Network::Tap { keep(at([10, 99, 0, 1], 9)) } else { here };
@@ -54,16 +72,34 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
     numbers(cases, own, &good);
     listener(cases, own, &good);
     datagrams(cases, own, &good);
-    cases.bad("a name", HOST_LOOKUP, &[HERE, 16, good.out, 1], want(16, 1));
-    for len in [0, HOST_NAME_MAX as u64 + 1, MIN, MAX] {
-        cases.refused("a name of no length", HOST_LOOKUP, &[own.name, len, good.out, 1], Invalid);
-    }
-    let broken = keep([0xffu8; 16]);
-    cases.refused("a name that is no text", HOST_LOOKUP, &[broken, 16, good.out, 1], Invalid);
+    stream(cases, own, &good, network);
+    names(cases, own, &good);
     for socket in [good.listener, good.datagrams] {
         cases.add("its own", SOCKET_CLOSE, &[socket], 0);
         cases.refused("one that it has closed", SOCKET_CLOSE, &[socket], BadDescriptor);
     }
+}
+
+/// Where the name of a host is wanted.
+fn names(cases: &mut Cases<'_>, own: &Own, good: &Good) {
+    cases.bad("a name", HOST_LOOKUP, &[HERE, 16, good.out, 1], want(16, 1));
+    for len in [0, HOST_NAME_MAX as u64 + 1, 4096, MIN, MAX] {
+        cases.refused("a name of no length", HOST_LOOKUP, &[own.name, len, good.out, 1], Invalid);
+    }
+    for (what, name) in [
+        ("a name that is no text", [0xff; 16]),
+        ("a name with a zero byte", *b"localhost\0.other"),
+        ("a name that is a path", *b"/etc/hosts/local"),
+        ("a name that leads upwards", *b"localhost/../etc"),
+        ("a name of dots", [b'.'; 16]),
+        ("a name with an empty part", *b"local..host.test"),
+        ("a name and a port", *b"local.host:65535"),
+        ("a name with a line's end", *b"localhost\r\nother"),
+        ("a name as a resolver has it", *b"\x09localhost\x05local"),
+    ] {
+        cases.refused(what, HOST_LOOKUP, &[keep(name), 16, good.out, 1], Invalid);
+    }
+    cases.refused("a name with a long part", HOST_LOOKUP, &[own.name, 64, good.out, 1], Invalid);
 }
 
 /// Where an address is wanted.
@@ -130,7 +166,7 @@ fn nobodys(cases: &mut Cases<'_>, own: &Own, good: &Good) {
 /// Where a socket is wanted.
 fn numbers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     for (what, socket) in [
-        ("a socket of somebody else's", good.datagrams + 1),
+        ("a socket of nobody's", good.datagrams + 100),
         ("a socket far out", 1 << 20),
         ("a socket beyond 32 bits", 1 << 32 | good.datagrams),
         ("a socket without end", MAX),
@@ -211,4 +247,41 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.refused("no such flag", SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
     }
     cases.bad("an address", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
+}
+
+/// Where bytes of a connection go, and come from; some wait in it.
+fn stream(cases: &mut Cases<'_>, own: &Own, good: &Good, network: Network) {
+    let (stream, other) = connection(network);
+    let len = TEXT.len() as u64;
+    // What is refused leaves them where they are; what is looked at as well.
+    cases.add("what waits", SOCKET_READ, &[stream, own.bytes, 512, PEEK], len as i64);
+    for flags in [0, PEEK] {
+        cases.bad("bytes of a connection", SOCKET_READ, &[stream, HERE, 16, flags], room(16, 1));
+    }
+    cases.bad("bytes for a connection", SOCKET_WRITE, &[stream, HERE, 16], want(16, 1));
+    for endless in [1 << 40, MIN, MAX] {
+        cases.refused("bytes without end", SOCKET_READ, &[stream, own.bytes, endless, 0], Fault);
+        cases.refused("bytes without end", SOCKET_WRITE, &[stream, own.bytes, endless], Fault);
+    }
+    for flags in [2, 3, MIN, MAX] {
+        cases.refused("no such flag", SOCKET_READ, &[stream, own.bytes, 16, flags], Invalid);
+    }
+    cases.refused("a connection", SOCKET_READ_FROM, &[stream, own.bytes, 16, 0, good.out], NotSupported);
+    cases.refused("a connection", SOCKET_WRITE_TO, &[stream, own.bytes, 16, good.there], NotSupported);
+    cases.refused("a connection", UDP_CONNECT, &[stream, good.there], NotSupported);
+    cases.refused("a connection", TCP_ACCEPT, &[stream, good.out], Invalid);
+    cases.bad("room", SOCKET_NAME, &[stream, SocketEnd::Peer as u64, HERE], room(ADDRESS, 4));
+    for direction in [3, MIN, MAX] {
+        cases.refused("no such direction", SOCKET_SHUTDOWN, &[stream, direction], Invalid);
+    }
+    cases.add("no bytes at all", SOCKET_READ, &[stream, own.bytes, 0, 0], 0);
+    cases.add("what waited", SOCKET_READ, &[stream, own.bytes, 512, 0], len as i64);
+    cases.add("its own bytes", SOCKET_WRITE, &[stream, own.bytes, len], len as i64);
+    if let Some(other) = other {
+        cases.add("what was written, and no more", SOCKET_READ, &[other, own.bytes, 512, 0], len as i64);
+        cases.add("its own", SOCKET_CLOSE, &[other], 0);
+    }
+    cases.add("the end", SOCKET_SHUTDOWN, &[stream, SocketShutdown::Write as u64], 0);
+    cases.refused("after the end", SOCKET_WRITE, &[stream, own.bytes, len], BrokenPipe);
+    cases.add("its own", SOCKET_CLOSE, &[stream], 0);
 }

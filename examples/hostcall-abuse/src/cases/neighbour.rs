@@ -1,0 +1,53 @@
+//! Every call that takes a socket or a file, with the numbers of those that the victim has open.
+
+use super::{Cases, MAX, Own};
+use monohull_abi::Errno::BadDescriptor;
+use monohull_abi::file::WORKING_DIRECTORY;
+use monohull_abi::number::*;
+
+pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
+    let socket = cases.addresses.holdings.socket;
+    for call in [
+        TCP_ACCEPT,
+        UDP_CONNECT,
+        SOCKET_READ,
+        SOCKET_WRITE,
+        SOCKET_READ_FROM,
+        SOCKET_WRITE_TO,
+        SOCKET_SHUTDOWN,
+        SOCKET_DUP,
+        SOCKET_GET,
+        SOCKET_SET,
+        SOCKET_NAME,
+        SOCKET_CLOSE,
+    ] {
+        cases.refused("a socket of somebody else's", call, &[socket, own.bytes, 16], BadDescriptor);
+    }
+    let file = cases.addresses.holdings.file;
+    for call in [
+        FILE_READ,
+        FILE_WRITE,
+        FILE_PREAD,
+        FILE_PWRITE,
+        FILE_READV,
+        FILE_WRITEV,
+        FILE_SEEK,
+        FILE_FSTAT,
+        FILE_LIST,
+        FILE_RESIZE,
+        FILE_SYNC,
+        FILE_FLAGS,
+        FILE_CLOSE,
+    ] {
+        cases.refused("a file of somebody else's", call, &[file, own.bytes, 0, 0], BadDescriptor);
+    }
+    cases.refused("a file of somebody else's", FILE_MAP, &[file, 0, 16, 0], BadDescriptor);
+    cases.refused("a file of somebody else's", FILE_DUP, &[file, MAX], BadDescriptor);
+    let (name, len) = ("n".as_ptr() as u64, 1);
+    for call in [FILE_OPEN, FILE_STAT, FILE_MKDIR, FILE_RMDIR, FILE_UNLINK, FILE_CHDIR, FILE_REALPATH] {
+        cases.refused("a directory of somebody else's", call, &[file, name, len, 1, 0], BadDescriptor);
+    }
+    for [from, to] in [[file, WORKING_DIRECTORY], [WORKING_DIRECTORY, file]] {
+        cases.refused("a directory of somebody else's", FILE_RENAME, &[from, name, len, to, name, len], BadDescriptor);
+    }
+}

@@ -1,0 +1,58 @@
+//! What the victim has from the libos, under numbers that nobody else has: a connection in which bytes wait, and a file.
+//!
+//! ```text
+//!   victim     socket 0, 1, … 40 ─▶ connection ─▶ sixteen letters, for the victim alone
+//!   attacker   socket 0, 1, 2                     reads, writes, closes, … 40: it has no such socket
+//! ```
+
+use crate::cases::{Network, connection};
+use monohull_abi::file::{WORKING_DIRECTORY, open};
+use monohull_abi::network::PEEK;
+use monohull_abi::number::*;
+use monohull_std::prelude::*;
+use monohull_trampoline::user::hostcall;
+
+/// What waits in the connection, and what is in the file.
+pub(crate) const TEXT: &[u8; 16] = b"sixteen letters.";
+const LEN: u64 = TEXT.len() as u64;
+/// More numbers than an attacker ever has at a time.
+const NUMBERS: u64 = 40;
+
+/// The numbers of both.
+#[derive(Clone, Copy)]
+pub(crate) struct Holdings {
+    pub(crate) socket: u64,
+    pub(crate) file: u64,
+}
+
+/// Opens both.
+pub(crate) fn open_both(network: Network) -> Holdings {
+    let (mut socket, _) = connection(network);
+    let path = "/work/of-the-victim";
+    let flags = open::READ | open::WRITE | open::CREATE;
+    let path = [WORKING_DIRECTORY, path.as_ptr() as u64, path.len() as u64, flags, 0, 0];
+    let mut file = hostcall(FILE_OPEN, path) as u64;
+    hostcall(FILE_PWRITE, [file, TEXT.as_ptr() as u64, LEN, 0, 0, 0]);
+    // The first of them stay: to close one number would close nothing, but the number would be gone.
+    while socket < NUMBERS {
+        socket = hostcall(SOCKET_DUP, [socket, 0, 0, 0, 0, 0]) as u64;
+    }
+    while file < NUMBERS {
+        file = hostcall(FILE_DUP, [file, u64::MAX, 0, 0, 0, 0]) as u64;
+    }
+    Holdings { socket, file }
+}
+
+impl Holdings {
+    /// Whether both are as they were: open under their numbers, the position at the start, every byte there.
+    pub(crate) fn are_intact(&self) -> bool {
+        let holds = |number, [socket, flags]: [u64; 2]| {
+            let mut room = [0u8; 64];
+            let read = hostcall(number, [socket, room.as_mut_ptr() as u64, room.len() as u64, flags, 0, 0]);
+            read == LEN as i64 && room[..TEXT.len()] == *TEXT
+        };
+        holds(FILE_READ, [self.file, 0])
+            && holds(SOCKET_READ, [self.socket, PEEK])
+            && holds(SOCKET_READ, [self.socket, 0])
+    }
+}
