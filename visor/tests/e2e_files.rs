@@ -265,3 +265,24 @@ fn an_image_that_loses_its_end_costs_errors_and_nothing_else() {
         assert!(attacks.iter().all(|result| *result == "Uncategorized"), "{access}: {attacks:?}");
     }
 }
+
+#[test]
+fn a_file_that_is_open_when_its_image_loses_its_end_has_errors_of_the_image() {
+    for access in ["copy", "write"] {
+        let folder = TempDir::new().expect("a folder");
+        let path = image(folder.path());
+        let files = json!([{ "at": "/d", "image": path, "access": access }, { "at": "/m", "memory": "1MiB" }]);
+        let tries = json!([
+            ["hold", "/d/file"],
+            ["read-held", "0"],
+            ["write-held", "0", "x"],
+            ["write-held", "0", "longer than the file"],
+            ["write", "/m/x", "still works"],
+        ]);
+        let cut = Arc::new(Cut { path, done: AtomicBool::new(false) });
+        let report = run_with(&probe(files, tries), &RunOptions::default(), cut);
+        let results: Vec<&str> = said(&report).iter().map(|line| line.rsplit_once(": ").expect("a result").1).collect();
+        // EIO, not the EFAULT of a buffer that is not the function's.
+        assert_eq!(results, ["held", "error 5", "error 5", "error 5", "written"], "{access}");
+    }
+}

@@ -3,12 +3,13 @@
 #![deny(unsafe_code)]
 
 use monohull_std::error::Error;
-use monohull_std::fs;
+use monohull_std::fs::{self, File};
 use monohull_std::io;
 use monohull_std::prelude::*;
 
 #[monohull::main]
 fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
+    let mut held = Vec::new();
     for attempt in &tries {
         let words: Vec<&str> = attempt.iter().map(String::as_str).collect();
         let said = match words[..] {
@@ -20,6 +21,13 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
             ["make", path] => told(fs::create_dir(path).map(|()| "made")),
             ["remove", path] => told(fs::remove_file(path).map(|()| "removed")),
             ["rename", from, to] => told(fs::rename(from, to).map(|()| "renamed")),
+            // A file that stays open, and what is done with it then: by its number.
+            ["hold", path] => told(File::options().read(true).write(true).open(path).map(|file| {
+                held.push(file);
+                "held"
+            })),
+            ["read-held", which] => counted(held_at(&held, which)?.read_at(&mut [0; 64], 0)),
+            ["write-held", which, text] => counted(held_at(&held, which)?.write_at(text.as_bytes(), 0)),
             // Reads again and again while somebody changes what the path leads to: all that was ever seen.
             ["watch", path, times] => {
                 let mut seen: Vec<String> =
@@ -39,6 +47,18 @@ fn told(result: io::Result<impl AsRef<str>>) -> String {
     match result {
         Ok(text) => text.as_ref().to_string(),
         Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+fn held_at<'f>(held: &'f [File], which: &str) -> Result<&'f File, Box<dyn Error>> {
+    held.get(which.parse::<usize>()?).ok_or_else(|| format!("no file {which} is held").into())
+}
+
+/// How many bytes, or the number of the error: different ones may be of one kind.
+fn counted(result: io::Result<usize>) -> String {
+    match result {
+        Ok(bytes) => format!("{bytes} bytes"),
+        Err(error) => format!("error {}", error.raw_os_error().unwrap_or(0)),
     }
 }
 

@@ -14,6 +14,7 @@ use core::mem::MaybeUninit;
 use core::ops::Deref;
 use monohull_abi::Errno;
 use monohull_abi::file::Extent;
+use monohull_abi::layout::PAGE;
 
 /// One page of zeros to copy from.
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -113,21 +114,28 @@ impl Memory {
             .map(drop)
     }
 
-    /// Copies into a function's whole buffer.
+    /// Copies into a function's whole buffer. `Fault` if the buffer is not there, `Io` if this memory is not.
     pub fn copy_out(&self, offset: u64, to: Checked) -> Result<(), Errno> {
         let from = self.range(offset, to.len)?;
         // SAFETY: the target has been checked to be the function's, the source is this memory; faults on either side
         // are survived.
-        Errno::from_value(unsafe { (self.host.raw().write_user)(to.address, from as *const u8, to.len as usize) })
-            .map(drop)
+        let status = unsafe { (self.host.raw().write_user)(to.address, from as *const u8, to.len as usize) };
+        Errno::from_value(status).map(drop).map_err(|errno| match is_there(self.host, from, to.len) {
+            true => errno,
+            false => Errno::Io,
+        })
     }
 
-    /// Copies a function's whole buffer in. If a part of it cannot be read, what lies before may have been copied.
+    /// Copies a function's whole buffer in. If a part of it cannot be read, what lies before may have been copied. `Fault` if the
+    /// buffer is not there, `Io` if this memory is not.
     pub fn copy_in(&self, offset: u64, from: Checked) -> Result<(), Errno> {
         let to = self.range(offset, from.len)?;
         // SAFETY: as in `copy_out`, the other way round.
-        Errno::from_value(unsafe { (self.host.raw().read_user)(to as *mut u8, from.address, from.len as usize) })
-            .map(drop)
+        let status = unsafe { (self.host.raw().read_user)(to as *mut u8, from.address, from.len as usize) };
+        Errno::from_value(status).map(drop).map_err(|errno| match is_there(self.host, from.address, from.len) {
+            true => Errno::Io,
+            false => errno,
+        })
     }
 
     /// Copies to other memory.
@@ -185,6 +193,22 @@ impl Drop for Store {
         // only while it lives, as the file systems' locks see to.
         unsafe { (self.0.host.raw().store_free)(self.0.address, self.0.len) }
     }
+}
+
+/// Whether all of a range can be read. A copy that failed asks this of its source, to know which side it was: looking at it changes
+/// nothing, as trying the target would.
+#[cold]
+fn is_there(host: HostRef, address: u64, len: u64) -> bool {
+    let mut byte = MaybeUninit::<u8>::uninit();
+    let mut at = address;
+    while at < address + len {
+        // SAFETY: the byte is writable; the range is one that the caller may read, and faults are survived.
+        if unsafe { (host.raw().read_user)(byte.as_mut_ptr(), at, 1) } != 0 {
+            return false;
+        }
+        at = (at | (PAGE - 1)) + 1;
+    }
+    true
 }
 
 fn zero(host: HostRef, address: u64, len: u64) -> Result<(), Errno> {
