@@ -3,9 +3,11 @@
 //! Every file and directory claims its clusters, in the order in which they are found. A chain that runs into a cluster
 //! that is claimed already, free, bad or not there ends before it. What is in use and nobody has claimed is lost.
 
-use crate::directory::{Entry, Found, entries};
+use crate::directory::{Entry, FLAGS, Found, MOVED, entries, entries_in_slots};
 use crate::geometry::FIRST;
-use crate::{Error, FatEntry, Geometry, Image, ImageMut, read_u32};
+use crate::name;
+use crate::{ASIDE, Error, FatEntry, Geometry, Image, ImageMut, read_u32};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -59,6 +61,20 @@ pub enum Finding {
         /// Whole clusters behind the end.
         bytes: u64,
     },
+    /// `{path}` is another name of `{kept}`: somebody who moved it was interrupted
+    #[error("`{path}` is another name of `{kept}`: somebody who moved it was interrupted")]
+    Moved {
+        /// The name that goes.
+        path: String,
+        /// The name that stays.
+        kept: String,
+    },
+    /// `{path}` is left over: somebody who needed it for a while was interrupted
+    #[error("`{path}` is left over: somebody who needed it for a while was interrupted")]
+    LeftOver {
+        /// The file.
+        path: String,
+    },
     /// {said} clusters are said to be free, {found} are
     #[error("{said} clusters are said to be free, {found} are")]
     FreeCount {
@@ -105,6 +121,29 @@ pub fn repair<I: ImageMut>(image: &mut I) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// The files in the root directory that somebody left there who was interrupted: those of which nothing is a named file's too, as it
+/// is for a moment when a name changes. They can be removed.
+pub fn left_over<I: Image>(image: &I) -> Result<Vec<String>, Error> {
+    let geometry = Geometry::read(image)?;
+    let mut names = Vec::new();
+    entries(&geometry, image, &Found::Root, |entry| {
+        if entry.name.starts_with(ASIDE) && !entry.directory {
+            names.push(entry.name);
+        }
+        true
+    })?;
+    if !names.is_empty() {
+        let findings = check(image)?.findings;
+        let is_named = |name: &String| {
+            let same = |path: &String| path.strip_prefix('/') == Some(name);
+            let same = |finding: &Finding| matches!(finding, Finding::Moved { path, kept } if same(path) || same(kept));
+            findings.iter().any(same)
+        };
+        names.retain(|name| !is_named(name));
+    }
+    Ok(names)
+}
+
 /// One change that puts something right.
 enum Repair {
     /// A cluster's entry.
@@ -133,16 +172,35 @@ impl Repair {
 
 /// The value that ends a chain, whatever the bits of the FAT.
 const END: u32 = 0x0fff_ffff;
+/// The first byte of a slot that is free again.
+const GONE: u8 = 0xe5;
 
 struct Check<'i, I> {
     image: &'i I,
     geometry: Geometry,
     /// For each cluster: whether somebody has claimed it.
     claimed: Vec<bool>,
+    /// By its first cluster: who has claimed a chain.
+    owners: BTreeMap<u32, Named>,
+    /// How many are called the same, by their path as FAT compares it.
+    namesakes: BTreeMap<String, u32>,
     findings: Vec<Finding>,
     repairs: Vec<Repair>,
     files: u64,
     directories: u64,
+}
+
+/// A file or directory, and where its name is.
+struct Named {
+    path: String,
+    directory: bool,
+    size: u64,
+    /// All its slots.
+    slots: Vec<u64>,
+    /// It was there for a while.
+    aside: bool,
+    /// It says that it has another name.
+    moved: bool,
 }
 
 /// A chain as far as it could be claimed.
@@ -156,8 +214,9 @@ impl<'i, I: Image> Check<'i, I> {
     fn new(image: &'i I) -> Result<Check<'i, I>, Error> {
         let geometry = Geometry::read(image)?;
         let claimed = vec![false; geometry.clusters as usize + FIRST as usize];
+        let (owners, namesakes) = (BTreeMap::new(), BTreeMap::new());
         let (findings, repairs) = (Vec::new(), Vec::new());
-        Ok(Check { image, geometry, claimed, findings, repairs, files: 0, directories: 0 })
+        Ok(Check { image, geometry, claimed, owners, namesakes, findings, repairs, files: 0, directories: 0 })
     }
 
     fn run(mut self) -> Result<(Report, Vec<Repair>), Error> {
@@ -240,6 +299,7 @@ impl<'i, I: Image> Check<'i, I> {
             self.findings.push(Finding::CutDirectory { path: "/".into(), why });
         }
         let mut open = vec![(Found::Root, String::new())];
+        let mut aside = Vec::new();
         while let Some((directory, path)) = open.pop() {
             let mut found = Vec::new();
             let listed = self.list(&directory, &mut found);
@@ -247,26 +307,94 @@ impl<'i, I: Image> Check<'i, I> {
                 let why = if let Error::Damaged(why) = error { why } else { return Err(error) };
                 self.findings.push(Finding::CutDirectory { path: format!("{path}/"), why });
             }
-            for entry in found {
-                let path = format!("{path}/{}", entry.name);
+            for (entry, _) in &found {
+                *self.namesakes.entry(name::folded(&format!("{path}/{}", entry.name))).or_default() += 1;
+            }
+            for (entry, slots) in found {
+                let mut flags = [0];
+                self.image.read(entry.slot + FLAGS, &mut flags)?;
+                let named = Named {
+                    path: format!("{path}/{}", entry.name),
+                    directory: entry.directory,
+                    size: entry.size,
+                    slots,
+                    aside: directory == Found::Root && !entry.directory && entry.name.starts_with(ASIDE),
+                    moved: flags[0] & MOVED != 0,
+                };
+                let (path, places, is_aside) = (named.path.clone(), named.slots.clone(), named.aside);
+                if self.is_second_name(&entry, named) {
+                    continue;
+                }
                 if entry.directory {
                     if self.directory(&entry, &path)? {
                         open.push((Found::Entry(entry), path));
                     }
-                } else {
-                    self.file(&entry, path)?;
+                    continue;
                 }
+                let clusters = self.file(&entry, path.clone())?;
+                if is_aside {
+                    aside.push((entry.cluster, path, places, clusters));
+                }
+            }
+        }
+        for (cluster, path, slots, clusters) in aside {
+            // Unless that name has gone already, because its file has another.
+            if self.owners.get(&cluster).is_none_or(|owner| owner.path == path) {
+                self.repairs.extend(slots.iter().rev().map(|slot| Repair::Bytes(*slot, vec![GONE])));
+                self.repairs.extend(clusters.into_iter().map(|cluster| Repair::Entry(cluster, 0)));
+                self.findings.push(Finding::LeftOver { path });
             }
         }
         Ok(())
     }
 
-    /// The entries of a directory whose chain has been claimed, as far as that goes.
-    fn list(&self, directory: &Found, found: &mut Vec<Entry>) -> Result<(), Error> {
-        entries(&self.geometry, self.image, directory, |entry| {
-            found.push(entry);
+    /// The entries of a directory whose chain has been claimed, and their slots, as far as that goes.
+    fn list(&self, directory: &Found, found: &mut Vec<(Entry, Vec<u64>)>) -> Result<(), Error> {
+        entries_in_slots(&self.geometry, self.image, directory, |entry, slots| {
+            found.push((entry, slots.to_vec()));
             true
         })
+    }
+
+    /// Whether something that has been found is what another name led to, or an empty namesake of something else: a name was being
+    /// changed. Then one of the two goes, so that it is as before the change or as after it.
+    fn is_second_name(&mut self, entry: &Entry, named: Named) -> bool {
+        if entry.cluster == 0 {
+            let goes = !named.directory && self.has_namesake(&named);
+            if goes {
+                let kept = named.path.clone();
+                self.give_up(named, kept);
+            }
+            return goes;
+        }
+        let Some(first) = self.owners.remove(&entry.cluster) else {
+            self.owners.insert(entry.cluster, named);
+            return false;
+        };
+        if (first.directory, first.size) != (named.directory, named.size) {
+            // Not the same, but two that run into each other.
+            self.owners.insert(entry.cluster, first);
+            return false;
+        }
+        // What is to be replaced is there still; if it is not, the old name has to go.
+        let ranks = |named: &Named| (self.has_namesake(named), named.moved, named.aside);
+        let (goes, stays) = if ranks(&first) > ranks(&named) { (first, named) } else { (named, first) };
+        self.give_up(goes, stays.path.clone());
+        self.owners.insert(entry.cluster, stays);
+        true
+    }
+
+    fn has_namesake(&self, named: &Named) -> bool {
+        self.namesakes.get(&name::folded(&named.path)).is_some_and(|count| *count > 1)
+    }
+
+    /// Takes a name away, the slot that counts first.
+    fn give_up(&mut self, named: Named, kept: String) {
+        if let Some(count) = self.namesakes.get_mut(&name::folded(&named.path)) {
+            *count -= 1;
+        }
+        self.repairs.extend(named.slots.iter().rev().map(|slot| Repair::Bytes(*slot, vec![GONE])));
+        self.findings.push(Finding::Moved { path: named.path, kept });
     }
 
     /// Claims a directory; whether it can be looked into.
@@ -281,12 +409,13 @@ impl<'i, I: Image> Check<'i, I> {
         self.findings.push(Finding::CutDirectory { path: path.into(), why });
         if claim.clusters.is_empty() {
             // Nothing of it is left but its name.
-            self.repairs.push(Repair::Bytes(entry.slot, vec![0xe5]));
+            self.repairs.push(Repair::Bytes(entry.slot, vec![GONE]));
         }
         Ok(false)
     }
 
-    fn file(&mut self, entry: &Entry, path: String) -> Result<(), Error> {
+    /// Claims a file; gives the clusters that are its own.
+    fn file(&mut self, entry: &Entry, path: String) -> Result<Vec<u32>, Error> {
         self.files += 1;
         let cluster_size = self.geometry.cluster_size;
         let Claim { mut clusters, broken } = self.claim(entry.cluster)?;
@@ -312,7 +441,7 @@ impl<'i, I: Image> Check<'i, I> {
                 self.repairs.push(Repair::Bytes(entry.slot + 20, vec![0; 2]));
             }
         }
-        Ok(())
+        Ok(clusters)
     }
 
     /// What is in use and claimed by nobody, chain by chain; gives the number of free clusters.

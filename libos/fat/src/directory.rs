@@ -3,9 +3,14 @@
 use crate::name::{self, LongName};
 use crate::{Error, Geometry, Image, Runs, decode_time, read_u16, runs};
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 32;
+/// Where a slot has flags that say how its short name is spelt, and one of ours: the file has another name already, and this one was
+/// about to go.
+pub(crate) const FLAGS: u64 = 12;
+pub(crate) const MOVED: u8 = 0x01;
 /// Bytes that are read together.
 const BLOCK: u64 = 512;
 
@@ -122,27 +127,40 @@ pub fn entries<I: Image + ?Sized>(
     directory: &Found,
     mut each: impl FnMut(Entry) -> bool,
 ) -> Result<(), Error> {
+    entries_in_slots(geometry, image, directory, |entry, _| each(entry))
+}
+
+/// The same, each with the places of all its slots.
+pub(crate) fn entries_in_slots<I: Image + ?Sized>(
+    geometry: &Geometry,
+    image: &I,
+    directory: &Found,
+    mut each: impl FnMut(Entry, &[u64]) -> bool,
+) -> Result<(), Error> {
     let mut slots = Slots::new(geometry, image, directory.cluster(geometry))?;
     let mut long = LongName::default();
-    // The pieces come last to first.
-    let mut before = None;
+    // Of the long name, whose pieces come last to first, and then of the short one.
+    let mut places = Vec::new();
     while let Some((offset, slot)) = slots.next_slot()? {
         const LONG: u8 = 0x0f;
         const LABEL: u8 = 0x08;
         match slot {
-            [0xe5, ..] => long = LongName::default(),
-            _ if slot[11] & 0x3f == LONG => {
-                before = Some(offset);
+            _ if slot[0] != 0xe5 && slot[11] & 0x3f == LONG => {
+                places.push(offset);
                 long.piece(&slot);
+                continue;
             }
+            [0xe5, ..] => long = LongName::default(),
             _ if slot[11] & LABEL != 0 || slot[0] == b'.' => long = LongName::default(),
             _ => {
-                let entry = entry(geometry, offset, &slot, long.take(&slot), before);
-                if !each(entry) {
+                let entry = entry(geometry, offset, &slot, long.take(&slot), places.last().copied());
+                places.push(offset);
+                if !each(entry, &places) {
                     return Ok(());
                 }
             }
         }
+        places.clear();
     }
     Ok(())
 }

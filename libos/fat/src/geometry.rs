@@ -145,6 +145,12 @@ impl Geometry {
         }
     }
 
+    /// The cluster that a byte lies in; none before the first.
+    pub(crate) fn at(&self, offset: u64) -> Option<u32> {
+        let index = offset.checked_sub(self.data_start)? / self.cluster_size;
+        u32::try_from(index).ok()?.checked_add(FIRST).filter(|cluster| self.has(*cluster))
+    }
+
     /// Place of a cluster's entry in the first FAT.
     pub fn entry_offset(&self, cluster: u32) -> u64 {
         let cluster = u64::from(cluster);
@@ -189,17 +195,25 @@ impl Geometry {
     /// What the first FAT says of a cluster.
     pub fn entry<I: Image + ?Sized>(&self, image: &I, cluster: u32) -> Result<FatEntry, Error> {
         let value = self.value(image, cluster)?;
-        let end = match self.kind {
+        Ok(match value {
+            0 => FatEntry::Free,
+            value if self.is_end(value) => FatEntry::End,
+            value if value == self.end() - 1 => FatEntry::Bad,
+            value => FatEntry::Next(value),
+        })
+    }
+
+    /// Whether a cluster with this entry is its chain's last.
+    pub(crate) fn is_end(&self, value: u32) -> bool {
+        value >= self.end()
+    }
+
+    fn end(&self) -> u32 {
+        match self.kind {
             Kind::Fat12 => 0xff8,
             Kind::Fat16 => 0xfff8,
             Kind::Fat32 => 0x0fff_fff8,
-        };
-        Ok(match value {
-            0 => FatEntry::Free,
-            value if value >= end => FatEntry::End,
-            value if value == end - 1 => FatEntry::Bad,
-            value => FatEntry::Next(value),
-        })
+        }
     }
 
     /// Place of the byte whose lowest bit says that the image was not closed.

@@ -81,6 +81,11 @@ pub(crate) fn short(slot: &[u8; 32]) -> String {
     name
 }
 
+/// A name as FAT compares it.
+pub(crate) fn folded(name: &str) -> String {
+    name.chars().flat_map(char::to_uppercase).collect()
+}
+
 /// Whether two names are the same to FAT, which does not tell capital from small letters.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     a.chars().flat_map(char::to_uppercase).eq(b.chars().flat_map(char::to_uppercase))

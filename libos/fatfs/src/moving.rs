@@ -6,7 +6,7 @@
 use crate::file::File;
 use crate::files::Place;
 use crate::image::{Mapped, errno_of, errno_of_damage};
-use crate::volume::{REMOVED, Volume};
+use crate::volume::Volume;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use monohull_abi::Errno;
 use monohull_fat::edit::Move;
-use monohull_fat::{Entry, Found, find};
+use monohull_fat::{ASIDE, Entry, Found, find};
 
 impl Volume {
     pub(crate) fn remove_file(&self, path: &str) -> Result<(), Errno> {
@@ -41,8 +41,14 @@ impl Volume {
         })
     }
 
+    /// A name that nobody sees and nothing has.
     fn hidden_name(&self) -> String {
-        format!("{REMOVED}{}", self.next_removed.fetch_add(1, Ordering::Relaxed))
+        loop {
+            let name = format!("{ASIDE}{}", self.next_removed.fetch_add(1, Ordering::Relaxed));
+            if !matches!(find(&self.geometry, &Mapped(self.image), &name), Ok(Found::Entry(_))) {
+                return name;
+            }
+        }
     }
 
     /// A file's slot has moved: finds it under its new path.

@@ -9,14 +9,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat, NAME_MAX, open};
+use monohull_fat::check::left_over;
 use monohull_fat::edit::{EditError, Editor};
-use monohull_fat::{Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
+use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
 use monohull_module::fs::{Listing, in_pieces};
 use monohull_module::{Checked, HostRef, Memory, Mutex};
 
-/// What the names of files begin with that were removed while somebody had them open. They lie in the root directory, are
-/// not shown, and go when the file is closed or the image is opened next.
-pub(crate) const REMOVED: &str = ".monohull-removed-";
 /// A file that grows gets at most this many bytes of clusters more than it needs; they go back when it is closed.
 const AHEAD_MAX: u64 = 16 << 20;
 
@@ -56,18 +54,10 @@ impl Volume {
 
     /// Removes what was removed while it was open and never closed.
     fn sweep(&self) {
-        let mut left = Vec::new();
-        let listed = entries(&self.geometry, &Mapped(self.image), &Found::Root, |entry| {
-            if entry.name.starts_with(REMOVED) && !entry.directory {
-                left.push(entry.name);
-            }
-            true
-        });
-        if self.writable && listed.is_ok() {
-            for name in left {
-                // What cannot be removed stays, unseen.
-                let _ = self.change(|editor| editor.remove(&name));
-            }
+        let left = if self.writable { left_over(&Mapped(self.image)) } else { Ok(Vec::new()) };
+        for name in left.unwrap_or_default() {
+            // What cannot be removed stays, unseen.
+            let _ = self.change(|editor| editor.remove(&name));
         }
     }
 
@@ -90,7 +80,7 @@ impl Volume {
     pub(crate) fn find(&self, path: &str) -> Result<Found, Errno> {
         match find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)? {
             // However its name was spelt.
-            Found::Entry(entry) if !path.contains('/') && entry.name.starts_with(REMOVED) => Err(Errno::NotFound),
+            Found::Entry(entry) if !path.contains('/') && entry.name.starts_with(ASIDE) => Err(Errno::NotFound),
             found => Ok(found),
         }
     }
@@ -105,7 +95,7 @@ impl Volume {
 
     /// Whether a path that leads nowhere could be made: its parent is a directory.
     pub(crate) fn check_parent(&self, path: &str) -> Result<(), Errno> {
-        if path.get(..REMOVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(REMOVED)) {
+        if path.get(..ASIDE.len()).is_some_and(|start| start.eq_ignore_ascii_case(ASIDE)) {
             return Err(Errno::InvalidName);
         }
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -378,7 +368,7 @@ impl Volume {
         }
         let mut index = 0;
         entries(&self.geometry, &Mapped(self.image), &found, |entry| {
-            if path.is_empty() && entry.name.starts_with(REMOVED) || !is_name(&entry.name) {
+            if path.is_empty() && entry.name.starts_with(ASIDE) || !is_name(&entry.name) {
                 return true;
             }
             index += 1;

@@ -154,7 +154,7 @@ impl<S: Store> Read for Disk<S> {
         let mut stage = self.stage.lock();
         stage.pay().map_err(DiskError::Image)?;
         let len = to.len().min(usize::try_from(stage.len().saturating_sub(self.position)).unwrap_or(usize::MAX));
-        stage.read(self.position, &mut to[..len]).map_err(DiskError::Image)?;
+        stage.read_as_library(self.position, &mut to[..len]).map_err(DiskError::Image)?;
         self.position += len as u64;
         Ok(len)
     }

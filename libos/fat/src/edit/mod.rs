@@ -59,7 +59,7 @@ pub struct Move<'m> {
     pub respelled: bool,
     /// What is replaced does not go but gets this name, in the root directory.
     pub hidden: Option<&'m str>,
-    /// A name that nothing has, in the root directory, for the moment.
+    /// A name that nothing has, in the root directory, for the moment: of what is replaced and goes, or of what is respelled.
     pub aside: &'m str,
 }
 

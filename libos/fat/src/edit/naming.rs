@@ -3,6 +3,7 @@
 use super::library::{Fat, LibraryError, as_library_error};
 use super::stage::Stage;
 use super::{Move, Store};
+use crate::directory::{FLAGS, MOVED};
 use crate::{Entry, Error, Found, Geometry, Image, find};
 use alloc::format;
 use spin::Mutex;
@@ -67,13 +68,25 @@ pub(crate) fn rename<S: Store>(
         root.rename(from, &root, change.aside)?;
         return named(stage, geometry, to, |to| root.rename(change.aside, &root, to));
     }
-    match change.hidden {
-        Some(hidden) => root.rename(to, &root, hidden)?,
-        None if change.replaced => root.remove(to)?,
-        None => {}
+    // What is replaced gives its clusters back last: nothing new is to take them before it is gone.
+    let replaced = change.hidden.or(change.replaced.then_some(change.aside));
+    if let Some(aside) = replaced {
+        root.rename(to, &root, aside)?;
     }
     named(stage, geometry, to, |to| root.rename(from, &root, to))?;
+    mark_moved(stage, change.moved.slot)?;
+    if replaced.is_some() && change.hidden.is_none() {
+        root.remove(change.aside)?;
+    }
     if change.moved.directory { lead_up(stage, geometry, change) } else { Ok(()) }
+}
+
+/// Has a slot that goes say that it does: of two names that an interruption leaves, a repair then keeps the other one.
+fn mark_moved<S: Store>(stage: &Mutex<Stage<S>>, slot: u64) -> Result<(), LibraryError> {
+    let mut stage = stage.lock();
+    let mut flags = [0];
+    stage.read(slot + FLAGS, &mut flags).map_err(as_library_error)?;
+    stage.write(slot + FLAGS, &[flags[0] | MOVED]).map_err(as_library_error)
 }
 
 /// `..` of a directory that has moved leads to where it is now, which the library leaves out.

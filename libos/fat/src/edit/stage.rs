@@ -6,17 +6,19 @@
 //!
 //! ```text
 //!   1  FAT entries of clusters that were free        nobody refers to them yet: at worst they are lost
-//!   2  FAT entries that change                       chains grow into what is marked already
-//!   3  directory slots that come or change           names lead to whole chains
-//!   4  directory slots that go                       for a moment a moved file has two names, never none
-//!   5  FAT entries that become free                  nobody refers to them any more
+//!   2  what is in those clusters                     a directory grows by slots that are empty
+//!   3  FAT entries that go on                        chains grow into what is marked already
+//!   4  directory slots that come or change           names lead to whole chains
+//!   5  directory slots that go                       for a moment a moved file has two names, never none
+//!   6  FAT entries that end, and become free         nobody refers to them any more
 //! ```
 //!
-//! Each store is one aligned word, which is there whole or not at all.
+//! Each store is one aligned word, which is there whole or not at all. A slot has four: the first, without which there is none, comes
+//! last. No slot goes and comes in one change, so what had it is whole until everything new is.
 
 use super::Store;
 use crate::{Error, Geometry, Image, Kind};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Bytes of a block: what is kept aside together.
@@ -25,8 +27,14 @@ const BLOCK: u64 = 512;
 const WORD: usize = 8;
 /// Bytes of a directory slot.
 const SLOT: u64 = 32;
+/// The words of a slot, in the order in which they are stored.
+const WORDS: [usize; 4] = [1, 2, 3, 0];
 /// The first byte of a directory slot that is free again.
 const DELETED: u8 = 0xe5;
+/// Where a slot says what it is, and what it says: a piece of a long name, or the volume's label.
+const ATTRIBUTES: u64 = 11;
+const LONG: u8 = 0x0f;
+const LABEL: u8 = 0x08;
 
 /// A block that is kept aside.
 struct Block {
@@ -43,6 +51,8 @@ pub(crate) struct Stage<S> {
     blocks: BTreeMap<u64, Block>,
     /// The blocks in the order in which they were first written.
     order: Vec<u64>,
+    /// The directory slots that go, in the order in which they do.
+    going: Vec<u64>,
     /// How many more accesses this operation may make: the structures of a damaged image can lead in circles.
     budget: u64,
 }
@@ -71,13 +81,14 @@ impl<S: Store> Image for Stage<S> {
 
 impl<S: Store> Stage<S> {
     pub(crate) fn new(image: S, geometry: Geometry) -> Stage<S> {
-        Stage { image, geometry, blocks: BTreeMap::new(), order: Vec::new(), budget: 0 }
+        Stage { image, geometry, blocks: BTreeMap::new(), order: Vec::new(), going: Vec::new(), budget: 0 }
     }
 
     /// Forgets what is kept aside, and lets the next operation begin.
     pub(crate) fn begin(&mut self) {
         self.blocks.clear();
         self.order.clear();
+        self.going.clear();
         self.budget = (8 << 20) + 16 * u64::from(self.geometry.clusters);
     }
 
@@ -87,10 +98,29 @@ impl<S: Store> Stage<S> {
         Ok(())
     }
 
+    /// Reads for the library. A slot that goes is no free one to it before the next change: it sees a label there, which it passes by.
+    pub(crate) fn read_as_library(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
+        self.read(offset, to)?;
+        for slot in &self.going {
+            for (at, byte) in [(*slot, b'-'), (slot + ATTRIBUTES, LABEL)] {
+                let place = at.checked_sub(offset).and_then(|index| to.get_mut(index as usize));
+                place.into_iter().for_each(|place| *place = byte);
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps bytes aside.
     pub(crate) fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), Error> {
         if offset.checked_add(from.len() as u64).is_none_or(|end| end > self.len()) {
             return Err(Error::Damaged("something leads behind the image's end"));
+        }
+        if from.first() == Some(&DELETED) && offset.is_multiple_of(SLOT) && !self.fat().contains(&offset) {
+            let mut before = [0];
+            self.image.read(offset, &mut before)?;
+            if !matches!(before[0], 0 | DELETED) && !self.going.contains(&offset) {
+                self.going.push(offset);
+            }
         }
         let mut done = 0;
         while done < from.len() {
@@ -126,12 +156,17 @@ impl<S: Store> Stage<S> {
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
         let entries = self.changed_entries()?;
         let fresh = |(_, old, new): &&(u32, u32, u32)| *old == 0 && *new != 0;
-        let changed = |(_, old, new): &&(u32, u32, u32)| *old != 0 && *new != 0;
+        let goes_on = |(_, old, new): &&(u32, u32, u32)| *old != 0 && *new != 0 && !self.geometry.is_end(*new);
+        let ends = |(_, old, new): &&(u32, u32, u32)| *old != 0 && self.geometry.is_end(*new);
         let freed = |(_, _, new): &&(u32, u32, u32)| *new == 0;
+        let fresh_clusters: BTreeSet<u32> = entries.iter().filter(fresh).map(|(cluster, ..)| *cluster).collect();
+        let is_fresh = |start: u64| self.geometry.at(start).is_some_and(|cluster| fresh_clusters.contains(&cluster));
         entries.iter().filter(fresh).try_for_each(|entry| self.store_entry(entry))?;
-        entries.iter().filter(changed).try_for_each(|entry| self.store_entry(entry))?;
-        self.store_words(false)?;
-        self.store_words(true)?;
+        self.store_words(is_fresh)?;
+        entries.iter().filter(goes_on).try_for_each(|entry| self.store_entry(entry))?;
+        self.store_words(|start| !is_fresh(start))?;
+        self.store_going()?;
+        entries.iter().filter(ends).try_for_each(|entry| self.store_entry(entry))?;
         entries.iter().filter(freed).try_for_each(|entry| self.store_entry(entry))?;
         self.begin();
         Ok(())
@@ -178,19 +213,34 @@ impl<S: Store> Stage<S> {
         Ok(())
     }
 
-    /// Stores the words outside of the FAT that differ: those that free a directory slot, or all others.
-    fn store_words(&self, deletions: bool) -> Result<(), Error> {
-        for start in self.order.iter().filter(|start| !self.fat().contains(start)) {
+    /// Stores the words that differ in these blocks outside of the FAT, but for those with which slots go.
+    fn store_words(&self, which: impl Fn(u64) -> bool) -> Result<(), Error> {
+        for start in self.order.iter().filter(|start| !self.fat().contains(start) && which(**start)) {
             let Block { old, new } = &self.blocks[start];
-            for at in (0..BLOCK as usize).step_by(WORD) {
-                let (from, to) = (&old[at..at + WORD], &new[at..at + WORD]);
-                let frees = (start + at as u64).is_multiple_of(SLOT) && to[0] == DELETED && from[0] != DELETED;
-                if from != to && frees == deletions {
-                    self.store(start + at as u64, to)?;
+            for slot in (0..BLOCK as usize).step_by(SLOT as usize) {
+                for at in WORDS.map(|word| slot + word * WORD) {
+                    let (from, to) = (&old[at..at + WORD], &new[at..at + WORD]);
+                    if from != to && !(at == slot && self.going.contains(&(start + at as u64))) {
+                        self.store(start + at as u64, to)?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Stores the words with which slots go: of each name the slot that counts first, then the pieces of its long form.
+    fn store_going(&self) -> Result<(), Error> {
+        let mut pieces = Vec::new();
+        for slot in &self.going {
+            let block = &self.blocks[&(slot / BLOCK * BLOCK)];
+            let at = (slot % BLOCK) as usize;
+            pieces.push((*slot, &block.new[at..at + WORD]));
+            if block.old[at + ATTRIBUTES as usize] & 0x3f != LONG {
+                pieces.drain(..).rev().try_for_each(|(slot, word)| self.store(slot, word))?;
+            }
+        }
+        pieces.into_iter().try_for_each(|(slot, word)| self.store(slot, word))
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
