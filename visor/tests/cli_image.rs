@@ -172,6 +172,60 @@ fn mistakes_are_told() {
     clean(path);
 }
 
+#[test]
+fn a_copy_that_does_not_fit_leaves_what_has_its_name() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, small, large) =
+        (folder.path().join("disk.img"), folder.path().join("small"), folder.path().join("large"));
+    let path = text(&path);
+    fs::write(&small, vec![b's'; 300_000]).and_then(|()| fs::write(&large, vec![b'l'; 900_000])).expect("files");
+    done(image(&["create", path, "--size", "1MiB"]));
+    done(image(&["cp", text(&small), &format!("{path}:/file")]));
+    let (code, _, errors) = image(&["cp", text(&large), &format!("{path}:/file")]);
+    assert!(code == 2 && errors.contains("file: the image is full"), "{code}: {errors}");
+    assert_eq!(done(image(&["cat", path, "/file"])), "s".repeat(300_000));
+    assert!(done(image(&["check", path])).ends_with("as it should be\n"));
+    clean(path);
+}
+
+#[test]
+fn a_copy_that_is_killed_leaves_what_had_its_name_or_the_copy() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("disk.img");
+    let path = text(&path);
+    let sources = ["a", "b"].map(|name| (name.repeat(3_000_000), folder.path().join(name)));
+    for (content, source) in &sources {
+        fs::write(source, content).expect("a file");
+    }
+    let to = format!("{path}:/deep/a name that is long enough");
+    done(image(&["create", path, "--size", "64MiB"]));
+    fs::create_dir(folder.path().join("deep")).expect("a folder");
+    done(image(&["cp", text(&folder.path().join("deep")), &format!("{path}:/deep")]));
+    done(image(&["cp", text(&sources[0].1), &to]));
+    // The same moments each time, as far as a machine has them.
+    let (mut seed, mut left_over) = (1u64, 0);
+    for round in 1..=60 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let before = done(image(&["cat", path, "/deep/a name that is long enough"]));
+        let (content, source) = &sources[round % 2];
+        let mut child = Command::new(MONOHULL).args(["image", "cp", text(source), &to]).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_micros((seed >> 33) % 12_000));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        let now = done(image(&["cat", path, "/deep/a name that is long enough"]));
+        assert!(now == before || now == *content, "round {round}: {} bytes", now.len());
+        let (code, said, errors) = image(&["check", path]);
+        assert!(code == 0 || code == 1, "{said}{errors}");
+        assert!(!said.contains("of which"), "{said}");
+        left_over += u32::from(said.contains("/.monohull-removed-copy-0` is left over"));
+        if round % 2 == 0 {
+            done(image(&["check", path, "--repair"]));
+            clean(path);
+            assert_eq!(done(image(&["cat", path, "/deep/a name that is long enough"])), now);
+        }
+    }
+    assert!(left_over > 0, "no copy was interrupted half-way");
+}
+
 /// An image in a file, to be damaged.
 struct Bytes(Vec<u8>);
 
@@ -259,7 +313,7 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
         "files": [{ "at": "/logs", "image": path, "access": "write" }],
     });
     fs::write(&workflow, document.to_string()).expect("a file");
-    let mut interrupted = 0;
+    let (mut interrupted, mut written) = (0, 0);
     for round in 0..12u64 {
         let mut command = Command::new(MONOHULL);
         command.arg("run").arg(&workflow).stdout(Stdio::null()).stderr(Stdio::null());
@@ -280,8 +334,19 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
         assert!(!out.contains("of which"), "{out}");
         interrupted += code;
         assert_eq!(done(image(&["cat", path, "kept"])), "kept whatever happens");
+        // What was being written: every file that has a name can be read, and has nothing in it but what
+        // was written.
+        let out = folder.path().join("out");
+        done(image(&["cp", &format!("{path}:/"), text(&out)]));
+        for (name, bytes) in tree(&out) {
+            let lines = String::from_utf8(bytes).unwrap_or_else(|_| panic!("{}: no text", name.display()));
+            assert!(!lines.contains('\0'), "{}: bytes that nobody wrote", name.display());
+            written += usize::from(!lines.is_empty());
+        }
+        fs::remove_dir_all(&out).expect("ours");
         done(image(&["check", path, "--repair"]));
         clean(path);
     }
     assert!(interrupted > 0, "no run was interrupted while it wrote");
+    assert!(written > 12, "nothing but what was there before was read");
 }

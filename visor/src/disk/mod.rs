@@ -9,9 +9,9 @@ mod store;
 mod tree;
 
 use crate::domain::files::claim_image;
-use monohull_fat::check::{Report, check, repair};
-use monohull_fat::edit::{EditError, Editor};
-use monohull_fat::{Entry, Error, Found, Geometry, encode_time, entries, find, first_cluster, format, runs};
+use monohull_fat::check::{Report, check, left_over, repair};
+use monohull_fat::edit::{EditError, Editor, Move};
+use monohull_fat::{ASIDE, Entry, Error, Found, Geometry, encode_time, entries, find, first_cluster, format, runs};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -169,23 +169,50 @@ impl Disk {
         Ok(())
     }
 
-    /// Copies a file in, in the place of one that has the name: `size` bytes, last changed at `modified` (ns since 1970).
+    /// Copies a file in, in the place of one that has the name: `size` bytes, last changed at `modified` (ns since 1970). It gets the
+    /// name when all of it is there; until then, and if it fails, the name leads to what it did before.
     pub fn write(&mut self, path: &str, from: &mut dyn Read, size: u64, modified: i64) -> Result<(), DiskError> {
         if size > SIZE_MAX {
             return Err(self.kind(path, "would have more than 4 GiB, which FAT cannot hold"));
         }
-        match self.find(path) {
+        let replaced = match self.find(path) {
             Ok(found) if found.is_directory() => return Err(self.kind(path, "is a directory")),
-            Ok(_) => self.edit(path, |editor| editor.remove(path))?,
-            Err(_) => {}
+            found => found.is_ok(),
+        };
+        for left in left_over(&self.bytes).map_err(|error| self.of_path(path, error))? {
+            self.edit(path, |editor| editor.remove(&left))?;
         }
-        self.edit(path, |editor| editor.make(path, false))?;
-        let Found::Entry(entry) = self.find(path)? else { return Err(self.kind(path, "is a directory")) };
-        if let Err(error) = self.edit(path, |editor| editor.lengthen(path, entry.slot, 0, size)) {
-            // What is there of it would be an empty file that nobody asked for.
-            let _ = self.editor.remove(path);
-            return Err(error);
+        let (copy, aside) = (self.unused("copy"), self.unused("old"));
+        let written = self.write_aside(&copy, path, from, size, modified).and_then(|moved| {
+            let (moved, aside) = (&moved, aside.as_str());
+            let change = Move { from: &copy, to: path, moved, replaced, respelled: false, hidden: None, aside };
+            self.edit(path, |editor| editor.rename(&change))
+        });
+        if written.is_err() {
+            // What there is of it is of no use to anybody.
+            let _ = self.editor.remove(&copy);
         }
+        written
+    }
+
+    /// A name for a while.
+    fn unused(&self, what: &str) -> String {
+        let mut names = (0..).map(|n| format!("{ASIDE}{what}-{n}"));
+        names.find(|name| self.find(name).is_err()).expect("there are more names than entries")
+    }
+
+    /// Makes a file under a name that is not its own yet; errors are about `path`.
+    fn write_aside(
+        &mut self,
+        copy: &str,
+        path: &str,
+        from: &mut dyn Read,
+        size: u64,
+        modified: i64,
+    ) -> Result<Entry, DiskError> {
+        self.edit(path, |editor| editor.make(copy, false))?;
+        let Found::Entry(entry) = self.find(copy)? else { return Err(self.kind(path, "is a directory")) };
+        self.edit(path, |editor| editor.lengthen(copy, entry.slot, 0, size))?;
         let damaged = |disk: &Disk, error| disk.of_path(path, error);
         let first = first_cluster(&self.geometry, &self.bytes, entry.slot).map_err(|error| damaged(self, error))?;
         let chain = runs(&self.geometry, &self.bytes, first).map_err(|error| damaged(self, error))?;
@@ -202,7 +229,8 @@ impl Disk {
         let (date, time) = encode_time(modified);
         self.store(path, entry.slot + 22, &time.to_le_bytes())?;
         self.store(path, entry.slot + 24, &date.to_le_bytes())?;
-        self.store(path, entry.slot + 28, &(size as u32).to_le_bytes())
+        self.store(path, entry.slot + 28, &(size as u32).to_le_bytes())?;
+        Ok(Entry { cluster: first, size, ..entry })
     }
 
     /// Makes a directory, if it is not there.
