@@ -286,3 +286,51 @@ fn a_file_that_is_open_when_its_image_loses_its_end_has_errors_of_the_image() {
         assert_eq!(results, ["held", "error 5", "error 5", "error 5", "written"], "{access}");
     }
 }
+
+#[test]
+fn a_file_that_grows_by_much_keeps_nobody_from_another() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("disk.img");
+    let mut disk = monohull::disk::Disk::create(&path, 1 << 30, true).expect("an image");
+    disk.write("file", &mut &b"in the image"[..], 12, 0).expect("room");
+    drop(disk);
+    let step = |name: &str, tries: Value| json!({ "name": name, "function": "file-probe", "args": { "tries": tries }, "timeout": "600s" });
+    let report = run(&json!({
+        "name": "grows",
+        "functions": { "file-probe": { "image": "file-probe" } },
+        "steps": [
+            step("grow", json!([["write", "/m/begun", ""], ["grow", "/d/large", "700000000"], ["write", "/m/done", ""]])),
+            step("look", json!([["until", "/m/begun", "/d/file"], ["until", "/m/done", "/d/file"]])),
+        ],
+        "limits": { "carriers": 2 },
+        "files": [{ "at": "/d", "image": path }, { "at": "/m", "memory": "1MiB" }],
+    }));
+    let lines = said(&report);
+    assert_eq!(lines[1], "grow /d/large 700000000: grown");
+    let looked = &report.steps[1].instances[0].lines[1].text;
+    let times = looked.rsplit_once(": ").and_then(|(_, times)| times.strip_suffix(" times")?.parse::<u32>().ok());
+    // One that has to wait for the other reads it once, or twice.
+    assert!(times.expect("a number") > 10, "{looked}");
+}
+
+#[test]
+fn a_directory_is_synced_where_it_is() {
+    let host = Host::new();
+    let folder = TempDir::new().expect("a folder");
+    let files = json!([
+        { "at": "/host", "directory": host.at("granted"), "access": "write" },
+        { "at": "/d", "image": image(folder.path()), "access": "write" },
+    ]);
+    let tries = json!([
+        ["sync", "/host"],
+        ["sync", "/host/inner"],
+        ["sync", "/host/file"],
+        ["sync", "/d"],
+        ["sync", "/d/file"],
+        ["sync", "/"],
+        ["sync", "/host/nothing"],
+    ]);
+    let report = tried(files, tries);
+    let results: Vec<&str> = said(&report).iter().map(|line| line.rsplit_once(": ").expect("a result").1).collect();
+    assert_eq!(results, ["0 bytes", "0 bytes", "0 bytes", "0 bytes", "0 bytes", "0 bytes", "error 2"]);
+}

@@ -21,6 +21,17 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
             ["make", path] => told(fs::create_dir(path).map(|()| "made")),
             ["remove", path] => told(fs::remove_file(path).map(|()| "removed")),
             ["rename", from, to] => told(fs::rename(from, to).map(|()| "renamed")),
+            ["grow", path, bytes] => told(grow(path, bytes.parse()?)),
+            ["sync", path] => counted(File::open(path).and_then(|file| file.sync_all()).map(|()| 0)),
+            // Reads one file until there is another: how often.
+            ["until", there, path] => {
+                let mut reads = 0u32;
+                while !fs::exists(there)? {
+                    fs::read(path)?;
+                    reads += 1;
+                }
+                format!("{reads} times")
+            }
             // A file that stays open, and what is done with it then: by its number.
             ["hold", path] => told(File::options().read(true).write(true).open(path).map(|file| {
                 held.push(file);
@@ -48,6 +59,10 @@ fn told(result: io::Result<impl AsRef<str>>) -> String {
         Ok(text) => text.as_ref().to_string(),
         Err(error) => format!("{:?}", error.kind()),
     }
+}
+
+fn grow(path: &str, bytes: u64) -> io::Result<&'static str> {
+    File::options().write(true).create(true).open(path)?.set_len(bytes).map(|()| "grown")
 }
 
 fn held_at<'f>(held: &'f [File], which: &str) -> Result<&'f File, Box<dyn Error>> {

@@ -309,6 +309,8 @@ pub enum FsOp {
     Pin = 13,
     /// `(node, pin)` → 0.
     Unpin = 14,
+    /// `(path, len)` → 0. The names in a directory survive a crash of the host afterwards, where the mount outlives the domain.
+    SyncDirectory = 15,
 }
 
 impl FsOp {
@@ -322,7 +324,7 @@ impl FsOp {
 
     /// The operation and the mount.
     pub const fn from_word(word: u64) -> Option<(FsOp, u32)> {
-        const ALL: [FsOp; 15] = [
+        const ALL: [FsOp; 16] = [
             FsOp::Open,
             FsOp::Close,
             FsOp::Read,
@@ -338,6 +340,7 @@ impl FsOp {
             FsOp::Sync,
             FsOp::Pin,
             FsOp::Unpin,
+            FsOp::SyncDirectory,
         ];
         let op = (word & 0xff) as usize;
         if op < ALL.len() { Some((ALL[op], (word >> 8) as u32)) } else { None }

@@ -261,6 +261,9 @@ pub struct Host {
     pub image_map: unsafe extern "C" fn(domain: *mut c_void, index: u32, len: *mut u64) -> i64,
     /// Waits until what was written to that image is on the host's disk: 0, or an error negated.
     pub image_sync: unsafe extern "C" fn(domain: *mut c_void, index: u32) -> i64,
+    /// Has the host's file system give that image room for a range that may be a hole in it: 0; `NoSpace` negated if it has none; or
+    /// `Io` negated where that is not what a store needs.
+    pub image_reserve: unsafe extern "C" fn(domain: *mut c_void, index: u32, offset: u64, len: u64) -> i64,
     /// Maps bytes of a file into an instance's cell and charges them to it: first address, or an error negated. `NoSpace`: there
     /// is no room in the cell; `TooMany`: it, or the domain, has as many mappings as may be.
     pub map_file: unsafe extern "C" fn(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64,

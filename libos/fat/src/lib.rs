@@ -60,6 +60,9 @@ pub enum Error {
     /// the image's bytes cannot be read or written
     #[error("the image's bytes cannot be read or written")]
     Bytes,
+    /// the disk that the image lies on is full
+    #[error("the disk that the image lies on is full")]
+    DiskFull,
     /// this is no FAT image: {0}
     #[error("this is no FAT image: {0}")]
     NotFat(&'static str),

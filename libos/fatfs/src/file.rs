@@ -1,11 +1,12 @@
 //! One open file: where its bytes are.
 
+use crate::image::Mapped;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::Errno;
 use monohull_abi::file::Extent;
 use monohull_fat::{Entry, Runs, encode_time};
-use monohull_module::{Checked, Memory};
+use monohull_module::Checked;
 
 /// The largest file that FAT can hold.
 pub(crate) const SIZE_MAX: u64 = u32::MAX as u64;
@@ -18,6 +19,8 @@ pub(crate) struct File {
     pub(crate) slot: u64,
     /// Bytes that are the file's.
     pub(crate) size: u64,
+    /// From the end up to here there are zeros; not before the end.
+    clear: u64,
     /// Where they are; may reach further than the size.
     pub(crate) runs: Runs,
     /// It has a name that functions can see.
@@ -35,6 +38,7 @@ impl File {
             path,
             slot: entry.slot,
             size: entry.size,
+            clear: entry.size,
             runs,
             named: true,
             opened: 0,
@@ -45,7 +49,7 @@ impl File {
     }
 
     /// Copies what there is from `offset` on: bytes.
-    pub(crate) fn read(&self, image: &Memory, offset: u64, to: Checked) -> Result<u64, Errno> {
+    pub(crate) fn read(&self, image: &Mapped, offset: u64, to: Checked) -> Result<u64, Errno> {
         let to = to.part(0, self.size.saturating_sub(offset));
         self.pieces(offset, to.len(), |at, done, len| image.copy_out(at, to.part(done, len)))?;
         Ok(to.len())
@@ -57,42 +61,64 @@ impl File {
     }
 
     /// Replaces bytes that have a place.
-    pub(crate) fn overwrite(&self, image: &Memory, offset: u64, from: Checked) -> Result<(), Errno> {
+    pub(crate) fn overwrite(&self, image: &Mapped, offset: u64, from: Checked) -> Result<(), Errno> {
         self.pieces(offset, from.len(), |at, done, len| image.copy_in(at, from.part(done, len)))
     }
 
     /// Writes where the clusters reach, and moves the end if need be.
-    pub(crate) fn write(&mut self, image: &Memory, offset: u64, from: Checked) -> Result<(), Errno> {
+    pub(crate) fn write(&mut self, image: &Mapped, offset: u64, from: Checked) -> Result<(), Errno> {
         self.clear(image, offset)?;
+        let (end, clear) = (offset + from.len(), self.clear);
+        // A part may have been copied when it fails.
+        self.clear = clear.min(offset).max(self.size);
         self.overwrite(image, offset, from)?;
-        let end = offset + from.len();
         if end > self.size {
             self.set_size(image, end)?;
         }
+        self.clear = clear.max(self.size);
         Ok(())
     }
 
-    /// Zeroes what lies between the end and `to`.
-    pub(crate) fn clear(&self, image: &Memory, to: u64) -> Result<(), Errno> {
-        self.pieces(self.size, to.saturating_sub(self.size), |at, _, len| image.zero(at, len))
+    /// Zeroes what lies between the end and `to`, inside of what the clusters reach.
+    pub(crate) fn clear(&mut self, image: &Mapped, to: u64) -> Result<(), Errno> {
+        self.pieces(self.clear, to.saturating_sub(self.clear), |at, _, len| image.zero(at, len))?;
+        self.clear = self.clear.max(to);
+        Ok(())
+    }
+
+    /// Up to where there are zeros behind the end, at least.
+    pub(crate) fn cleared(&self) -> u64 {
+        self.clear
     }
 
     /// Moves the end inside of what the clusters reach. The slot says so at once: one aligned word.
-    pub(crate) fn set_size(&mut self, image: &Memory, size: u64) -> Result<(), Errno> {
+    pub(crate) fn set_size(&mut self, image: &Mapped, size: u64) -> Result<(), Errno> {
         image.write(self.slot + 28, &(size as u32).to_le_bytes())?;
-        self.size = size;
+        self.has_size(size);
         Ok(())
     }
 
+    /// Its clusters are these. Those that come have anything in them.
+    pub(crate) fn has_runs(&mut self, runs: Runs) {
+        self.clear = self.clear.min(runs.capacity()).max(self.size);
+        self.runs = runs;
+    }
+
+    /// Its slot says that it has this size.
+    pub(crate) fn has_size(&mut self, size: u64) {
+        self.clear = if size < self.size { size } else { self.clear.max(size) };
+        self.size = size;
+    }
+
     /// Writes down when its bytes last changed.
-    pub(crate) fn set_modified(&self, image: &Memory, ns: i64) -> Result<(), Errno> {
+    pub(crate) fn set_modified(&self, image: &Mapped, ns: i64) -> Result<(), Errno> {
         let (date, time) = encode_time(ns);
         image.write(self.slot + 22, &time.to_le_bytes())?;
         image.write(self.slot + 24, &date.to_le_bytes())
     }
 
     /// Where the bytes of a range lie, which is inside the file.
-    pub(crate) fn extents(&self, image: &Memory, offset: u64, len: u64) -> Result<Vec<Extent>, Errno> {
+    pub(crate) fn extents(&self, image: &Mapped, offset: u64, len: u64) -> Result<Vec<Extent>, Errno> {
         if !self.covers(offset, len) {
             return Err(Errno::Invalid);
         }

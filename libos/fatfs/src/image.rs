@@ -1,27 +1,84 @@
-//! A mapped image, as the crate that knows FAT sees it.
+//! A mapped image, as this module and the crate that knows FAT see it.
+//!
+//! The image's file may have holes, and the disk of the host no room for what is to fill them. A store there fails like one on a disk
+//! that is broken. So after a failure room is asked for, and the store is made again: what the host says of the room is the answer.
 
 use monohull_abi::Errno;
+use monohull_abi::file::Extent;
 use monohull_fat::edit::{EditError, Store};
 use monohull_fat::{Error, Image};
-use monohull_module::Memory;
+use monohull_module::{Checked, HostRef, Memory};
 
 /// The image as it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Mapped(pub(crate) Memory);
+pub(crate) struct Mapped {
+    host: HostRef,
+    mount: u32,
+    memory: Memory,
+}
+
+impl Mapped {
+    pub(crate) fn new(host: HostRef, mount: u32) -> Result<Mapped, Errno> {
+        Ok(Mapped { host, mount, memory: host.image(mount)? })
+    }
+
+    /// Copies out.
+    pub(crate) fn fill(&self, offset: u64, to: &mut [u8]) -> Result<(), Errno> {
+        self.memory.fill(offset, to)
+    }
+
+    /// Copies in.
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), Errno> {
+        self.with_room(offset, from.len() as u64, || self.memory.write(offset, from))
+    }
+
+    /// Copies into a function's whole buffer.
+    pub(crate) fn copy_out(&self, offset: u64, to: Checked) -> Result<(), Errno> {
+        self.memory.copy_out(offset, to)
+    }
+
+    /// Copies a function's whole buffer in.
+    pub(crate) fn copy_in(&self, offset: u64, from: Checked) -> Result<(), Errno> {
+        self.with_room(offset, from.len(), || self.memory.copy_in(offset, from))
+    }
+
+    /// Fills a range with zeros.
+    pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        self.with_room(offset, len, || self.memory.zero(offset, len))
+    }
+
+    /// Where a range lies.
+    pub(crate) fn extent(&self, offset: u64, len: u64) -> Result<Extent, Errno> {
+        self.memory.extent(offset, len)
+    }
+
+    fn with_room(&self, offset: u64, len: u64, store: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        match store() {
+            Err(Errno::Io) => {
+                self.host.image_reserve(self.mount, offset, len)?;
+                store()
+            }
+            stored => stored,
+        }
+    }
+}
 
 impl Image for Mapped {
     fn len(&self) -> u64 {
-        self.0.len()
+        self.memory.len()
     }
 
     fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
-        self.0.fill(offset, to).map_err(|_| Error::Bytes)
+        self.fill(offset, to).map_err(|_| Error::Bytes)
     }
 }
 
 impl Store for Mapped {
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), Error> {
-        self.0.write(offset, from).map_err(|_| Error::Bytes)
+        self.write(offset, from).map_err(|errno| match errno {
+            Errno::NoSpace => Error::DiskFull,
+            _ => Error::Bytes,
+        })
     }
 }
 
@@ -40,6 +97,7 @@ pub(crate) fn errno_of_damage(error: Error) -> Errno {
     match error {
         Error::NotFound => Errno::NotFound,
         Error::NotDirectory => Errno::NotDirectory,
+        Error::DiskFull => Errno::NoSpace,
         Error::Bytes | Error::NotFat(_) | Error::Damaged(_) => Errno::Io,
     }
 }

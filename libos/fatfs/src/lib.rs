@@ -9,7 +9,12 @@
 //!   write behind, names ─▶ volume ─▶ editor ───────── ordered words ──▶     "
 //! ```
 //!
-//! Locks, outermost first: the volume's editor, a file, the table of open files.
+//! Locks, outermost first:
+//!
+//! - the volume's editor: while names or chains change, and while a file is opened or closed. A file that grows by gigabytes gets its
+//!   clusters in pieces. Who waits for it sleeps.
+//! - a file: shared while bytes are copied, alone while its end or its clusters change; never for more than a piece of it.
+//! - the table of open files: for a few instructions.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -114,6 +119,10 @@ impl FileSystem for FatFs {
 
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno> {
         self.volume(mount)?.sync(node)
+    }
+
+    fn sync_directory(&self, mount: u32, _path: &str) -> Result<(), Errno> {
+        self.volume(mount)?.sync_names()
     }
 
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {

@@ -5,7 +5,7 @@
 
 use crate::file::File;
 use crate::files::Place;
-use crate::image::{Mapped, errno_of, errno_of_damage};
+use crate::image::{errno_of, errno_of_damage};
 use crate::volume::Volume;
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -45,7 +45,7 @@ impl Volume {
     fn hidden_name(&self) -> String {
         loop {
             let name = format!("{ASIDE}{}", self.next_removed.fetch_add(1, Ordering::Relaxed));
-            if !matches!(find(&self.geometry, &Mapped(self.image), &name), Ok(Found::Entry(_))) {
+            if !matches!(find(&self.geometry, &self.image, &name), Ok(Found::Entry(_))) {
                 return name;
             }
         }
@@ -53,7 +53,7 @@ impl Volume {
 
     /// A file's slot has moved: finds it under its new path.
     fn settle(&self, node: u64, file: &mut File, path: &str) -> Result<(), Errno> {
-        let found = find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)?;
+        let found = find(&self.geometry, &self.image, path).map_err(errno_of_damage)?;
         let Found::Entry(entry) = found else { return Err(Errno::Io) };
         self.files.moved(node, file.slot, entry.slot);
         file.slot = entry.slot;

@@ -13,19 +13,22 @@ use monohull_fat::check::left_over;
 use monohull_fat::edit::{EditError, Editor};
 use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
 use monohull_module::fs::{Listing, in_pieces};
-use monohull_module::{Checked, HostRef, Memory, Mutex};
+use monohull_module::{Checked, HostRef, SleepingMutex};
 
 /// A file that grows gets at most this many bytes of clusters more than it needs; they go back when it is closed.
 const AHEAD_MAX: u64 = 16 << 20;
+/// Most bytes of clusters that a file gets under one hold of the editor, and most that are zeroed under one hold of the file.
+const GROWN_AT_ONCE: u64 = 256 << 20;
+const CLEARED_AT_ONCE: u64 = 1 << 20;
 
 /// One mounted image.
 pub(crate) struct Volume {
     host: HostRef,
     mount: u32,
     writable: bool,
-    pub(crate) image: Memory,
+    pub(crate) image: Mapped,
     pub(crate) geometry: Geometry,
-    pub(crate) editor: Mutex<Editor<Mapped>>,
+    pub(crate) editor: SleepingMutex<Editor<Mapped>>,
     pub(crate) files: Files,
     /// The image says that it is in use.
     marked: AtomicBool,
@@ -35,15 +38,15 @@ pub(crate) struct Volume {
 impl Volume {
     pub(crate) fn mount(host: HostRef, mount: u32) -> Result<Volume, Errno> {
         let (info, _) = host.mount(mount).ok_or(Errno::Invalid)?;
-        let image = host.image(mount)?;
-        let geometry = Geometry::read(&Mapped(image)).map_err(errno_of_damage)?;
+        let image = Mapped::new(host, mount)?;
+        let geometry = Geometry::read(&image).map_err(errno_of_damage)?;
         let volume = Volume {
             host,
             mount,
             writable: info.read_only == 0,
             image,
             geometry,
-            editor: Mutex::new(Editor::new(Mapped(image), geometry, move || host.realtime() as i64)),
+            editor: SleepingMutex::new(Editor::new(image, geometry, move || host.realtime() as i64)),
             files: Files::new(),
             marked: AtomicBool::new(false),
             next_removed: AtomicU64::new(0),
@@ -54,7 +57,7 @@ impl Volume {
 
     /// Removes what was removed while it was open and never closed.
     fn sweep(&self) {
-        let left = if self.writable { left_over(&Mapped(self.image)) } else { Ok(Vec::new()) };
+        let left = if self.writable { left_over(&self.image) } else { Ok(Vec::new()) };
         for name in left.unwrap_or_default() {
             // What cannot be removed stays, unseen.
             let _ = self.change(|editor| editor.remove(&name));
@@ -78,7 +81,7 @@ impl Volume {
     }
 
     pub(crate) fn find(&self, path: &str) -> Result<Found, Errno> {
-        match find(&self.geometry, &Mapped(self.image), path).map_err(errno_of_damage)? {
+        match find(&self.geometry, &self.image, path).map_err(errno_of_damage)? {
             // However its name was spelt.
             Found::Entry(entry) if !path.contains('/') && entry.name.starts_with(ASIDE) => Err(Errno::NotFound),
             found => Ok(found),
@@ -140,7 +143,7 @@ impl Volume {
         let node = match self.files.at(entry.slot) {
             Some(node) => node,
             None => {
-                let runs = runs(&self.geometry, &Mapped(self.image), entry.cluster).map_err(errno_of_damage)?;
+                let runs = runs(&self.geometry, &self.image, entry.cluster).map_err(errno_of_damage)?;
                 if entry.size > runs.capacity() {
                     return Err(Errno::Io);
                 }
@@ -208,11 +211,13 @@ impl Volume {
         if let Some(offset) = offset {
             // Others may read and overwrite at the same time.
             let inside = |file: &File| match file.covers(offset, piece.len()) {
-                true => file.overwrite(&self.image, offset, piece).map(|()| true),
-                false => Ok(false),
+                true => file.overwrite(&self.image, offset, piece).map(|()| None),
+                false => Ok(Some(file.size)),
             };
-            if place.read(node, inside)? {
-                return Ok(offset + piece.len());
+            let Some(size) = place.read(node, inside)? else { return Ok(offset + piece.len()) };
+            self.mark();
+            if offset.saturating_sub(size) > CLEARED_AT_ONCE && offset <= SIZE_MAX - piece.len() {
+                self.clear(place, node, offset)?;
             }
         }
         self.mark();
@@ -253,8 +258,8 @@ impl Volume {
 
     /// Finds out where the clusters are that a file has now.
     fn follow(&self, file: &mut File) -> Result<(), Errno> {
-        let first = first_cluster(&self.geometry, &Mapped(self.image), file.slot).map_err(errno_of_damage)?;
-        file.runs = runs(&self.geometry, &Mapped(self.image), first).map_err(errno_of_damage)?;
+        let first = first_cluster(&self.geometry, &self.image, file.slot).map_err(errno_of_damage)?;
+        file.has_runs(runs(&self.geometry, &self.image, first).map_err(errno_of_damage)?);
         Ok(())
     }
 
@@ -264,25 +269,82 @@ impl Volume {
         }
         let place = self.files.place(node)?;
         self.mark();
-        if place.read(node, |file| Ok(size > file.runs.capacity()))? {
-            self.grow(place, node, size)?;
+        loop {
+            let shorter = place.read(node, |file| Ok(size < file.size))?;
+            let done = if shorter { self.shorten(place, node, size)? } else { self.lengthen(place, node, size)? };
+            if done {
+                break;
+            }
+            // Somebody else has moved the end meanwhile.
         }
+        place.touch(self.host.realtime() as i64);
+        Ok(())
+    }
+
+    /// Moves the end of a file inwards; false if it lies there already.
+    fn shorten(&self, place: &Place, node: u64, size: u64) -> Result<bool, Errno> {
         let mut editor = self.editor.lock();
         place.write(node, |file| {
             if size >= file.size {
-                file.clear(&self.image, size)?;
-                return file.set_size(&self.image, size);
+                return Ok(false);
             }
             if file.pinned > 0 {
                 // What was cut off goes back when the file is closed.
-                return file.set_size(&self.image, size);
+                return file.set_size(&self.image, size).map(|()| true);
             }
             editor.shorten(&file.path, size).map_err(errno_of)?;
-            file.size = size;
-            self.follow(file)
-        })?;
-        place.touch(self.host.realtime() as i64);
+            file.has_size(size);
+            self.follow(file)?;
+            Ok(true)
+        })
+    }
+
+    /// Moves the end of a file outwards; false if it lies further out already.
+    fn lengthen(&self, place: &Place, node: u64, size: u64) -> Result<bool, Errno> {
+        self.clear(place, node, size)?;
+        place.write(node, |file| {
+            // Others may have moved it since.
+            if size < file.size || size > file.cleared() {
+                return Ok(false);
+            }
+            file.set_size(&self.image, size).map(|()| true)
+        })
+    }
+
+    /// Gives a file room up to an offset and zeroes it. That may be gigabytes: whoever wants the file, or another, has it between two
+    /// pieces.
+    fn clear(&self, place: &Place, node: u64, to: u64) -> Result<(), Errno> {
+        loop {
+            let capacity = place.read(node, |file| Ok(file.runs.capacity()))?;
+            if capacity >= to {
+                break;
+            }
+            if let Err(errno) = self.grow(place, node, to.min(capacity + GROWN_AT_ONCE)) {
+                // What it has got so far is of no use.
+                let _ = self.give_back(place, node);
+                return Err(errno);
+            }
+        }
+        let piece = |file: &mut File| {
+            let piece = to.min(file.cleared() + CLEARED_AT_ONCE).min(file.runs.capacity());
+            file.clear(&self.image, piece)?;
+            // Somebody may have cut it meanwhile, and its clusters: then there is nothing more to clear here.
+            Ok(piece < to && piece < file.runs.capacity())
+        };
+        while place.write(node, piece)? {}
         Ok(())
+    }
+
+    /// Takes the clusters behind a file's end.
+    fn give_back(&self, place: &Place, node: u64) -> Result<(), Errno> {
+        let mut editor = self.editor.lock();
+        place.write(node, |file| {
+            if file.pinned > 0 {
+                return Ok(());
+            }
+            editor.shorten(&file.path, file.size).map_err(errno_of)?;
+            self.follow(file)
+        })
     }
 
     pub(crate) fn pin(&self, node: u64, offset: u64, len: u64) -> Result<Vec<Extent>, Errno> {
@@ -367,7 +429,7 @@ impl Volume {
             return Err(Errno::NotDirectory);
         }
         let mut index = 0;
-        entries(&self.geometry, &Mapped(self.image), &found, |entry| {
+        entries(&self.geometry, &self.image, &found, |entry| {
             if path.is_empty() && entry.name.starts_with(ASIDE) || !is_name(&entry.name) {
                 return true;
             }
@@ -401,7 +463,7 @@ impl Volume {
     pub(crate) fn check_empty(&self, directory: Entry) -> Result<(), Errno> {
         let mut empty = true;
         let found = Found::Entry(directory);
-        entries(&self.geometry, &Mapped(self.image), &found, |_| {
+        entries(&self.geometry, &self.image, &found, |_| {
             empty = false;
             false
         })
@@ -409,9 +471,14 @@ impl Volume {
         if empty { Ok(()) } else { Err(Errno::NotEmpty) }
     }
 
+    /// Names are stored when they change.
+    pub(crate) fn sync_names(&self) -> Result<(), Errno> {
+        self.host.image_sync(self.mount)
+    }
+
     pub(crate) fn sync(&self, node: u64) -> Result<(), Errno> {
         self.stamp(node, self.files.place(node)?)?;
-        self.host.image_sync(self.mount)
+        self.sync_names()
     }
 }
 

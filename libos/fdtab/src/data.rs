@@ -1,5 +1,6 @@
 //! The calls that move bytes, and those about one descriptor.
 
+use crate::mounts::Place;
 use crate::tables::Open;
 use crate::{Answer, Files, Stop, outcome};
 use alloc::sync::Arc;
@@ -229,9 +230,15 @@ impl Files {
 
     pub(crate) fn sync(&self, call: &mut Call) -> Outcome {
         outcome(self.with_open(call, |files, call, open| {
-            let (Some(mount), None) = (open.mount, &open.directory) else { return Ok(0) };
-            let synced = files.mounts.ask(FsOp::Sync, mount, [open.node, 0, 0, 0, 0]);
-            synced.map(|_| 0).map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
+            let synced = match (&open.directory, open.mount) {
+                (Some(_), _) => match files.mounts.place(&open.path)? {
+                    Place::On(mount, path) => files.mounts.ask_path(FsOp::SyncDirectory, mount, path, [0; 3]),
+                    Place::Between => Ok(0),
+                },
+                (None, Some(mount)) => files.mounts.ask(FsOp::Sync, mount, [open.node, 0, 0, 0, 0]).map(|_| 0),
+                (None, None) => Ok(0),
+            };
+            synced.map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
         }))
     }
 

@@ -41,6 +41,8 @@ pub trait FileSystem: Module {
     fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno>;
     /// Makes sure that what was written stays.
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno>;
+    /// Makes sure that the names in a directory stay.
+    fn sync_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
     /// Where the bytes of a range lie, which is inside the file: they stay there, and stay the file's, until `unpin` gets the
     /// number that is given with them.
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno>;
@@ -96,6 +98,7 @@ pub fn serve<F: FileSystem>(fs: &F, host: HostRef, call: &mut Call) -> Result<u6
         }
         FsOp::Resize => fs.resize(mount, a, b).map(|()| 0),
         FsOp::Sync => fs.sync(mount, a).map(|()| 0),
+        FsOp::SyncDirectory => fs.sync_directory(mount, first.read(host, call, a, b)?).map(|()| 0),
         FsOp::Pin => {
             let (pin, extents) = fs.pin(mount, a, b, c)?;
             let count = extents.len() as u64;

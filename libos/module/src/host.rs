@@ -166,6 +166,12 @@ impl HostRef {
         Errno::from_value(unsafe { (self.0.image_sync)(self.0.domain, mount) }).map(drop)
     }
 
+    /// Has the host find room for a range of the image behind a mount, after a store there has failed: afterwards it may work.
+    pub fn image_reserve(&self, mount: u32, offset: u64, len: u64) -> Result<(), Errno> {
+        // SAFETY: the domain is this table's own.
+        Errno::from_value(unsafe { (self.0.image_reserve)(self.0.domain, mount, offset, len) }).map(drop)
+    }
+
     /// Maps bytes of a file into an instance's cell; returns the first address.
     ///
     /// What the extents lead to stays there, and stays the file's, until [`HostRef::unmap_file`] has returned or the

@@ -118,6 +118,10 @@ impl FileSystem for RamFs {
         Ok(())
     }
 
+    fn sync_directory(&self, _mount: u32, _path: &str) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {
         self.tree(mount)?.nodes.pin(node, offset, len)
     }

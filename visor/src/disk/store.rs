@@ -35,7 +35,10 @@ impl Store for Bytes {
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), Error> {
         // A write behind the end would make the image longer.
         match offset.checked_add(from.len() as u64) {
-            Some(end) if end <= self.len => self.file.write_all_at(from, offset).map_err(|_| Error::Bytes),
+            Some(end) if end <= self.len => self.file.write_all_at(from, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull,
+                _ => Error::Bytes,
+            }),
             _ => Err(Error::Bytes),
         }
     }

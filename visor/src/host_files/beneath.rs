@@ -7,7 +7,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno as HostErrno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -129,6 +129,12 @@ impl Directory {
     pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         let ((from_parent, from), (to_parent, to)) = (self.parent(from)?, self.parent(to)?);
         renameat(&from_parent, from, &to_parent, to).map_err(errno_of)
+    }
+
+    /// Waits until the names in a directory are on the disk. Where nothing can be changed there is nothing to wait for.
+    pub(super) fn sync(&self, path: &str) -> Result<(), Errno> {
+        let directory = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY, Mode::empty())?;
+        if self.writable { fsync(&directory).map_err(errno_of) } else { Ok(()) }
     }
 
     /// The directory in which a path's last name is or would be, and that name, which leads nowhere else by itself.
@@ -254,6 +260,10 @@ mod tests {
             assert_eq!(directory.rename(path, "g"), Err(Errno::NotPermitted), "{path}");
             assert_eq!(directory.list(path, 0), Err(Errno::NotPermitted), "{path}");
         }
+        for path in ["..", "d/..", "/", "f", "d/../../secret"] {
+            assert!(directory.sync(path).is_err(), "{path}");
+        }
+        assert_eq!((directory.sync(""), directory.sync("d")), (Ok(()), Ok(())), "the control");
         assert_eq!(directory.known("a\0b"), Err(Errno::NotPermitted));
         assert_eq!(directory.known(&"x".repeat(256)), Err(Errno::NameTooLong));
         assert_eq!(directory.known("f").map(|known| known.size), Ok(1), "the control");

@@ -60,6 +60,11 @@ impl Client {
         self.ask(&Request::Rename(from, to)).map(drop)
     }
 
+    /// Makes sure that the names in a directory stay.
+    pub fn sync_directory(&self, path: &str) -> Result<(), Errno> {
+        self.ask(&Request::SyncDirectory(path)).map(drop)
+    }
+
     fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
         match self.0.ask(request) {
             Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),

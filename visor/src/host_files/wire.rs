@@ -25,6 +25,8 @@ pub(super) enum Request<'p> {
     RemoveFile(&'p str),
     /// The first gets the name of the second.
     Rename(&'p str, &'p str),
+    /// The names in a directory are to survive a crash of the host.
+    SyncDirectory(&'p str),
 }
 
 /// From the broker.

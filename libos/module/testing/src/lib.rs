@@ -62,6 +62,8 @@ struct Shared {
     images: RefCell<HashMap<u32, Vec<u8>>>,
     /// How many more stores into images are made; the rest are lost.
     stores: Cell<u64>,
+    /// How often one was to be written to the disk.
+    syncs: Cell<u64>,
     memory: RefCell<Memory>,
     time: Cell<(u64, u64)>,
     waiting: Cell<Option<(u64, u64)>>,
@@ -125,6 +127,7 @@ impl Domain {
             mounts: RefCell::new(mounts),
             images: RefCell::default(),
             stores: Cell::new(u64::MAX),
+            syncs: Cell::new(0),
             memory: RefCell::default(),
             time: Cell::new((0, 0)),
             waiting: Cell::new(None),
@@ -174,6 +177,11 @@ impl Domain {
     /// killed between two of them. Returns how many were left.
     pub fn cut_off_after(&self, stores: u64) -> u64 {
         self.shared.stores.replace(stores)
+    }
+
+    /// How often a disk image was to be written to the disk.
+    pub fn image_syncs(&self) -> u64 {
+        self.shared.syncs.get()
     }
 
     /// Sets both clocks, in ns.

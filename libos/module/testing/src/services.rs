@@ -42,6 +42,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         store_free,
         image_map,
         image_sync,
+        image_reserve,
         map_file: mappings::map_file,
         unmap_file: mappings::unmap_file,
         advise_file: mappings::advise_file,
@@ -284,8 +285,15 @@ unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -
     image.as_mut_ptr() as i64
 }
 
-unsafe extern "C" fn image_sync(_: *mut c_void, _: u32) -> i64 {
+unsafe extern "C" fn image_sync(domain: *mut c_void, _: u32) -> i64 {
+    // SAFETY: as in `owns`.
+    let syncs = unsafe { &shared(domain).syncs };
+    syncs.set(syncs.get() + 1);
     0
+}
+
+unsafe extern "C" fn image_reserve(_: *mut c_void, _: u32, _: u64, _: u64) -> i64 {
+    Errno::Io.to_value()
 }
 
 unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {

@@ -2,8 +2,8 @@
 
 use crate::{ME, checked, domain, formatted};
 use lamfat::FatType;
-use monohull_abi::Errno;
 use monohull_abi::file::open;
+use monohull_abi::{Errno, number};
 
 const KINDS: [FatType; 3] = [FatType::Fat12, FatType::Fat16, FatType::Fat32];
 
@@ -237,4 +237,39 @@ fn what_is_removed_while_it_is_open_has_no_name_to_be_found_by() {
     assert_eq!(files.open("/fat/.Monohull-Removed-7", open::WRITE | open::CREATE), Err(Errno::InvalidName));
     files.close(open).unwrap();
     assert_eq!(checked(domain).files, 0);
+}
+
+#[test]
+fn what_grows_beyond_the_image_gives_back_what_it_got() {
+    let domain = domain(formatted(FatType::Fat12));
+    let files = domain.files(ME);
+    let (file, other) = (files.make("/fat/file"), files.make("/fat/other"));
+    files.write(file, &[7; 1000]).unwrap();
+    assert_eq!(files.resize(file, 3 << 20), Err(Errno::NoSpace));
+    assert_eq!(files.write_at(file, b"x", 3 << 20), Err(Errno::NoSpace));
+    files.write(other, &vec![8; 700_000]).unwrap();
+    files.close(other).unwrap();
+    files.remove_file("/fat/other").unwrap();
+    // What the other left there does not show.
+    files.resize(file, 600_000).unwrap();
+    let mut expected = vec![7; 1000];
+    expected.resize(600_000, 0);
+    assert_eq!(files.read("/fat/file").unwrap(), expected);
+    files.close(file).unwrap();
+    assert_eq!(checked(domain).findings, []);
+}
+
+#[test]
+fn a_directory_is_synced_as_a_file_is() {
+    let domain = domain(formatted(FatType::Fat16));
+    let files = domain.files(ME);
+    files.make_directory("/fat/names").unwrap();
+    for (path, syncs) in [("/fat/names", 1), ("/fat", 2), ("/", 2), ("/ram", 2)] {
+        let directory = files.open(path, open::READ | open::DIRECTORY).unwrap();
+        files.call(number::FILE_SYNC, [directory]).unwrap();
+        assert_eq!(domain.image_syncs(), syncs, "{path}");
+    }
+    let file = files.make("/fat/file");
+    files.call(number::FILE_SYNC, [file]).unwrap();
+    assert_eq!(domain.image_syncs(), 3);
 }

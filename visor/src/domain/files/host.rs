@@ -99,6 +99,7 @@ pub(in crate::domain) fn serve(domain: &Shared, call: &mut Call) -> Result<u64, 
             // SAFETY: as above.
             unsafe { libc::fdatasync(file) as isize }
         }),
+        FsOp::SyncDirectory => directory(domain)?.sync_directory(&path(a, b)?).map(|()| 0),
         // What there is to know of it is its descriptor, which the visor has.
         FsOp::Pin | FsOp::Unpin => Ok(0),
     }

@@ -70,6 +70,28 @@ impl Images {
         }
     }
 
+    /// Gives a range room on the host's disk, where the image's file has a hole there: a store into one ends in a fault when the disk is
+    /// full, and a fault does not say why. Fails where that cannot be the reason, or nobody can tell.
+    pub(in crate::domain) fn reserve(mounts: &[Mount], index: u32, offset: u64, len: u64) -> io::Result<()> {
+        let Some(Source::Image { file, access: ImageAccess::Write }) =
+            mounts.get(index as usize).map(|mount| &mount.source)
+        else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let range = (i64::try_from(offset), i64::try_from(len));
+        let (Ok(offset), Ok(len)) = range else { return Err(io::ErrorKind::InvalidInput.into()) };
+        loop {
+            // SAFETY: a system call on a descriptor that is open. The file stays as long as it is.
+            match unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, len) } {
+                0 => return Ok(()),
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
+            }
+        }
+    }
+
     /// Lets others claim an image that nothing writes to any more.
     pub(in crate::domain) fn release(mounts: &[Mount]) {
         for mount in mounts {

@@ -17,6 +17,7 @@ use monohull_abi::{ABI_VERSION, Errno, number};
 use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
+use std::io::{self, ErrorKind};
 use std::ptr::NonNull;
 
 /// Arena commits from this size on ask for huge pages.
@@ -54,6 +55,7 @@ pub fn services(domain: *mut c_void) -> Host {
         store_free,
         image_map,
         image_sync,
+        image_reserve,
         map_file,
         unmap_file,
         advise_file,
@@ -304,8 +306,18 @@ unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -
 
 unsafe extern "C" fn image_sync(domain: *mut c_void, index: u32) -> i64 {
     // SAFETY: see `shared`.
-    match Images::sync(&unsafe { shared(domain) }.options.mounts, index) {
+    image_answer(Images::sync(&unsafe { shared(domain) }.options.mounts, index))
+}
+
+unsafe extern "C" fn image_reserve(domain: *mut c_void, index: u32, offset: u64, len: u64) -> i64 {
+    // SAFETY: see `shared`.
+    image_answer(Images::reserve(&unsafe { shared(domain) }.options.mounts, index, offset, len))
+}
+
+fn image_answer(done: io::Result<()>) -> i64 {
+    match done.map_err(|error| error.kind()) {
         Ok(()) => 0,
+        Err(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Errno::NoSpace.to_value(),
         Err(_) => Errno::Io.to_value(),
     }
 }

@@ -191,6 +191,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_ftruncate, vec![]);
     // Disk images that came with the job (`domain::files`): written to the disk, and given up at the end.
     allow(libc::SYS_fdatasync, vec![]);
+    // Room for what is written to holes of theirs.
+    allow(libc::SYS_fallocate, one_of(1, &[libc::FALLOC_FL_KEEP_SIZE])?);
     // Files of granted directories, which the broker has opened (`host_files`): writes to the end.
     allow(libc::SYS_pwritev2, vec![when([is(5, RWF_APPEND)])?]);
     allow(libc::SYS_flock, one_of(1, &[libc::LOCK_UN])?);
