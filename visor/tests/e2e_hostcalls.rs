@@ -5,10 +5,13 @@
 
 mod support;
 
+use monohull::disk::Disk;
 use serde_json::{Value, json};
+use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use support::{run, text};
+use tempfile::TempDir;
 
 /// The workflow of victim and attacker, with so many carriers.
 fn abuse(carriers: u32) -> Value {
@@ -73,6 +76,36 @@ fn what_changes_during_a_call_is_read_once() {
         }
         assert_eq!(text(&report, "victim-says"), "intact");
     }
+}
+
+/// The calls on files end in another file system on each mount, which copies for itself.
+#[test]
+fn abuses_of_files_are_refused_on_every_kind_of_mount() {
+    let folder = TempDir::new().expect("a folder");
+    let (image, granted) = (folder.path().join("disk.img"), folder.path().join("granted"));
+    Disk::create(&image, 1 << 20, false).expect("an image");
+    fs::create_dir(&granted).expect("a folder");
+    fs::write(folder.path().join("beside"), "beside").expect("a file");
+    for mount in [
+        json!({ "at": "/work", "image": image }),
+        json!({ "at": "/work", "image": image, "access": "write" }),
+        json!({ "at": "/work", "directory": granted, "access": "write" }),
+    ] {
+        let mut document = abuse(2);
+        document["files"] = json!([mount]);
+        let report = run(&document);
+        let verdicts = text(&report, "verdicts");
+        // Whether two calls meet is a matter of chance, and of another test.
+        let is_wrong = |line: &&str| !line.starts_with("right: ") && !line.contains("not everything was met");
+        let wrong: Vec<&str> = verdicts.lines().filter(is_wrong).collect();
+        assert!(wrong.is_empty(), "{mount}: {wrong:#?}");
+        let files = verdicts.lines().filter(|line| line.starts_with("right: FILE_")).count();
+        assert!(files > 400, "{mount}: {files}");
+        assert_eq!(text(&report, "victim-says"), "intact", "{mount}");
+    }
+    let findings = Disk::open(&image, false).and_then(|mut disk| disk.check(false)).expect("an image").findings;
+    assert_eq!(findings, []);
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 3);
 }
 
 /// One address may be reached, nobody is there; the other may not, and somebody listens to hear nothing.

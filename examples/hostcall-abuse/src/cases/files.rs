@@ -47,6 +47,16 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
 /// Where a path is wanted.
 fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     let (path, len) = good.path;
+    let names = [
+        ("no path", (path, 0), NotFound),
+        ("a path without end", (path, MAX), NameTooLong),
+        ("a path that is too long", (own.bytes, PATH_MAX as u64 + 1), NameTooLong),
+        ("a name that is too long", text(&"n".repeat(NAME_MAX + 1)), NameTooLong),
+        ("a path with a zero byte", text("/work/a\0b"), Invalid),
+        ("a path that is no text", (keep([0xffu8; 16]), 16), InvalidName),
+        ("a path to where nothing is mounted", text("/elsewhere"), NotFound),
+        ("a way out of the mount", text("/work/../../elsewhere"), NotFound),
+    ];
     let takes_path: [(u32, [u64; 2]); 7] = [
         (FILE_OPEN, [open::READ, 0]),
         (FILE_STAT, [own.bytes, 0]),
@@ -58,16 +68,7 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     ];
     for (call, [a, b]) in takes_path {
         cases.bad("a path", call, &[MAX, HERE, 16, a, b], want(16, 1));
-        for (what, (path, len), errno) in [
-            ("no path", (path, 0), NotFound),
-            ("a path without end", (path, MAX), NameTooLong),
-            ("a path that is too long", (own.bytes, PATH_MAX as u64 + 1), NameTooLong),
-            ("a name that is too long", text(&"n".repeat(NAME_MAX + 1)), NameTooLong),
-            ("a path with a zero byte", text("/work/a\0b"), Invalid),
-            ("a path that is no text", (keep([0xffu8; 16]), 16), InvalidName),
-            ("a path to where nothing is mounted", text("/elsewhere"), NotFound),
-            ("a way out of the mount", text("/work/../../elsewhere"), NotFound),
-        ] {
+        for (what, (path, len), errno) in names {
             cases.refused(what, call, &[MAX, path, len, a, b], errno);
         }
         for dir in [0, 2, good.directory + 100, 1 << 32 | good.directory, MIN] {
@@ -80,6 +81,21 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     }
     cases.bad("a path", FILE_RENAME, &[MAX, HERE, 16, MAX, path, len], want(16, 1));
     cases.bad("a new path", FILE_RENAME, &[MAX, path, len, MAX, HERE, 16], want(16, 1));
+    for (what, (other, other_len), errno) in names {
+        cases.refused(what, FILE_RENAME, &[MAX, other, other_len, MAX, path, len], errno);
+        cases.refused(&format!("{what}, the new one"), FILE_RENAME, &[MAX, path, len, MAX, other, other_len], errno);
+    }
+    let (name, name_len) = text("file");
+    for dir in [0, 2, good.directory + 100, 1 << 32 | good.directory, MIN] {
+        cases.refused("a directory it has not", FILE_RENAME, &[dir, name, name_len, MAX, path, len], BadDescriptor);
+        cases.refused(
+            "no new directory of its own",
+            FILE_RENAME,
+            &[MAX, path, len, dir, name, name_len],
+            BadDescriptor,
+        );
+    }
+    cases.add("its own name", FILE_RENAME, &[MAX, path, len, MAX, path, len], 0);
     cases.bad("room", FILE_STAT, &[MAX, path, len, HERE], room(STAT, 8));
     cases.bad("room", FILE_REALPATH, &[MAX, path, len, HERE, 512], room(10, 1));
     cases.refused("too little room", FILE_REALPATH, &[MAX, path, len, own.bytes, 9], NameTooLong);
