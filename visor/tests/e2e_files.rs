@@ -150,6 +150,59 @@ fn a_path_that_changes_while_it_is_used_leads_nowhere_else() {
 }
 
 #[test]
+fn changes_through_a_path_that_changes_stay_inside() {
+    let host = Host::new();
+    fs::create_dir(host.at("granted/a")).expect("a folder");
+    symlink("../outside", host.at("granted/b")).expect("a link");
+    let stop = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for (from, to) in [("a", "t"), ("b", "a"), ("t", "b"), ("b", "t"), ("a", "b"), ("t", "a")] {
+                    fs::rename(host.at("granted").join(from), host.at("granted").join(to)).expect("renamed");
+                }
+            }
+        });
+        let report = tried(host.mount("write"), json!([["storm", "/host", "/host/a", "2000"]]));
+        stop.store(true, Ordering::Relaxed);
+        report
+    });
+    // Each change was made at times, or the path would never have led anywhere.
+    let lines = said(&report);
+    let counts: Vec<u32> = lines[0]
+        .rsplit_once(": ")
+        .expect("a result")
+        .1
+        .split(' ')
+        .map(|count| count.parse().expect("a number"))
+        .collect();
+    assert!(counts.len() == 5 && counts.iter().all(|count| *count > 0), "{lines:?}");
+    // What was made and not removed lies in the folder that was meant.
+    let folder = if host.at("granted/a").is_symlink() { "granted/b" } else { "granted/a" };
+    assert!(fs::read_dir(host.at(folder)).expect("it is there").count() > 0);
+    host.intact();
+}
+
+#[test]
+fn a_hard_link_is_the_file_and_its_name_goes_alone() {
+    let host = Host::new();
+    for (file, link) in [("secret", "granted/read"), ("outside/file", "granted/removed")] {
+        fs::hard_link(host.at(file), host.at(link)).expect("a link");
+    }
+    let tries = json!([["read", "/host/read"], ["remove", "/host/removed"], ["link", "/host/read", "/host/another"]]);
+    let report = tried(host.mount("write"), tries);
+    let results =
+        |report| said(report).iter().map(|line| line.rsplit_once(": ").expect("a result").1.to_owned()).collect();
+    let found: Vec<String> = results(&report);
+    assert_eq!(found, ["SECRET", "removed", "Unsupported"]);
+    host.intact();
+    // Who has put it there has granted the file, with what else is granted.
+    let report = tried(host.mount("write"), json!([["write", "/host/read", "changed"]]));
+    assert_eq!(results(&report), ["written"]);
+    assert_eq!(fs::read_to_string(host.at("secret")).expect("it is there"), "changed");
+}
+
+#[test]
 fn what_is_granted_to_be_read_cannot_be_changed() {
     let host = Host::new();
     let report = tried(
@@ -291,7 +344,7 @@ fn a_file_that_is_open_when_its_image_loses_its_end_has_errors_of_the_image() {
 fn a_file_that_grows_by_much_keeps_nobody_from_another() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("disk.img");
-    let mut disk = monohull::disk::Disk::create(&path, 1 << 30, true).expect("an image");
+    let mut disk = monohull::disk::Disk::create(&path, 256 << 20, true).expect("an image");
     disk.write("file", &mut &b"in the image"[..], 12, 0).expect("room");
     drop(disk);
     let step = |name: &str, tries: Value| json!({ "name": name, "function": "file-probe", "args": { "tries": tries }, "timeout": "600s" });
@@ -299,14 +352,14 @@ fn a_file_that_grows_by_much_keeps_nobody_from_another() {
         "name": "grows",
         "functions": { "file-probe": { "image": "file-probe" } },
         "steps": [
-            step("grow", json!([["write", "/m/begun", ""], ["grow", "/d/large", "700000000"], ["write", "/m/done", ""]])),
+            step("grow", json!([["write", "/m/begun", ""], ["grow", "/d/large", "200000000"], ["write", "/m/done", ""]])),
             step("look", json!([["until", "/m/begun", "/d/file"], ["until", "/m/done", "/d/file"]])),
         ],
         "limits": { "carriers": 2 },
         "files": [{ "at": "/d", "image": path }, { "at": "/m", "memory": "1MiB" }],
     }));
     let lines = said(&report);
-    assert_eq!(lines[1], "grow /d/large 700000000: grown");
+    assert_eq!(lines[1], "grow /d/large 200000000: grown");
     let looked = &report.steps[1].instances[0].lines[1].text;
     let times = looked.rsplit_once(": ").and_then(|(_, times)| times.strip_suffix(" times")?.parse::<u32>().ok());
     // One that has to wait for the other reads it once, or twice.

@@ -32,6 +32,9 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 }
                 format!("{reads} times")
             }
+            ["link", from, to] => told(fs::hard_link(from, to).map(|()| "linked")),
+            // Changes below a folder again and again while somebody changes what its path leads to: how often each was made.
+            ["storm", beside, folder, times] => storm(beside, folder, times.parse()?),
             // A file that stays open, and what is done with it then: by its number.
             ["hold", path] => told(File::options().read(true).write(true).open(path).map(|file| {
                 held.push(file);
@@ -63,6 +66,25 @@ fn told(result: io::Result<impl AsRef<str>>) -> String {
 
 fn grow(path: &str, bytes: u64) -> io::Result<&'static str> {
     File::options().write(true).create(true).open(path)?.set_len(bytes).map(|()| "grown")
+}
+
+fn storm(beside: &str, folder: &str, times: u32) -> String {
+    let mut made = [0u32; 5];
+    let in_folder = |name: &str| format!("{folder}/{name}");
+    for n in 0..times {
+        let (new, file, outer) = (in_folder(&format!("new-{n}")), in_folder("file"), format!("{beside}/moved-{n}"));
+        let results = [
+            fs::write(&new, "x"),
+            fs::rename(&new, in_folder(&format!("renamed-{n}"))),
+            fs::create_dir(in_folder(&format!("folder-{n}"))),
+            fs::write(&outer, "x").and_then(|()| fs::rename(&outer, &file)),
+            fs::remove_file(&file),
+        ];
+        for (made, result) in made.iter_mut().zip(results) {
+            *made += u32::from(result.is_ok());
+        }
+    }
+    made.map(|count| count.to_string()).join(" ")
 }
 
 fn held_at<'f>(held: &'f [File], which: &str) -> Result<&'f File, Box<dyn Error>> {
