@@ -80,7 +80,28 @@ macro_rules! socket_with_peer {
     };
 }
 
-pub(super) use {any_socket, socket_with_peer};
+/// What connections have, and listeners for those they will accept. The names are the crate net2's: std has none for it.
+macro_rules! kept_alive {
+    ($type:ident) => {
+        impl $type {
+            /// After so much silence the peer is asked whether it is there; one that does not answer is gone, which reading
+            /// and writing tell. It is a second at least, and the host's sockets count whole ones. `None`, as at first:
+            /// silence means nothing.
+            ///
+            /// What a listener is set to, its connections begin with.
+            pub fn set_keepalive(&self, silence: Option<$crate::time::Duration>) -> $crate::io::Result<()> {
+                $crate::net::options::set_timeout(&self.0, monohull_abi::network::SocketOption::KeepAlive, silence)
+            }
+
+            /// See `set_keepalive`.
+            pub fn keepalive(&self) -> $crate::io::Result<Option<$crate::time::Duration>> {
+                $crate::net::options::timeout(&self.0, monohull_abi::network::SocketOption::KeepAlive)
+            }
+        }
+    };
+}
+
+pub(super) use {any_socket, kept_alive, socket_with_peer};
 
 /// Sets a timeout; no time at all is refused, as std does.
 pub(super) fn set_timeout(socket: &Socket, option: SocketOption, time: Option<Duration>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Connections.
 
-use super::options::{any_socket, socket_with_peer};
+use super::options::{any_socket, kept_alive, socket_with_peer};
 use super::{Shutdown, SocketAddr, ToSocketAddrs, each_address};
 use crate::fmt;
 use crate::io::{Error, ErrorKind, Read, Result, Write};
@@ -21,6 +21,8 @@ pub struct TcpListener(Socket);
 any_socket!(TcpStream);
 socket_with_peer!(TcpStream);
 any_socket!(TcpListener);
+kept_alive!(TcpStream);
+kept_alive!(TcpListener);
 
 impl TcpStream {
     /// Connects to the first of these addresses that answers.

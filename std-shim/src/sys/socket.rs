@@ -128,6 +128,7 @@ impl Drop for Socket {
 pub(crate) fn lookup(name: &str) -> Result<Vec<IpAddr>> {
     let mut room = [SocketAddress::default(); LOOKUP_MAX];
     let args = [name.as_ptr() as u64, name.len() as u64, room.as_mut_ptr() as u64, LOOKUP_MAX as u64];
-    let count = ask(number::HOST_LOOKUP, args)?;
+    // Errors of names have no numbers in std either.
+    let count = call(number::HOST_LOOKUP, args).map_err(Error::explained)?;
     room[..(count as usize).min(LOOKUP_MAX)].iter().map(|address| decoded(*address).map(|found| found.ip())).collect()
 }
