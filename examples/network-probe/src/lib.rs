@@ -4,8 +4,10 @@
 #![deny(unsafe_code)]
 
 mod iperf3;
+mod name_server;
+mod socket_options;
 
-use monohull_std::io::{self, Read, Write};
+use monohull_std::io::{self, ErrorKind, Read, Write};
 use monohull_std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use monohull_std::prelude::*;
 use monohull_std::time::{Duration, Instant};
@@ -26,8 +28,12 @@ enum Question {
     Send(String, String),
     /// Send a datagram, and wait this many milliseconds for one.
     Ask(String, u64),
+    /// The same, again and again until one comes.
+    AskAgain(String, u64),
     /// Answer one datagram that arrives at this address.
     Answer(String),
+    /// Send every datagram back that arrives at this address, until one says that it is the end.
+    Echo(String),
     /// The addresses of a name.
     Resolve(String),
     /// Listen at an address until the listener may have no more connections.
@@ -42,6 +48,16 @@ enum Question {
     Iperf3(String, u64, bool),
     /// Connect and wait for an answer that never comes.
     Wait(String),
+    /// Answer questions for names at this address, over UDP and TCP, until somebody ends it.
+    NameServer(String),
+    /// Connect, set options and say what they are then; wait for the end.
+    Options(String),
+    /// Connect twice, once to be kept alive after so many seconds of silence; wait for the end of both.
+    KeepAlive(String, u64),
+    /// Connect, and never wait in a call: write what fits, then read until the end, and say how much each was.
+    NonBlocking(String),
+    /// Connect, and say how everything fails once the network is gone.
+    Outlive(String),
 }
 
 #[monohull::main]
@@ -53,13 +69,20 @@ fn main(questions: Vec<Question>) {
             Question::Bind(at) => UdpSocket::bind(&**at).map(|_| "bound".into()),
             Question::Send(from, to) => send(from, to),
             Question::Ask(to, patience) => ask(to, *patience),
+            Question::AskAgain(to, patience) => ask_again(to, *patience),
             Question::Answer(at) => answer(at),
+            Question::Echo(at) => echo(at),
             Question::Resolve(name) => resolve(name),
             Question::Flood(at) => flood(at),
             Question::Serve(at, count) => serve(at, *count),
             Question::Push(at, bytes) => push(at, *bytes),
             Question::Pull(at) => pull(at),
             Question::Iperf3(at, bytes, reverse) => iperf3::run(at, *bytes, *reverse),
+            Question::NameServer(at) => name_server::run(at),
+            Question::Options(at) => socket_options::options(at),
+            Question::KeepAlive(at, seconds) => socket_options::keep_alive(at, *seconds),
+            Question::NonBlocking(at) => socket_options::non_blocking(at),
+            Question::Outlive(at) => outlive(at),
             Question::Wait(at) => TcpStream::connect(&**at).and_then(|mut stream| {
                 println!("connected");
                 stream.read(&mut [0]).map(|bytes| format!("{bytes} bytes"))
@@ -102,6 +125,63 @@ fn answer(at: &str) -> io::Result<String> {
     let (bytes, from) = socket.recv_from(&mut room)?;
     socket.send_to(b"answer", from)?;
     Ok(String::from_utf8_lossy(&room[..bytes]).into_owned())
+}
+
+fn echo(at: &str) -> io::Result<String> {
+    let socket = UdpSocket::bind(at)?;
+    println!("{}", socket.local_addr()?);
+    let mut room = [0; 64];
+    for echoed in 0.. {
+        let (bytes, from) = socket.recv_from(&mut room)?;
+        if &room[..bytes] == b"end" {
+            return Ok(format!("echoed {echoed}"));
+        }
+        socket.send_to(&room[..bytes], from)?;
+    }
+    unreachable!("nobody sends so many")
+}
+
+/// Sends a datagram again and again until one comes back: somewhere on the way they are lost.
+fn ask_again(to: &str, patience: u64) -> io::Result<String> {
+    let unspecified = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(unspecified)?;
+    socket.set_read_timeout(Some(Duration::from_millis(patience)))?;
+    let mut room = [0; 64];
+    for asked in 1.. {
+        socket.send_to(b"question", to)?;
+        match socket.recv_from(&mut room) {
+            Ok((bytes, from)) => {
+                return Ok(format!("{} from {from} after {asked}", String::from_utf8_lossy(&room[..bytes])));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("nobody asks so often")
+}
+
+fn outlive(at: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(at)?;
+    let listener = TcpListener::bind("0.0.0.0:0")?;
+    let datagrams = UdpSocket::bind("0.0.0.0:0")?;
+    println!("ready");
+    let mut room = [0; 64];
+    let told: [(&str, io::Result<()>); 9] = [
+        // This one waits for it to go.
+        ("recv_from", datagrams.recv_from(&mut room).map(drop)),
+        ("recv", datagrams.recv(&mut room).map(drop)),
+        ("send_to", datagrams.send_to(b"anybody?", at).map(drop)),
+        ("write", stream.write(b"anybody?").map(drop)),
+        ("read", stream.read(&mut room).map(drop)),
+        ("accept", listener.accept().map(drop)),
+        ("connect", TcpStream::connect(at).map(drop)),
+        ("bind", UdpSocket::bind("0.0.0.0:0").map(drop)),
+        ("lookup", resolve("www.test").map(drop)),
+    ];
+    for (what, came) in told {
+        println!("{what}: {:?}", came.map_err(|error| error.kind()));
+    }
+    Ok("it goes on".into())
 }
 
 fn resolve(name: &str) -> io::Result<String> {

@@ -104,6 +104,71 @@ fn a_datagram_server_answers_whom_it_has_heard() {
 }
 
 #[test]
+fn options_are_read_as_they_were_set() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address").to_string();
+    let serving = std::thread::spawn(move || drop(server.accept().expect("a client")));
+    let answers = ask(json!({ "mode": "host", "connect": [address] }), json!([{ "options": address }]));
+    serving.join().expect("no panic");
+    assert_eq!(answers, ["(false, None, false) (true, 9, Some(7s), true) (false, None)"]);
+}
+
+/// What the kernel waits for on a connection of this computer's, and how long still, in hundredths of a second: the column
+/// `tr tm->when` of `/proc/net/tcp`.
+fn timer(local: &str, peer: u16) -> (u8, u64) {
+    let local: u16 = local.parse().expect("a port");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let (own, other) = (format!(":{local:04X}"), format!(":{peer:04X}"));
+    let line = table.lines().map(fields).find(|line| line[1].ends_with(&own) && line[2].ends_with(&other));
+    let line = line.expect("the connection");
+    let (kind, when) = line[5].split_once(':').expect("two numbers");
+    (u8::from_str_radix(kind, 16).expect("a kind"), u64::from_str_radix(when, 16).expect("a time"))
+}
+
+#[test]
+fn who_is_to_be_kept_alive_is_asked_after_his_silence() {
+    /// The kernel waits to ask whether the peer is there.
+    const KEEP_ALIVE: u8 = 2;
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address");
+    let document = probe(
+        json!({ "mode": "host", "connect": [address.to_string()] }),
+        json!([{ "keep-alive": [address.to_string(), 30] }]),
+    );
+    let (report, timers) = beside(&document, |printed| {
+        let _clients = [server.accept().expect("a client"), server.accept().expect("a client")];
+        let ports = printed.recv().expect("two ports");
+        let (kept, other) = ports.split_once(' ').expect("two ports");
+        [kept, other].map(|port| timer(port, address.port()))
+    });
+    let [(kept, when), (other, _)] = timers;
+    assert!(kept == KEEP_ALIVE && when <= 3000, "{timers:?}");
+    assert_ne!(other, KEEP_ALIVE, "nobody asked for that");
+    assert_eq!(lines(&report)[1..], ["kept alive: Ok(0)", "the other: Ok(0)"]);
+}
+
+#[test]
+fn nothing_waits_on_sockets_that_do_not_block() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = server.local_addr().expect("its address").to_string();
+    let network = json!({ "mode": "host", "connect": [address], "listen": ["0.0.0.0:0"] });
+    let document = probe(network, json!([{ "non-blocking": address }]));
+    let (report, written) = beside(&document, |printed| {
+        let (mut client, _) = server.accept().expect("a client");
+        let said = printed.recv().expect("what it has written");
+        let (kinds, written) = said.split_once(", written ").expect("both");
+        assert_eq!(kinds, "[Err(WouldBlock), Err(WouldBlock), Err(WouldBlock)]");
+        let mut bytes = vec![0; written.parse().expect("a number")];
+        client.read_exact(&mut bytes).expect("all that was written");
+        client.write_all(&bytes).expect("written");
+        bytes.len()
+    });
+    assert!(written > 0);
+    assert_eq!(lines(&report)[1], format!("read {written}"));
+}
+
+#[test]
 fn a_peer_that_resets_costs_only_the_call() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a server");
     let address = server.local_addr().expect("its address").to_string();

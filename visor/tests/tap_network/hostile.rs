@@ -1,9 +1,9 @@
 //! A network that means harm: frames that are none, a device that is taken away. The workflow goes on, or is told.
 
-use crate::net::Net;
+use crate::net::{FAR4, Net};
 use serde_json::json;
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 /// Sends frames through a device as they are.
 fn send_raw(device: &str, frames: impl Iterator<Item = Vec<u8>>) {
@@ -73,6 +73,36 @@ fn a_device_that_is_taken_away_is_told_of() {
     assert_eq!(run.line(), "0.0.0.0:80");
     net.remove(&net.devices()[0].0);
     assert!(run.line().starts_with("NetworkDown: "));
+    assert!(run.line().starts_with("NetworkDown: "));
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn everything_fails_once_the_device_is_gone_and_the_function_goes_on() {
+    let net = Net::new();
+    let server = net.inside(|| TcpListener::bind((FAR4, 0)).expect("a server"));
+    let at = server.local_addr().expect("its address").to_string();
+    let mut run = net.run("network-probe", json!({ "questions": [{ "outlive": at }] }));
+    let _client = server.accept().expect("a client");
+    assert_eq!(run.line(), "ready");
+    net.remove(&net.devices()[0].0);
+    for what in ["recv_from", "recv", "send_to", "write", "read", "accept", "connect", "bind", "lookup"] {
+        assert_eq!(run.line(), format!("{what}: Err(NetworkDown)"));
+    }
+    assert_eq!(run.line(), "it goes on");
+    run.end();
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn who_waits_for_a_name_is_told_that_the_device_is_gone() {
+    let net = Net::new();
+    // It hears, and says nothing.
+    let silent = net.inside(|| UdpSocket::bind((FAR4, 53)).expect("a resolver"));
+    let mut run = net.run("network-probe", json!({ "questions": [{ "resolve": "www.test" }] }));
+    silent.recv(&mut [0; 512]).expect("a question");
+    net.remove(&net.devices()[0].0);
     assert!(run.line().starts_with("NetworkDown: "));
     run.end();
 }

@@ -6,7 +6,9 @@
 mod abuse;
 mod hostile;
 mod leases;
+mod names;
 mod net;
+mod options;
 mod outside;
 mod peers;
 mod world;

@@ -159,6 +159,12 @@ impl Net {
         ip(&["-n", &self.near, "link", "del", device]);
     }
 
+    /// Whether nothing that the namespace sends to an address arrives, and nobody is told.
+    pub(crate) fn silence(&self, address: IpAddr, silent: bool) {
+        let change = if silent { "add" } else { "del" };
+        ip(&["-n", &self.near, "route", change, "blackhole", &format!("{address}/32")]);
+    }
+
     /// Ends the helper at once, and nothing else.
     pub(crate) fn kill_helper(&mut self) {
         self.helper.kill().expect("it runs");

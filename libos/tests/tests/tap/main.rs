@@ -185,6 +185,25 @@ fn what_a_listener_is_set_to_its_connections_begin_with() {
 }
 
 #[test]
+fn small_writes_wait_for_each_other_unless_they_are_not_to() {
+    for (no_delay, pieces) in [(0, 2), (1, 5)] {
+        let mut world = World::new();
+        let socket = connected(&mut world);
+        assert_eq!(world.ok(SOCKET_GET, [socket, SocketOption::NoDelay as u64]), 0, "as on Linux");
+        world.ok(SOCKET_SET, [socket, SocketOption::NoDelay as u64, no_delay]);
+        assert_eq!(world.ok(SOCKET_GET, [socket, SocketOption::NoDelay as u64]), no_delay);
+        let letter = world.bytes(b"x");
+        for _ in 0..5 {
+            assert_eq!(world.ok(SOCKET_WRITE, [socket, letter, 1]), 1);
+        }
+        world.run(20);
+        assert_eq!(world.peer_reads(5), b"xxxxx");
+        // The first leaves at once; the others with it, or together when it has been acknowledged.
+        assert_eq!(world.seen.iter().filter(|segment| segment.len > 0).count(), pieces);
+    }
+}
+
+#[test]
 fn nobody_is_at_the_addresses_that_mean_oneself() {
     let mut world = World::new();
     let any = world.address("0.0.0.0:0".parse().unwrap());
@@ -236,11 +255,31 @@ fn datagrams_travel_and_know_their_sender() {
 fn a_device_that_is_taken_away_is_told_of() {
     let mut world = World::new();
     let socket = connected(&mut world);
+    let any = world.address("0.0.0.0:0".parse().unwrap());
+    let (datagrams, listener) = (world.ok(UDP_BIND, [any]), world.ok(TCP_LISTEN, [any, 16]));
+    let (bytes, at) = (world.bytes(&[7; 64]), world.address(SocketAddr::new(World::PEER4, 80)));
     world.domain.take_device_away();
+    // The first waits, and is woken by it.
     assert_eq!(world.read(socket), Err(Errno::NetworkDown));
-    let at = world.address(SocketAddr::new(World::PEER4, 80));
-    assert_eq!(world.call(TCP_CONNECT, [at, u64::MAX]), Errno::NetworkDown.to_value());
-    assert_eq!(world.call(SOCKET_CLOSE, [socket]), 0);
+    let calls: [(u32, &[u64]); 9] = [
+        (SOCKET_WRITE, &[socket, bytes, 64]),
+        (SOCKET_READ, &[datagrams, bytes, 64, 0]),
+        (SOCKET_READ_FROM, &[datagrams, bytes, 64, 0, 0]),
+        (SOCKET_WRITE_TO, &[datagrams, bytes, 64, at]),
+        (UDP_CONNECT, &[datagrams, at]),
+        (TCP_ACCEPT, &[listener, 0]),
+        (TCP_CONNECT, &[at, u64::MAX]),
+        (UDP_BIND, &[any]),
+        (TCP_LISTEN, &[any, 16]),
+    ];
+    for (call, given) in calls {
+        let mut args = [0; 6];
+        args[..given.len()].copy_from_slice(given);
+        assert_eq!(world.call(call, args), Errno::NetworkDown.to_value(), "{call}");
+    }
+    for socket in [socket, datagrams, listener] {
+        assert_eq!(world.call(SOCKET_CLOSE, [socket]), 0);
+    }
     assert_eq!(world.domain.system(NETWORK_BUSY, [0; 6]), 0);
     assert_eq!(world.domain.alarm(), u64::MAX);
 }

@@ -248,3 +248,14 @@ fn what_is_no_name_is_asked_of_nobody() {
     }
     assert_eq!(heard.borrow().len(), 4, "{heard:?}");
 }
+
+#[test]
+fn who_waits_for_a_name_is_told_that_the_device_is_gone() {
+    let (mut world, _) = world(&[PEER]);
+    let (mut call, key) = begin(&world, ME, "silent.test");
+    world.domain.take_device_away();
+    world.run(1);
+    assert!(world.domain.take_woken().contains(&key));
+    assert_eq!(again(&world, &mut call), Step::Ready(Errno::NetworkDown.to_value()));
+    assert_eq!(lookup(&mut world, "known.test"), Err(Errno::NetworkDown));
+}

@@ -34,6 +34,8 @@ pub(crate) struct Seen {
     pub(crate) ack: bool,
     pub(crate) number: TcpSeqNumber,
     pub(crate) acknowledges: TcpSeqNumber,
+    /// Bytes in it.
+    pub(crate) len: usize,
 }
 
 /// What happens to a frame on the wire.
@@ -145,6 +147,7 @@ impl World {
                     ack: packet.ack(),
                     number: packet.seq_number(),
                     acknowledges: packet.ack_number(),
+                    len: packet.payload().len(),
                 });
             }
             if !self.cut {
