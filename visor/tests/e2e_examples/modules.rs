@@ -2,6 +2,7 @@
 
 use crate::harness::{Workflow, root};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// A workflow's name, what fills its input slots, and what it loads.
 type Expected = (&'static str, &'static [(&'static str, &'static [u8])], &'static [&'static str]);
@@ -36,6 +37,12 @@ const EXPECTED: &[Expected] = &[
 /// A photo in PNG: one red pixel.
 const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xb8\xa3\xa1\x01\0\x03\x10\x01-.\x8e%\xda\0\0\0\0IEND\xaeB\x60\x82";
 
+/// Folders of workflows that other tests run, and where those name them.
+const ELSEWHERE: [(&str, &[&str]); 2] = [
+    ("failures", &[include_str!("../e2e_failures.rs")]),
+    ("network", &[include_str!("../e2e_network/http.rs"), include_str!("../tap_network/peers.rs")]),
+];
+
 #[test]
 fn each_workflow_loads_what_it_uses() {
     for (name, inputs, modules) in EXPECTED {
@@ -49,11 +56,32 @@ fn each_workflow_loads_what_it_uses() {
 
 #[test]
 fn no_workflow_is_forgotten() {
-    let files = std::fs::read_dir(root().join("workflows")).expect("the folder of workflows");
-    let names = files.filter_map(|file| {
-        let name = file.expect("an entry").file_name().into_string().expect("a name in UTF-8");
-        name.strip_suffix(".json").filter(|name| !name.contains('.')).map(str::to_owned)
-    });
+    let folder = root().join("workflows");
+    let (workflows, folders) = names_in(&folder);
     let expected = EXPECTED.iter().map(|(name, ..)| (*name).to_owned());
-    assert_eq!(names.collect::<BTreeSet<_>>(), expected.collect::<BTreeSet<_>>());
+    assert_eq!(workflows, expected.collect::<BTreeSet<_>>());
+    assert_eq!(folders, ELSEWHERE.iter().map(|(name, _)| (*name).to_owned()).collect::<BTreeSet<_>>());
+    for (name, tests) in ELSEWHERE {
+        let (workflows, folders) = names_in(&folder.join(name));
+        assert!(!workflows.is_empty() && folders.is_empty(), "{name}: {folders:?}");
+        for workflow in workflows {
+            let quoted = format!("\"{workflow}\"");
+            assert!(tests.iter().any(|test| test.contains(&quoted)), "no test runs {name}/{workflow}");
+        }
+    }
+}
+
+/// The workflows in a folder, and the folders.
+fn names_in(folder: &Path) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut workflows, mut folders) = (BTreeSet::new(), BTreeSet::new());
+    for entry in std::fs::read_dir(folder).expect("a folder of workflows") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        if entry.path().is_dir() {
+            folders.insert(name);
+        } else if let Some(name) = name.strip_suffix(".json").filter(|name| !name.contains('.')) {
+            workflows.insert(name.to_owned());
+        }
+    }
+    (workflows, folders)
 }

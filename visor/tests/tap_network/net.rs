@@ -246,6 +246,14 @@ impl Net {
         self.start_run(prefix, &program, &copy, arguments, json!("tap"))
     }
 
+    /// Starts `workflows/network/NAME.json` as it is; it prints its report.
+    pub(crate) fn start_shipped(&self, name: &str) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.arg("run").arg(root().join("workflows/network").join(name).with_extension("json")).arg("--json");
+        command.env("MONOHULL_NETWORK", self.socket()).stdout(Stdio::piped());
+        command.spawn().expect("a workflow")
+    }
+
     fn start_run(&self, prefix: &[&str], program: &Path, image: &Path, arguments: Value, network: Value) -> Run {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let fetches = image.ends_with("http-fetch.so");

@@ -49,6 +49,28 @@ fn curl_is_served_by_a_function() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
+fn the_shipped_server_answers_ten_requests_and_loads_what_it_uses() {
+    let net = Net::new();
+    let server = net.start_shipped("http-serve-tap");
+    net.wait_for_devices(1);
+    let host = net.workflow4();
+    wait_for(&net, SocketAddr::new(host, 80));
+    let urls: Vec<String> = (0..10).map(|number| format!("http://{host}/{number}")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let answers = net.output("curl", &[&["-sS", "--max-time", "20"], &urls[..]].concat());
+    let expected: String = (0..10).map(|number| format!("you asked for /{number}\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&answers), expected);
+    let ended = server.wait_with_output().expect("a child");
+    let report: Value = serde_json::from_slice(&ended.stdout).expect("a report");
+    assert_eq!((ended.status.success(), &report["status"]), (true, &json!("done")), "{report:#}");
+    let mut modules: Vec<&str> =
+        report["modules"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    modules.sort_unstable();
+    assert_eq!(modules, ["socket", "stdio"]);
+}
+
+#[test]
+#[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn a_function_fetches_from_nginx() {
     let net = Net::new();
     let folder = net.folder.path().join("nginx");
