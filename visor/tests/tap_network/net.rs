@@ -11,11 +11,11 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -209,7 +209,7 @@ impl Net {
     pub(crate) fn run_on(&self, image: &str, arguments: Value, network: Value) -> Run {
         let program = Path::new(env!("CARGO_BIN_EXE_monohull"));
         let image = root().join("target/images").join(image).with_extension("so");
-        self.start_run(&[], program, &image, arguments, network)
+        self.start_run(None, program, &image, arguments, network)
     }
 
     /// Runs a workflow to its end, which must be a good one; what is in these slots then.
@@ -228,7 +228,7 @@ impl Net {
     }
 
     /// The same for a user who can read nothing but what he is given: a copy of all it takes.
-    pub(crate) fn run_as(&self, prefix: &[&str], image: &str, arguments: Value) -> Run {
+    pub(crate) fn run_as(&self, user: u32, image: &str, arguments: Value) -> Run {
         let folder = self.folder.path();
         let modules = folder.join("modules");
         std::fs::create_dir_all(&modules).expect("a folder");
@@ -243,7 +243,7 @@ impl Net {
             std::fs::copy(env!("CARGO_BIN_EXE_monohull"), &program).expect("a copy");
             std::fs::copy(root().join("target/images").join(image).with_extension("so"), &copy).expect("a copy");
         }
-        self.start_run(prefix, &program, &copy, arguments, json!("tap"))
+        self.start_run(Some(user), &program, &copy, arguments, json!("tap"))
     }
 
     /// Starts `workflows/network/NAME.json` as it is; it prints its report.
@@ -254,7 +254,7 @@ impl Net {
         command.spawn().expect("a workflow")
     }
 
-    fn start_run(&self, prefix: &[&str], program: &Path, image: &Path, arguments: Value, network: Value) -> Run {
+    fn start_run(&self, user: Option<u32>, program: &Path, image: &Path, arguments: Value, network: Value) -> Run {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let fetches = image.ends_with("http-fetch.so");
         let document = json!({
@@ -269,9 +269,12 @@ impl Net {
         let file = self.folder.path().join(format!("workflow-{number}.json"));
         std::fs::write(&file, document.to_string()).expect("a file");
         let result = self.folder.path().join(format!("body-{number}"));
-        let mut line = prefix.iter().map(OsStr::new).chain([program.as_os_str(), OsStr::new("run"), file.as_os_str()]);
-        let mut command = Command::new(line.next().expect("a program"));
-        command.args(line).env("MONOHULL_NETWORK", self.socket());
+        let mut command = Command::new(program);
+        command.arg("run").arg(&file).env("MONOHULL_NETWORK", self.socket());
+        if let Some(user) = user {
+            // With the group of the same number, and no other.
+            command.uid(user).gid(user);
+        }
         if fetches {
             command.arg("--output").arg(format!("body={}", result.display()));
         }
