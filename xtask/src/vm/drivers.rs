@@ -1,8 +1,8 @@
 //! What needs drivers that not every Linux has: networks that lose, delay and reorder (`tc netem`), and Linux's own vfat.
 //! Part of `cargo xtask test --network`.
 //!
-//! Debian's kernels have them as modules, so the guest loads them; one kernel will do. Its processor's keys are not the
-//! point here, but nothing runs without them there.
+//! Debian's kernels have them as modules, so the guest loads them; one kernel will do. Nothing runs there without the
+//! processor's keys, so functions that abuse a device of the kernel's are tried with keys in force.
 
 use super::archive::Archive;
 use super::fetch::{Cache, DRIVERS};
