@@ -3,7 +3,7 @@
 //! Every file and directory claims its clusters, in the order in which they are found. A chain that runs into a cluster
 //! that is claimed already, free, bad or not there ends before it. What is in use and nobody has claimed is lost.
 
-use crate::directory::{Entry, FLAGS, Found, MOVED, entries, entries_in_slots};
+use crate::directory::{Entry, FLAGS, Found, MOVED, entries, entries_in_slots, stray_pieces};
 use crate::geometry::FIRST;
 use crate::name;
 use crate::{ASIDE, Error, FatEntry, Geometry, Image, ImageMut, read_u32};
@@ -74,6 +74,14 @@ pub enum Finding {
     LeftOver {
         /// The file.
         path: String,
+    },
+    /// `{path}` has {slots} pieces of names that belong to nothing
+    #[error("`{path}` has {slots} pieces of names that belong to nothing")]
+    StrayPieces {
+        /// The directory.
+        path: String,
+        /// How many.
+        slots: u64,
     },
     /// {said} clusters are said to be free, {found} are
     #[error("{said} clusters are said to be free, {found} are")]
@@ -306,6 +314,11 @@ impl<'i, I: Image> Check<'i, I> {
             if let Err(error) = listed {
                 let why = if let Error::Damaged(why) = error { why } else { return Err(error) };
                 self.findings.push(Finding::CutDirectory { path: format!("{path}/"), why });
+            }
+            let stray = stray_pieces(&self.geometry, self.image, &directory).unwrap_or_default();
+            if !stray.is_empty() {
+                self.repairs.extend(stray.iter().map(|slot| Repair::Bytes(*slot, vec![GONE])));
+                self.findings.push(Finding::StrayPieces { path: format!("{path}/"), slots: stray.len() as u64 });
             }
             for (entry, _) in &found {
                 *self.namesakes.entry(name::folded(&format!("{path}/{}", entry.name))).or_default() += 1;

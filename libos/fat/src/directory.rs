@@ -11,6 +11,9 @@ pub(crate) const SLOT: u64 = 32;
 /// about to go.
 pub(crate) const FLAGS: u64 = 12;
 pub(crate) const MOVED: u8 = 0x01;
+/// What slots say they are that are no names: a piece of a long one, or the volume's label.
+pub(crate) const LONG: u8 = 0x0f;
+pub(crate) const LABEL: u8 = 0x08;
 /// Bytes that are read together.
 const BLOCK: u64 = 512;
 
@@ -142,8 +145,6 @@ pub(crate) fn entries_in_slots<I: Image + ?Sized>(
     // Of the long name, whose pieces come last to first, and then of the short one.
     let mut places = Vec::new();
     while let Some((offset, slot)) = slots.next_slot()? {
-        const LONG: u8 = 0x0f;
-        const LABEL: u8 = 0x08;
         match slot {
             _ if slot[0] != 0xe5 && slot[11] & 0x3f == LONG => {
                 places.push(offset);
@@ -163,6 +164,34 @@ pub(crate) fn entries_in_slots<I: Image + ?Sized>(
         places.clear();
     }
     Ok(())
+}
+
+/// The slots of a directory with pieces of long names that belong to no short one.
+pub(crate) fn stray_pieces<I: Image + ?Sized>(
+    geometry: &Geometry,
+    image: &I,
+    directory: &Found,
+) -> Result<Vec<u64>, Error> {
+    let mut slots = Slots::new(geometry, image, directory.cluster(geometry))?;
+    let mut long = LongName::default();
+    let (mut stray, mut pieces) = (Vec::new(), Vec::new());
+    while let Some((offset, slot)) = slots.next_slot()? {
+        if slot[0] != 0xe5 && slot[11] & 0x3f == LONG {
+            if slot[0] & LongName::FIRST != 0 {
+                stray.append(&mut pieces);
+            }
+            pieces.push(offset);
+            long.piece(&slot);
+            continue;
+        }
+        let is_name = slot[0] != 0xe5 && slot[11] & LABEL == 0;
+        if long.take(&slot).is_none() || !is_name {
+            stray.append(&mut pieces);
+        }
+        pieces.clear();
+    }
+    stray.append(&mut pieces);
+    Ok(stray)
 }
 
 fn entry(geometry: &Geometry, offset: u64, slot: &[u8; 32], long: Option<String>, before: Option<u64>) -> Entry {

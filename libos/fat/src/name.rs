@@ -18,10 +18,13 @@ pub(crate) struct LongName {
 }
 
 impl LongName {
+    /// Of the piece that comes first, which is the last of the name.
+    pub(crate) const FIRST: u8 = 0x40;
+
     /// Takes a slot with a piece.
     pub(crate) fn piece(&mut self, slot: &[u8; 32]) {
         let order = slot[0] & 0x3f;
-        let first = slot[0] & 0x40 != 0;
+        let first = slot[0] & LongName::FIRST != 0;
         if first && (1..=PIECES_MAX as u8).contains(&order) {
             self.units.clear();
             self.units.resize(usize::from(order) * PIECE, 0xffff);

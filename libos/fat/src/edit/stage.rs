@@ -17,6 +17,7 @@
 //! last. No slot goes and comes in one change, so what had it is whole until everything new is.
 
 use super::Store;
+use crate::directory::{LABEL, LONG};
 use crate::{Error, Geometry, Image, Kind};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -31,10 +32,8 @@ const SLOT: u64 = 32;
 const WORDS: [usize; 4] = [1, 2, 3, 0];
 /// The first byte of a directory slot that is free again.
 const DELETED: u8 = 0xe5;
-/// Where a slot says what it is, and what it says: a piece of a long name, or the volume's label.
+/// Where a slot says what it is.
 const ATTRIBUTES: u64 = 11;
-const LONG: u8 = 0x0f;
-const LABEL: u8 = 0x08;
 
 /// A block that is kept aside.
 struct Block {

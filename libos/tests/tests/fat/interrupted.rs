@@ -133,7 +133,8 @@ fn is_between(found: &Tree, before: &Tree, after: &Tree) -> bool {
 
 #[test]
 fn killed_after_any_number_of_stores() {
-    for kind in [FatType::Fat12, FatType::Fat16, FatType::Fat32] {
+    // Images of the last kind are large: there it is every third.
+    for (kind, step) in [(FatType::Fat12, 1), (FatType::Fat16, 1), (FatType::Fat32, 3)] {
         let before = prepared(kind);
         let states = states(&before);
         let mut stores = 0;
@@ -144,20 +145,19 @@ fn killed_after_any_number_of_stores() {
             let done = killed.cut_off_after(0) > 0;
             let mut image = Owned(closed(killed));
             let what = format!("{kind:?} after {stores} stores");
-            let report = check(&image).unwrap();
-            assert!(!report.findings.iter().any(Finding::loses_data), "{what}: {:?}", report.findings);
             // Used as it is, and after it was put right.
             let found = tree(domain(image.0.clone()).files(ME));
+            let report = repair(&mut image).unwrap();
+            assert!(!report.findings.iter().any(Finding::loses_data), "{what}: {:?}", report.findings);
             let steps = states.windows(2).any(|step| is_between(&found, &step[0], &step[1]));
             assert!(steps, "{what}: {:?}, {:?}", sizes(&found), report.findings);
-            repair(&mut image).unwrap();
             assert_eq!(check(&image).unwrap().findings, [], "{what} and a repair");
             let found = tree(domain(image.0).files(ME));
             assert!(states.contains(&found), "{what} and a repair: {:?}, {:?}", sizes(&found), report.findings);
             if done {
                 break;
             }
-            stores += 1;
+            stores += step;
         }
         assert!(stores > 200, "{kind:?}: only {stores} stores");
     }
