@@ -10,8 +10,9 @@ use monohull_fat::{Geometry, Image};
 use sample_files::{fill, text};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -208,9 +209,8 @@ fn a_copy_that_is_killed_leaves_what_had_its_name_or_the_copy() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let before = done(image(&["cat", path, "/deep/a name that is long enough"]));
         let (content, source) = &sources[round % 2];
-        let mut child = Command::new(MONOHULL).args(["image", "cp", text(source), &to]).spawn().expect("it starts");
-        std::thread::sleep(Duration::from_micros((seed >> 33) % 12_000));
-        child.kill().and_then(|()| child.wait()).expect("it ends");
+        let child = Command::new(MONOHULL).args(["image", "cp", text(source), &to]).spawn().expect("it starts");
+        kill_when_marked(child, path, Duration::from_micros((seed >> 33) % 6000));
         let now = done(image(&["cat", path, "/deep/a name that is long enough"]));
         assert!(now == before || now == *content, "round {round}: {} bytes", now.len());
         let (code, said, errors) = image(&["check", path]);
@@ -295,6 +295,86 @@ fn what_is_wrong_is_named_and_put_right() {
     }
 }
 
+/// Kills a process so long after the image says that somebody writes to it.
+fn kill_when_marked(mut child: Child, path: &str, after: Duration) {
+    let image = fs::File::open(path).expect("it is there");
+    let flag = Geometry::read(&Bytes(fs::read(path).expect("readable"))).expect("an image").dirty_flag();
+    let mut flags = [0];
+    while flags[0] & 1 == 0 && child.try_wait().expect("a child").is_none() {
+        image.read_exact_at(&mut flags, flag).expect("readable");
+        std::thread::yield_now();
+    }
+    std::thread::sleep(after);
+    child.kill().and_then(|()| child.wait()).expect("it ends");
+}
+
+/// Runs a workflow that writes to an image, and kills it so long after the image says that somebody writes to it: 1 if the check
+/// finds something then, which is not that bytes are gone.
+fn killed(workflow: &Path, path: &str, after: Duration) -> i32 {
+    let mut command = Command::new(MONOHULL);
+    command.arg("run").arg(workflow).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("it starts");
+    kill_when_marked(child, path, after);
+    // Its worker dies with it; the claim on the image ends then.
+    let (code, out, errors) = loop {
+        let (code, out, errors) = image(&["check", path]);
+        if !errors.contains("is in use") {
+            break (code, out, errors);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(code == 0 || code == 1, "{out}{errors}");
+    // Space may be lost, and what was being moved may have had two names; nothing else.
+    assert!(!out.contains("of which"), "{out}");
+    code
+}
+
+#[test]
+fn a_workflow_killed_while_it_renames_leaves_every_name_to_one_of_its_files() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("disk.img");
+    let path = text(&path);
+    let (workflow, first) = (folder.path().join("workflow.json"), folder.path().join("first"));
+    fs::write(&first, "the first").expect("a file");
+    done(image(&["create", path, "--size", "64MiB"]));
+    done(image(&["cp", text(&first), &format!("{path}:/replaced again and again")]));
+    let rounds = (0..400).flat_map(|_| {
+        [
+            serde_json::json!(["fill", "/d/new", "9000"]),
+            serde_json::json!(["rename", "/d/new", "/d/another name"]),
+            serde_json::json!(["rename", "/d/another name", "/d/replaced again and again"]),
+        ]
+    });
+    let document = serde_json::json!({
+        "name": "killed",
+        "functions": { "probe": { "image": root().join("target/images/file-probe.so") } },
+        "steps": [{ "name": "rename", "function": "probe", "args": { "tries": rounds.collect::<Vec<_>>() } }],
+        "files": [{ "at": "/d", "image": path, "access": "write" }],
+    });
+    fs::write(&workflow, document.to_string()).expect("a file");
+    let (mut interrupted, mut replaced) = (0, 0);
+    for round in 0..30u64 {
+        interrupted += killed(&workflow, path, Duration::from_micros(round * 1500));
+        let content = done(image(&["cat", path, "replaced again and again"]));
+        assert!(content == "the first" || content == "x".repeat(9000), "round {round}: {} bytes", content.len());
+        replaced += usize::from(content != "the first");
+        done(image(&["check", path, "--repair"]));
+        clean(path);
+        assert_eq!(done(image(&["cat", path, "replaced again and again"])), content, "round {round}");
+        let out = folder.path().join("out");
+        done(image(&["cp", &format!("{path}:/"), text(&out)]));
+        for (name, bytes) in tree(&out) {
+            let known = ["new", "another name", "replaced again and again"].contains(&text(&name));
+            // A file that is new is empty first.
+            let whole =
+                bytes.iter().all(|byte| *byte == b'x') && [0, 9000].contains(&bytes.len()) || bytes == b"the first";
+            assert!(known && whole, "round {round}: {}, {} bytes", name.display(), bytes.len());
+        }
+        fs::remove_dir_all(&out).expect("ours");
+    }
+    assert!(interrupted > 0 && replaced > 0, "no run was interrupted while it renamed");
+}
+
 #[test]
 fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
     let folder = TempDir::new().expect("a folder");
@@ -315,24 +395,7 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
     fs::write(&workflow, document.to_string()).expect("a file");
     let (mut interrupted, mut written) = (0, 0);
     for round in 0..12u64 {
-        let mut command = Command::new(MONOHULL);
-        command.arg("run").arg(&workflow).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("it starts");
-        std::thread::sleep(Duration::from_millis(5 + round * 9));
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ends");
-        // Its worker dies with it; the claim on the image ends then.
-        let (code, out, errors) = loop {
-            let (code, out, errors) = image(&["check", path]);
-            if !errors.contains("is in use") {
-                break (code, out, errors);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        assert!(code == 0 || code == 1, "{out}{errors}");
-        // Space may be lost, and what was being moved may have had two names; nothing else.
-        assert!(!out.contains("of which"), "{out}");
-        interrupted += code;
+        interrupted += killed(&workflow, path, Duration::from_millis(round * 5));
         assert_eq!(done(image(&["cat", path, "kept"])), "kept whatever happens");
         // What was being written: every file that has a name can be read, and has nothing in it but what
         // was written.
@@ -341,12 +404,12 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
         for (name, bytes) in tree(&out) {
             let lines = String::from_utf8(bytes).unwrap_or_else(|_| panic!("{}: no text", name.display()));
             assert!(!lines.contains('\0'), "{}: bytes that nobody wrote", name.display());
-            written += usize::from(!lines.is_empty());
+            written += usize::from(name != Path::new("kept") && !lines.is_empty());
         }
         fs::remove_dir_all(&out).expect("ours");
         done(image(&["check", path, "--repair"]));
         clean(path);
     }
     assert!(interrupted > 0, "no run was interrupted while it wrote");
-    assert!(written > 12, "nothing but what was there before was read");
+    assert!(written > 0, "nothing but what was there before was read");
 }

@@ -348,13 +348,14 @@ fn a_file_that_grows_by_much_keeps_nobody_from_another() {
     disk.write("file", &mut &b"in the image"[..], 12, 0).expect("room");
     drop(disk);
     let step = |name: &str, tries: Value| json!({ "name": name, "function": "file-probe", "args": { "tries": tries }, "timeout": "600s" });
+    let tries = [
+        json!([["until", "/m/looks", "/d/file"], ["grow", "/d/large", "200000000"], ["write", "/m/done", ""]]),
+        json!([["write", "/m/looks", ""], ["until", "/m/done", "/d/file"]]),
+    ];
     let report = run(&json!({
         "name": "grows",
         "functions": { "file-probe": { "image": "file-probe" } },
-        "steps": [
-            step("grow", json!([["write", "/m/begun", ""], ["grow", "/d/large", "200000000"], ["write", "/m/done", ""]])),
-            step("look", json!([["until", "/m/begun", "/d/file"], ["until", "/m/done", "/d/file"]])),
-        ],
+        "steps": [step("grow", tries[0].clone()), step("look", tries[1].clone())],
         "limits": { "carriers": 2 },
         "files": [{ "at": "/d", "image": path }, { "at": "/m", "memory": "1MiB" }],
     }));
