@@ -6,14 +6,19 @@ use std::process::Command;
 
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
-/// How long the loader is fuzzed.
+/// What is fuzzed: workspaces of their own, and their targets. Both take files, which begin with those that are kept for the loader.
+const FUZZED: [(&str, &str); 2] = [("visor/fuzz", "image_parse"), ("checker/fuzz", "check")];
+const SEEDS: &str = "visor/fuzz/corpus/image_parse";
+/// How long each of them.
 const FUZZ_SECONDS: u32 = 20;
+/// Cases of each of the checker's properties.
+const CASES: u32 = 1_000_000;
 
 /// Everything.
 pub(crate) fn run() -> Result {
     lint::run()?;
     test::run(&[])?;
-    shell::heading("fuzz the loader");
+    properties()?;
     fuzz()?;
     shell::heading("demo");
     demo::run(&[], DEMO_BYTES)?;
@@ -21,24 +26,35 @@ pub(crate) fn run() -> Result {
     bench::run(&["--smoke".to_owned()])
 }
 
-/// A short run of the loader's fuzz target, on stable Rust; `visor/fuzz/README.md` says why these flags. The kept corpus
-/// stays as it is: what is found goes to the target folder.
+/// A short run of each fuzz target, on stable Rust; `visor/fuzz/README.md` says why these flags. The kept corpus stays as it is: what is
+/// found goes to the target folder.
 fn fuzz() -> Result {
     const TRIPLE: &str = "x86_64-unknown-linux-gnu";
     const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                             -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                             -Cllvm-args=-sanitizer-coverage-pc-table";
     let target = Workspace::load()?.target().join("fuzz");
-    let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
-    build.arg("--manifest-path").arg(root().join("visor/fuzz/Cargo.toml")).arg("--target-dir").arg(&target);
-    shell::run(build.env("RUSTFLAGS", COVERAGE))?;
+    for (workspace, program) in FUZZED {
+        shell::heading(&format!("fuzz: {program}"));
+        let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
+        build.arg("--manifest-path").arg(root().join(workspace).join("Cargo.toml")).arg("--target-dir").arg(&target);
+        shell::run(build.env("RUSTFLAGS", COVERAGE))?;
 
-    let found = target.join("found");
-    std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
-    let mut fuzzer = Command::new(target.join(TRIPLE).join("release/image_parse"));
-    fuzzer.arg(&found).arg(root().join("visor/fuzz/corpus/image_parse"));
-    fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
-    fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
-    fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
-    shell::run(&mut fuzzer)
+        let found = target.join("found").join(program);
+        std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
+        let mut fuzzer = Command::new(target.join(TRIPLE).join("release").join(program));
+        fuzzer.arg(&found).arg(root().join(SEEDS));
+        fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
+        fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
+        fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
+        shell::run(&mut fuzzer)?;
+    }
+    Ok(())
+}
+
+/// The checker's properties, on very many random byte strings.
+fn properties() -> Result {
+    shell::heading(&format!("properties of the checker, {CASES} cases each"));
+    let mut tests = shell::cargo(["test", "--release", "--package", "monohull-checker", "--test", "planted"]);
+    shell::run(tests.env("PROPTEST_CASES", CASES.to_string()))
 }
