@@ -6,7 +6,8 @@
 pub(crate) mod handover;
 pub(crate) mod letter;
 
-use monohull::orchestrator::{Ready, RunOptions};
+use monohull::domain::keys;
+use monohull::orchestrator::{IsolationWish, Ready, RunOptions};
 use monohull::report::{Content, Progress, RunReport, Silent};
 use monohull::workflow;
 use serde_json::Value;
@@ -58,7 +59,12 @@ pub(crate) fn run(document: &Value) -> RunReport {
 pub(crate) fn run_with(document: &Value, options: &RunOptions, progress: Arc<dyn Progress>) -> RunReport {
     let ready = ready(document);
     let _one = one_at_a_time();
-    ready.run(options, progress).expect("the host can hold a domain")
+    let report = ready.run(options, progress).expect("the host can hold a domain");
+    // A test that is to show something with keys in force shows nothing if this program keeps them out of force.
+    if options.isolation == IsolationWish::Auto && keys::by_default() {
+        assert_eq!(report.isolation, "mpk", "{:?}", report.isolation_note);
+    }
+    report
 }
 
 /// The text of an output slot.

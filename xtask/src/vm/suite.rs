@@ -54,6 +54,10 @@ const FAR_RETURNS: &str =
 /// Of tests of the service that are about clients, files and documents.
 const WITHOUT_FUNCTIONS: &str = "it is the same with and without keys, and takes minutes here";
 
+/// Of tests that run workflows in their own process.
+const WITHOUT_KEYS: &str =
+    "a process of its own is not traced, so on this kernel it has no keys in force: natively it is the same";
+
 /// Of tests in which the kernels differ by nothing that was found.
 const ON_THE_NEWER: &str = "it is the same as under 6.12, and takes minutes here";
 
@@ -92,6 +96,13 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "serve_page", test: None, kernel: None, why: "a browser is too much for this processor" },
     LeftOut { program: "serve_http", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "e2e_photos", test: None, kernel: None, why: "its pictures take minutes on this processor" },
+    LeftOut { program: "e2e_examples", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_files", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_hostcalls", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_mmap", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_network", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_slot_access", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_standard_input", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "serve_limits", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "domain_races", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "serve_attacks", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
