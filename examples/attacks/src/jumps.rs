@@ -1,7 +1,10 @@
 //! Jumps into trusted code: instruction fetch knows no keys, so every instruction of the process can be reached.
 //!
-//! `what` is a gate (`stub`, `exit`, `signal-entry`), `middle` (of an instruction of one's own), or a place, which is called
-//! as a function. `how` is a list of choices, separated by commas:
+//! `what` is a gate (`stub`, `exit`, `signal-entry`), `sweep`, `middle` (of an instruction of one's own), or a place, which is
+//! called as a function. A sweep goes to another byte of its gate in each attempt: `how` is `stub`, `victims-stub`, `exit`, `tail` or
+//! `signal-entry`, and `registers` if they all hold trusted addresses, otherwise those that WRPKRU looks at are zero; `skip-N`
+//! leaves a byte out.
+//! With gates, `how` is a list of choices, separated by commas:
 //!
 //! | gate | choices |
 //! | --- | --- |
@@ -63,6 +66,7 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
         "stub" => stub(attack),
         "exit" => exit(attack),
         "signal-entry" => signal_entry(attack),
+        "sweep" => sweep(attack),
         "middle" => middle(),
         place => call(attack, attack.places.find(place)?),
     }
@@ -203,6 +207,45 @@ fn signal_entry(attack: &Attack) -> Booty {
     }
     // SAFETY: none; it is an attack.
     number(unsafe { leap(at, &registers, core::ptr::null_mut()) })
+}
+
+/// Any byte of a gate, whatever instruction begins there. Who comes back with more rights than one's own can read what is trusted.
+fn sweep(attack: &Attack) -> Booty {
+    let byte = u64::from(attack.attempt) - 1;
+    if attack.chose(&format!("skip-{byte}")) {
+        return Err("this byte is left out".into());
+    }
+    let stub = |key: u64| {
+        let entry = attack.places.find("entry")?;
+        Ok::<u64, Box<dyn Error>>(entry + (carrier() * (KEY_COUNT as u64 - FIRST_KEY) + key - FIRST_KEY) * STUB)
+    };
+    let gate = match () {
+        () if attack.chose("stub") => stub(own_key().into())?,
+        () if attack.chose("victims-stub") => stub(dear(Dear::Key)?)?,
+        () if attack.chose("exit") => attack.places.find("exit")? + carrier() * GATE,
+        () if attack.chose("tail") => attack.places.find("exit-tail")?,
+        () => attack.places.find("signal-entry")?,
+    };
+    let trusted = attack.places.find("visor-data")?;
+    let mut registers = Registers {
+        rax: trusted,
+        rcx: trusted,
+        rdx: trusted,
+        rdi: trusted,
+        rsi: trusted,
+        r8: trusted,
+        r9: trusted,
+        r10: trusted,
+        r11: trusted,
+        saved: trusted,
+        rsp: 0,
+    };
+    if !attack.chose("registers") {
+        (registers.rax, registers.rcx, registers.rdx) = (0, 0, 0);
+    }
+    // SAFETY: none; it is an attack.
+    unsafe { leap(gate + byte, &registers, core::ptr::null_mut()) };
+    touch(trusted, "read")
 }
 
 /// The bytes of a system call in the middle of another instruction.

@@ -10,17 +10,19 @@
 //!
 //! An attack that succeeds says so on standard output, in a line that begins with `got`. One that fails ends the instance,
 //! and the report says why. What `kind`, `what` and `how` mean stands in the module of that kind. `giver` and `taker` are a
-//! pair of their own, in `handover`; `owner`, `thief`, `reader` and `parts` stand in `slots`.
+//! pair of their own, in `handover`; `gather` stands in `gather`; `owner`, `thief`, `reader` and `parts` stand in `slots`.
 #![no_std]
 #![allow(unsafe_code, reason = "they are attacks: nothing here is sound, and none of it is meant to be")]
 
 mod deputies;
 mod doors;
 mod exhaustion;
+mod gather;
 mod handover;
 mod instructions;
 mod jumps;
 mod leap;
+mod leftovers;
 mod memory;
 mod places;
 mod signals;
@@ -66,6 +68,7 @@ fn main(
         ("victim", _) => victim::watch(what.as_deref().unwrap_or_default()),
         ("giver", _) => handover::give(&what.unwrap_or_default(), &how.unwrap_or_default(), rounds.unwrap_or_default()),
         ("taker", _) => handover::take(&how.unwrap_or_default(), rounds.unwrap_or_default()),
+        ("gather", _) => gather::gather(how.unwrap_or_default().parse()?),
         ("owner", _) => slots::owner(),
         ("thief", _) => slots::thief(),
         ("reader", _) => slots::reader(),
@@ -81,7 +84,10 @@ fn main(
             let attack = Attack { what, how, attempt, places: Places::read()? };
             attacker(&kind, &attack, &threads.unwrap_or_default())
         }
-        _ => Err("role is victim, giver, taker, owner, thief, reader, parts, rest, or attacker with a kind".into()),
+        _ => {
+            Err("role is victim, giver, taker, gather, owner, thief, reader, parts, rest, or attacker with a kind"
+                .into())
+        }
     }
 }
 
@@ -95,6 +101,7 @@ fn attacker(kind: &str, attack: &Attack, threads: &str) -> Result<(), Box<dyn Er
         "deputy" => deputies::strike,
         "door" => doors::strike,
         "exhaustion" => exhaustion::strike,
+        "leftovers" => leftovers::strike,
         _ => return Err("there is no such kind of attack".into()),
     };
     let crowds: Vec<usize> = threads.split(',').filter_map(|number| number.parse().ok()).collect();

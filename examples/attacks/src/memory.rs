@@ -14,6 +14,9 @@ use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
 use monohull_trampoline::user::stack_pointer;
 
+/// The most words of a buffer that has to move.
+const MOVED_MAX: usize = 8 << 20;
+
 pub(crate) fn strike(attack: &Attack) -> Booty {
     if attack.what == "left-in-frame" {
         return left_in_frame();
@@ -53,6 +56,7 @@ fn target(attack: &Attack) -> Result<u64, Box<dyn Error>> {
         "unfilled" => dear(Dear::Unfilled)?,
         "handed-on" => hand_on()?,
         "freed" => free(),
+        "moved" => moved()?,
         "guard" => bottom_of_stack(),
         "tls" => thread_pointer(),
         name => attack.places.find(name)?,
@@ -101,6 +105,24 @@ fn free() -> u64 {
     let address = gift.as_ptr() as u64;
     gift.discard();
     address
+}
+
+/// Where a buffer of one's own was, which has grown and had to move.
+fn moved() -> Result<u64, Box<dyn Error>> {
+    let mut gift = gift();
+    gift.push(SECRET);
+    let address = gift.as_ptr() as u64;
+    while gift.as_ptr() as u64 == address {
+        if gift.len() > MOVED_MAX {
+            return Err("the buffer grows where it is".into());
+        }
+        for _ in 0..gift.len() {
+            gift.push(SECRET);
+        }
+    }
+    // It is still there.
+    core::mem::forget(gift);
+    Ok(address)
 }
 
 /// A buffer under a name that no other thread uses.

@@ -4,7 +4,7 @@
 //! The assembly is that of the ordinary gates. A check is found by its bytes, and what replaces it are instructions that do
 //! nothing.
 
-use super::{ENTRY_STRIDE, FUNCTION_KEYS, monohull_entry_keys, monohull_signal_entry_keys};
+use super::{ENTRY_STRIDE, FUNCTION_KEYS, monohull_enter, monohull_entry_keys, monohull_signal_entry_keys};
 use monohull_abi::layout::CARRIER_MAX;
 
 /// A check of the gates.
@@ -24,6 +24,8 @@ pub enum Check {
     SignalThread,
     /// It wants its arguments where the kernel puts them.
     SignalArguments,
+    /// Registers are cleared on the way in.
+    Registers,
 }
 
 unsafe extern "C" {
@@ -42,9 +44,14 @@ const COMPARE_THREAD: &[u8] = &[0x4c, 0x3b, 0x84, 0x01];
 /// `cmp rdx, r8` and `cmp rsi, r8`
 const COMPARE_CONTEXT: &[u8] = &[0x4c, 0x39, 0xc2];
 const COMPARE_INFO: &[u8] = &[0x4c, 0x39, 0xc6];
-const NOPS: [u8; JNE_LENGTH] = [0x90; JNE_LENGTH];
+/// `vzeroall`
+const CLEAR_VECTORS: &[u8] = &[0xc5, 0xfc, 0x77];
+/// `xor ebx, ebx; xor ebp, ebp`, the first of those registers that hold nothing the way in needs, and bytes to the last.
+const CLEAR_GENERAL: &[u8] = &[0x31, 0xdb, 0x31, 0xed];
+const CLEAR_GENERAL_LENGTH: usize = 4 * 2 + 6 * 3;
+const NOPS: [u8; CLEAR_GENERAL_LENGTH] = [0x90; CLEAR_GENERAL_LENGTH];
 /// Bytes of a gate that are looked through.
-const LOOKED: usize = 160;
+const LOOKED: usize = 384;
 
 /// Calls `found` with every place in memory where the check is made, and the code that makes none.
 pub fn sites(check: Check, found: &mut dyn FnMut(u64, &[u8])) {
@@ -56,6 +63,11 @@ pub fn sites(check: Check, found: &mut dyn FnMut(u64, &[u8])) {
         Check::StubRegister => stubs.for_each(|stub| found((stub + find(stub, ZERO)) as u64, &NOPS[..2])),
         Check::ExitThread => drop_jump(monohull_exit_tail as *const () as usize, &[], 0, found),
         Check::SignalThread => drop_jump(monohull_signal_entry_keys as *const () as usize, COMPARE_THREAD, 0, found),
+        Check::Registers => {
+            let gate = monohull_enter as *const () as usize;
+            found((gate + find(gate, CLEAR_VECTORS)) as u64, &NOPS[..CLEAR_VECTORS.len()]);
+            found((gate + find(gate, CLEAR_GENERAL)) as u64, &NOPS);
+        }
         Check::SignalArguments => {
             for comparison in [COMPARE_CONTEXT, COMPARE_INFO] {
                 drop_jump(monohull_signal_entry_keys as *const () as usize, comparison, 0, found);
@@ -70,7 +82,7 @@ fn drop_jump(gate: usize, comparison: &[u8], skipped: usize, found: &mut dyn FnM
     for _ in 0..skipped {
         at += find(at, JNE) + JNE_LENGTH;
     }
-    found((at + find(at, JNE)) as u64, &NOPS);
+    found((at + find(at, JNE)) as u64, &NOPS[..JNE_LENGTH]);
 }
 
 /// How far behind `from` these bytes are.

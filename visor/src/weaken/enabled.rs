@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 19] = [
+const NAMES: [(&str, Off); 20] = [
     ("checker", Off::Defence(Defence::Checker)),
     ("tagging", Off::Defence(Defence::Tagging)),
     ("separate-keys", Off::Defence(Defence::SeparateKeys)),
@@ -36,6 +36,7 @@ const NAMES: [(&str, Off); 19] = [
     ("exit-thread", Off::Check(Check::ExitThread)),
     ("signal-thread", Off::Check(Check::SignalThread)),
     ("signal-arguments", Off::Check(Check::SignalArguments)),
+    ("registers", Off::Check(Check::Registers)),
 ];
 
 static OFF: OnceLock<(&str, Off)> = OnceLock::new();

@@ -1,25 +1,6 @@
 //! The kernel's doors past all keys: every one is behind a system call, and no system call of a function is made.
 
-use crate::harness::attack;
-
-/// What opens a door, and its number.
-const DOORS: [(&str, u32); 15] = [
-    ("getpid", 39),
-    ("proc-self-mem", 257),
-    ("process-vm-writev", 311),
-    ("ptrace", 101),
-    ("io-uring", 425),
-    ("userfaultfd", 323),
-    ("memfd", 319),
-    ("mremap", 25),
-    ("personality", 135),
-    ("prctl", 157),
-    ("mprotect", 10),
-    ("pkey-mprotect", 329),
-    ("arch-prctl", 158),
-    ("rt-sigreturn", 15),
-    ("modify-ldt", 154),
-];
+use crate::harness::{DOORS, attack};
 
 fn all(how: &str) {
     for (door, number) in DOORS {

@@ -1,7 +1,9 @@
 //! All there is of something: an error to the offender, service to the others.
 
-use crate::harness::{Attack, attack};
+use crate::harness::{Attack, KEYS, attack};
+use monohull_abi::layout::CELL_COUNT;
 use serde_json::json;
+use std::collections::HashSet;
 
 fn exhaustion(what: &str) -> Attack {
     attack("exhaustion", what, "").attempts("1,1")
@@ -29,10 +31,24 @@ fn mappings() {
     hoard.apart().fails("memory-limit", &["slot buffers at a time"]);
 }
 
-/// More instances than cells, and far more than keys: they wait for their turn, and everybody gets one.
+/// More instances than keys, and more than cells: they wait for their turn, and everybody gets one. All there are of them are in use
+/// at once.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn keys_and_cells() {
-    attack("memory", "info-page", "read").apart().after("no-op", 300).is_harmless();
-    attack("memory", "info-page", "read").after("no-op", 300).is_harmless();
+    let ran = attack("memory", "info-page", "read").apart().after(3 * KEYS + 1, KEYS).works("mpk");
+    let keys: HashSet<u32> = ran.homes().iter().map(|(_, key)| *key).collect();
+    assert_eq!(keys.len(), KEYS as usize, "{}", ran.output);
+    let ran = attack("memory", "info-page", "read").after(CELL_COUNT as u32 + 20, CELL_COUNT as u32).works("mpk");
+    assert_eq!(ran.homes().len(), CELL_COUNT, "{}", ran.output);
+}
+
+/// Who waits for somebody that no key is left for is told so, instead of waiting for ever.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn who_waits_for_somebody_without_a_key_is_told() {
+    let ran = attack("memory", "info-page", "read").apart().after(KEYS + 1, KEYS + 1).run("mpk", "1");
+    let error = &ran.report["error"];
+    assert_eq!((ran.status.code(), &error["step"]), (Some(1), &"before".into()), "{}: {}", ran.status, ran.output);
+    assert_eq!(error["kind"], "error", "{error:#}");
 }

@@ -2,21 +2,49 @@
 //!
 //! ```text
 //!   works    the positive control: where nothing is meant to stop it, the attacker gets what he is after
-//!   fails    three attempts, the second with eight threads at once: each ends the attacker, for the stated reason;
+//!   fails    three attempts, two with eight threads at once: each ends the attacker, the last for the stated reason;
 //!            the victim is intact and the process goes on
 //! ```
 //!
 //! On kernels that cannot report a fault by themselves workflows are traced, and all of this is the same.
 
 use crate::places;
+use monohull_abi::layout::{CELL_SIZE, CELLS_END, KEY_COUNT, USER_BASE};
+use monohull_trampoline::system::FIRST_FUNCTION_KEY;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// What names the defence that is switched off.
 pub(crate) const VARIABLE: &str = "MONOHULL_WEAKEN";
-/// How many threads attack in each attempt: the second with a crowd, the last for the report, after the victim has looked.
-const ATTEMPTS: &str = "1,8,1";
+/// How many threads attack in each attempt: one, then a crowd, and a crowd for the report, after the victim has looked.
+const ATTEMPTS: &str = "1,8,8";
+
+/// Doors of the kernel past all keys, as `examples/attacks` calls them, and the system call that opens each.
+pub(crate) const DOORS: [(&str, u32); 15] = [
+    ("getpid", 39),
+    ("proc-self-mem", 257),
+    ("process-vm-writev", 311),
+    ("ptrace", 101),
+    ("io-uring", 425),
+    ("userfaultfd", 323),
+    ("memfd", 319),
+    ("mremap", 25),
+    ("personality", 135),
+    ("prctl", 157),
+    ("mprotect", 10),
+    ("pkey-mprotect", 329),
+    ("arch-prctl", 158),
+    ("rt-sigreturn", 15),
+    ("modify-ldt", 154),
+];
+
+/// Keys that functions can have.
+pub(crate) const KEYS: u32 = KEY_COUNT as u32 - FIRST_FUNCTION_KEY;
+/// The step that runs before all others, and its image.
+const BEFORE: &str = "before";
+const OTHER_IMAGE: &str = "before.so";
 
 /// One attack; `examples/attacks` says what the words mean.
 #[derive(Clone)]
@@ -37,8 +65,8 @@ pub(crate) struct Attack {
     carriers: u32,
     /// Limits and retries of the attacker's step beyond the usual.
     attacker: Value,
-    /// Steps that run before all others.
-    before: Vec<Value>,
+    /// Instances that run before everybody else, under names of their own.
+    before: Option<Value>,
     /// A directory of the host is granted, for writing.
     granted: bool,
     /// Fields of the workflow beyond the usual.
@@ -68,7 +96,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         attempts: ATTEMPTS.into(),
         carriers: 8,
         attacker: json!({}),
-        before: Vec::new(),
+        before: None,
         granted: false,
         workflow: json!({}),
     }
@@ -162,10 +190,12 @@ impl Attack {
         self
     }
 
-    /// A step with so many instances of another image runs before.
-    pub(crate) fn after(mut self, image: &str, instances: u32) -> Attack {
-        let name = format!("before-{}", self.before.len());
-        self.before.push(json!({ "name": name, "function": image, "instances": instances }));
+    /// So many instances of another image run before, in groups of this size that are there at once.
+    pub(crate) fn after(mut self, instances: u32, group: u32) -> Attack {
+        self.before = Some(json!({
+            "name": BEFORE, "function": BEFORE, "instances": instances,
+            "args": { "role": "gather", "how": group.to_string() }
+        }));
         self
     }
 
@@ -181,16 +211,12 @@ impl Attack {
         let victim =
             json!({ "name": "victim", "function": "attacks", "args": { "role": "victim", "what": self.victim } });
         let mut functions = json!({ "attacks": { "image": self.image } });
-        let before: Vec<&Value> = self.before.iter().map(|step| &step["name"]).collect();
         let mut steps = vec![victim, attacker];
-        for step in &mut steps {
-            step["after"] = json!(before);
+        if let Some(before) = &self.before {
+            steps.iter_mut().for_each(|step| step["after"] = json!([BEFORE]));
+            steps.push(before.clone());
+            functions[BEFORE] = json!({ "image": OTHER_IMAGE });
         }
-        for step in &self.before {
-            let name = step["function"].as_str().expect("a name");
-            functions[name] = json!({ "image": image(name) });
-        }
-        steps.extend(self.before.iter().cloned());
         let granted = json!({ "at": "/host", "directory": "granted", "access": "write" });
         let mut document = json!({
             "name": "attack",
@@ -210,6 +236,8 @@ impl Attack {
     pub(crate) fn run(&self, isolation: &str, attempts: &str) -> Ran {
         let folder = tempfile::tempdir().expect("a folder for the workflow");
         std::fs::create_dir(folder.path().join("granted")).expect("a folder to grant");
+        // The same file under another name is another image.
+        std::fs::copy(image("attacks"), folder.path().join(OTHER_IMAGE)).expect("another image");
         let file = folder.path().join("workflow.json");
         std::fs::write(&file, self.document(attempts).to_string()).expect("the workflow");
         let places = folder.path().join("places");
@@ -223,28 +251,30 @@ impl Attack {
 
     /// The attack works: nothing is meant to stop it here, so the attacker is able to do what he tries elsewhere.
     #[track_caller]
-    pub(crate) fn works(&self, isolation: &str) {
+    pub(crate) fn works(&self, isolation: &str) -> Ran {
         let ran = self.run(isolation, "1");
         ran.is_done(&self.name());
         let got = ran.printed("attacker").into_iter().any(|line| line.starts_with("got "));
         assert!(got, "{}: the attack says what it got: {}", self.name(), ran.output);
+        ran
     }
 
     /// The attack ends the attacker, by this kind of failure and for these reasons, whether one thread attacks or eight; the
     /// victim is intact, and the process goes on.
     #[track_caller]
-    pub(crate) fn fails(&self, kind: &str, reasons: &[&str]) {
-        self.fails_by(&[kind], reasons);
+    pub(crate) fn fails(&self, kind: &str, reasons: &[&str]) -> Ran {
+        self.fails_by(&[kind], reasons)
     }
 
     /// The same where what is found first, or the processor, makes a difference.
     #[track_caller]
-    pub(crate) fn fails_by(&self, kinds: &[&str], reasons: &[&str]) {
+    pub(crate) fn fails_by(&self, kinds: &[&str], reasons: &[&str]) -> Ran {
         let ran = self.run("mpk", &self.attempts);
         ran.is_refused(&self.name(), kinds, reasons);
         assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
         let attempts = self.attempts.split(',').count();
         assert_eq!(ran.step("attacker")["attempts"], attempts, "{}: {}", self.name(), ran.output);
+        ran
     }
 
     /// The attack gets nowhere and hurts nobody: everybody ends well.
@@ -288,6 +318,24 @@ impl Ran {
     pub(crate) fn step(&self, name: &str) -> &Value {
         let steps = self.report["steps"].as_array().into_iter().flatten();
         steps.into_iter().find(|step| step["name"] == name).unwrap_or(&Value::Null)
+    }
+
+    /// Where the instances that ran before lived, and with which keys.
+    #[track_caller]
+    pub(crate) fn homes(&self) -> HashSet<(u64, u32)> {
+        let instances = self.step(BEFORE)["instances"].as_array().into_iter().flatten();
+        let words = instances.map(|instance| instance["lines"][0]["text"].as_str().unwrap_or_default());
+        let home = |words: &str| {
+            let (cell, key) = words.strip_prefix("cell ")?.split_once(" key ")?;
+            Some((cell.parse().ok()?, key.parse().ok()?))
+        };
+        words.map(|words| home(words).unwrap_or_else(|| panic!("{words:?}: {}", self.output))).collect()
+    }
+
+    /// The cell in which the memory lies that the attacker touched.
+    pub(crate) fn cell_touched(&self) -> Option<u64> {
+        let address = self.report["error"]["address"].as_u64()?;
+        (USER_BASE..CELLS_END).contains(&address).then(|| (address - USER_BASE) / CELL_SIZE)
     }
 
     /// What a step printed.

@@ -51,7 +51,7 @@ fn calls_of_a_hypervisor_get_nothing() {
     let called = instruction("vmcall");
     match called.run("mpk", "1").report["status"] == "done" {
         true => called.is_harmless(),
-        false => called.fails_by(&["illegal-instruction", "memory-fault"], &[]),
+        false => drop(called.fails_by(&["illegal-instruction", "memory-fault"], &[])),
     }
 }
 
@@ -66,11 +66,12 @@ fn traps_end_the_instance() {
     instruction("ud2").fails("illegal-instruction", &["the processor refuses"]);
 }
 
-/// The other code segment has the same rights, and its addresses lie where nothing is.
+/// The other code segment has the same rights, and its addresses lie where nothing is. (Return and IRET by QEMU's processor are
+/// another matter: natively they run.)
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn other_code_segments_lead_nowhere() {
-    instruction("far-jump").fails("memory-fault", &["jumped to"]);
+    leads_nowhere("far-jump");
     // Whoever has lost the way to the gate stays inside.
     instruction("load-gs").fails("memory-fault", &["the null page"]);
 }
@@ -79,8 +80,16 @@ fn other_code_segments_lead_nowhere() {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn returns_to_other_code_segments_lead_nowhere() {
     for what in ["far-return", "iret"] {
-        instruction(what).fails("memory-fault", &["jumped to"]);
+        leads_nowhere(what);
     }
+}
+
+/// Not every host has such a segment.
+#[track_caller]
+fn leads_nowhere(what: &str) {
+    let ran = instruction(what).fails("memory-fault", &[]);
+    let message = ran.report["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("jumped to") || message.contains("an instruction that needs privilege"), "{message}");
 }
 
 /// What a function leaves in flags, control words and registers disturbs nobody.

@@ -13,6 +13,7 @@ mod harness;
 mod image;
 mod instructions;
 mod jumps;
+mod leftovers;
 mod memory;
 mod places;
 mod signals;

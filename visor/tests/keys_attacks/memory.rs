@@ -1,7 +1,10 @@
 //! Memory that is not the attacker's: read, written, run.
 
-use crate::harness::{Attack, attack};
+use crate::harness::{Attack, KEYS, attack};
+use monohull_abi::layout::CELL_COUNT;
+use monohull_trampoline::system::FIRST_FUNCTION_KEY;
 use serde_json::json;
+use std::collections::HashSet;
 
 /// The processor's own words, as the report says them.
 const DENIED: &str = "protection key denies";
@@ -109,7 +112,9 @@ fn owner_of(what: &str) -> &'static str {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_function_cannot_touch_its_neighbour() {
     for (what, how) in NEIGHBOUR {
-        memory(what, how).works("mpk");
+        let ran = memory(what, how).works("mpk");
+        // The victim sees it: what it says elsewhere means something.
+        assert_eq!(ran.printed("victim"), [if how == "write" { "harmed" } else { "intact" }], "{what}: {}", ran.output);
         memory(what, how).apart().fails("memory-fault", &[DENIED, owner_of(what)]);
     }
 }
@@ -122,7 +127,8 @@ fn a_function_cannot_touch_a_file_its_neighbour_has_mapped() {
     for what in ["mapped", "unfilled"] {
         let mapped = |how: &str| memory(what, how).victim("map").workflow(files.clone());
         for how in ["read", "write"] {
-            mapped(how).works("mpk");
+            let ran = mapped(how).works("mpk");
+            assert_eq!(ran.printed("victim"), [if how == "write" { "harmed" } else { "intact" }], "{}", ran.output);
             mapped(how).apart().fails("memory-fault", &[DENIED, owner_of(what)]);
         }
         mapped("run").fails("memory-fault", &["jumped to"]);
@@ -166,21 +172,41 @@ fn a_buffer_that_was_handed_on_or_freed_is_out_of_reach() {
     }
 }
 
-/// Fresh mappings have key 0: whoever maps again must tag again. Victim and attacker get cells and keys that others have had, which held
-/// other images.
+/// A buffer that has grown and lies elsewhere now: its old place is nobody's.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn the_old_place_of_a_buffer_that_has_moved_is_out_of_reach() {
+    for how in ["read", "write"] {
+        memory("moved", how).apart().fails("memory-fault", &["slot"]);
+    }
+}
+
+/// Fresh mappings have key 0: whoever maps again must tag again. Victim and attacker get cells and keys that others have had, for
+/// another image: all keys there are.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn cells_and_keys_that_were_used_before_keep_functions_apart_too() {
-    let used = |what: &str, how: &str| memory(what, how).apart().after("no-op", 30);
+    let used = |what: &str, how: &str| memory(what, how).apart().after(KEYS, KEYS);
     for (what, how) in NEIGHBOUR {
-        used(what, how).fails("memory-fault", &[DENIED, owner_of(what)]);
+        let ran = used(what, how).fails("memory-fault", &[DENIED, owner_of(what)]);
+        let homes = ran.homes();
+        let keys: HashSet<u32> = homes.iter().map(|(_, key)| *key).collect();
+        assert_eq!((homes.len(), keys.len()), (KEYS as usize, KEYS as usize), "{homes:?}");
+        // A buffer has no cell.
+        if let Some(cell) = ran.cell_touched() {
+            assert!(homes.iter().any(|(home, _)| *home == cell), "{what}: cell {cell} of {homes:?}");
+        }
     }
     used("handed-on", "read").fails("memory-fault", &[DENIED, "slot"]);
     used("selector", "write").fails("memory-fault", &[DENIED, "the info page"]);
     used("visor-data", "read").fails("memory-fault", &[DENIED, "in the system partition"]);
-    // In a domain without separation the same, where everybody has the one key.
-    memory("visor-data", "read").after("no-op", 30).fails("memory-fault", &[DENIED, "in the system partition"]);
-    memory("heap", "read").after("no-op", 30).works("mpk");
+    // In a domain without separation the same, where everybody has the one key, and every cell has been somebody's.
+    let ran = memory("visor-data", "read")
+        .after(CELL_COUNT as u32, CELL_COUNT as u32)
+        .fails("memory-fault", &[DENIED, "in the system partition"]);
+    let homes = ran.homes();
+    assert_eq!(homes.len(), CELL_COUNT);
+    assert!(homes.iter().all(|(_, key)| *key == FIRST_FUNCTION_KEY), "{homes:?}");
 }
 
 /// The frames through which a key's instances are entered are memory of that key. The next instance with it must not be led

@@ -7,10 +7,13 @@
 use crate::harness;
 use goblin::elf::Elf;
 use goblin::elf::program_header::PT_LOAD;
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use monohull_abi::module::{ModuleEntry, ModuleTable};
 use serde_json::json;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::mem::offset_of;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -92,6 +95,7 @@ fn in_process(visor: &Path, process: u32) -> Vec<Place> {
     places.push(("vdso", vdso.range.start));
     let clock = Program::of(vdso.bytes(process).expect("the vDSO can be read")).symbol("__vdso_clock_gettime");
     places.push(("vdso-clock", clock + vdso.range.start));
+    places.push(("module-handler", handler_of(process, mapping("/mm.so"))));
     let writable = [("trusted-stack", "[stack]"), ("module-data", "/mm.so"), ("libc-data", "/libc.so.6")];
     for (name, file) in writable {
         let last = maps.iter().rfind(|map| map.path.ends_with(file) && map.writable);
@@ -149,6 +153,33 @@ fn dispatch_table(process: u32, maps: &[Mapping<'_>], handlers: &[u64]) -> Optio
     find(&|word| word == binding)
 }
 
+/// The bytes of a gate, counted from its beginning, from which few instructions lead to a far return, in any of those that there are of it.
+pub(crate) fn far_returns(visor: &Path, symbol: &str, count: usize, distance: usize, bytes: usize) -> Vec<usize> {
+    /// Instructions that are looked at.
+    const LOOKED: usize = 4;
+    use Mnemonic::{Iret, Iretd, Iretq, Retf};
+    let program = Program::read(visor);
+    let gates = program.code_from(program.symbol(symbol));
+    let is_far = |at: usize| {
+        let instructions = Decoder::new(64, &gates[at..], DecoderOptions::NONE).into_iter().take(LOOKED);
+        instructions.into_iter().any(|instruction| matches!(instruction.mnemonic(), Iret | Iretd | Iretq | Retf))
+    };
+    (0..bytes).filter(|byte| (0..count).any(|gate| is_far(gate * distance + byte))).collect()
+}
+
+/// A handler of a libos module, as the module's table names it.
+fn handler_of(process: u32, module: &Mapping<'_>) -> u64 {
+    let memory = File::open(format!("/proc/{process}/mem")).expect("its memory");
+    let word = |address: u64| {
+        let mut word = [0; 8];
+        memory.read_exact_at(&mut word, address).expect("it is mapped");
+        u64::from_ne_bytes(word)
+    };
+    let table = Program::read(Path::new(module.path)).symbol("MONOHULL_MODULE") + module.range.start;
+    let entries = word(table + offset_of!(ModuleTable, entries) as u64);
+    word(entries + offset_of!(ModuleEntry, handler) as u64)
+}
+
 /// A program or library file.
 struct Program {
     bytes: Vec<u8>,
@@ -175,12 +206,17 @@ impl Program {
         *self.symbols.get(name).or_else(mangled).unwrap_or_else(|| panic!("there is no symbol {name}"))
     }
 
-    /// The first of these bytes at or behind an address.
-    fn find(&self, from: u64, wanted: &[u8]) -> u64 {
+    /// The bytes from an address on.
+    fn code_from(&self, from: u64) -> &[u8] {
         let elf = Elf::parse(&self.bytes).expect("an ELF file");
         let holds = |segment: &&goblin::elf::ProgramHeader| segment.vm_range().contains(&(from as usize));
         let segment = elf.program_headers.iter().filter(|s| s.p_type == PT_LOAD).find(holds).expect("its address");
-        let code = &self.bytes[(from - segment.p_vaddr + segment.p_offset) as usize..];
+        &self.bytes[(from - segment.p_vaddr + segment.p_offset) as usize..]
+    }
+
+    /// The first of these bytes at or behind an address.
+    fn find(&self, from: u64, wanted: &[u8]) -> u64 {
+        let code = self.code_from(from);
         from + code.windows(wanted.len()).position(|bytes| bytes == wanted).expect("such bytes") as u64
     }
 

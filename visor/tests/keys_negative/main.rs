@@ -16,7 +16,7 @@ mod letter;
 #[path = "../keys_attacks/places.rs"]
 mod places;
 
-use harness::{Attack, Ran, VARIABLE, attack};
+use harness::{Attack, DOORS, Ran, VARIABLE, attack};
 use monohull_abi::layout::ARENA_BASE;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -88,6 +88,10 @@ fn separate_keys() {
             attack("memory", what, how).apart().succeeds_without("separate-keys");
         }
     }
+    let mapped = json!({ "files": [{ "at": "/map", "memory": "2MiB" }] });
+    for what in ["mapped", "unfilled"] {
+        attack("memory", what, "read").victim("map").workflow(mapped.clone()).apart().succeeds_without("separate-keys");
+    }
 }
 
 #[test]
@@ -95,6 +99,7 @@ fn separate_keys() {
 fn handing_on() {
     for how in ["read", "write"] {
         attack("memory", "handed-on", how).apart().succeeds_without("handing-on");
+        attack("memory", "freed", how).apart().succeeds_without("handing-on");
     }
 }
 
@@ -140,6 +145,13 @@ fn slot_lists() {
 fn dispatch() {
     for how in ["syscall", "libc", "instruction"] {
         attack("door", "getpid", how).succeeds_without("dispatch");
+    }
+    // The kernel is asked for each of the others: it answers, or it ends the process for having been asked.
+    for (door, _) in DOORS {
+        let ran = attack("door", door, "syscall").without("dispatch").run("mpk", "1");
+        let answered = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
+        let error = &ran.report["error"];
+        assert!(answered || error["kind"] == "process", "{door}: {}: {}", ran.status, ran.output);
     }
     attack("jump", "middle", "").succeeds_without("dispatch");
     attack("jump", "vdso-clock", "kernels-clock").succeeds_without("dispatch");
@@ -226,6 +238,12 @@ fn exit_thread() {
 fn signal_thread() {
     let other = attack("jump", "signal-entry", "others-stack,kernels,busy").victim("busy").carriers(2).attempts("1");
     other.ends_without("signal-thread", "system-call", ARCH_PRCTL);
+}
+
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn registers() {
+    attack("leftovers", "registers", "").succeeds_without("registers");
 }
 
 /// The report shows a word of trusted memory as the address of a fault.
