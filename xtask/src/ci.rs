@@ -12,7 +12,7 @@ const SEEDS: &str = "visor/fuzz/corpus/image_parse";
 /// How long each of them.
 const FUZZ_SECONDS: u32 = 20;
 /// Cases of each of the checker's properties.
-const CASES: u32 = 1_000_000;
+const CASES: u32 = 250_000;
 
 /// Everything.
 pub(crate) fn run() -> Result {
