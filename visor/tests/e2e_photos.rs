@@ -8,8 +8,9 @@ use monohull::disk::Disk;
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Content, RunReport, Silent, Status};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
-use tempfile::TempDir;
 use zune_core::bit_depth::BitDepth;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
@@ -35,6 +36,9 @@ const SCENES: [Scene; 6] = [
     Scene { width: 1600, height: 1200, disc: [160, 60, 180], ground: [180, 230, 190], png: false },
     Scene { width: 90, height: 60, disc: [250, 250, 250], ground: [20, 90, 110], png: true },
 ];
+
+/// Bytes of the disk image with all of them.
+const ALBUM_BYTES: u64 = 512 << 10;
 
 /// Where thumbnails lie, as the example's source says.
 const SIDE: usize = 160;
@@ -84,25 +88,11 @@ fn run(photos: Vec<Vec<u8>>) -> RunReport {
     ready.run(&options, Arc::new(Silent)).expect("the host can hold a domain")
 }
 
-/// The same from a disk image: no inputs, but a folder to look into.
-fn run_from_image(photos: Vec<Vec<u8>>) -> RunReport {
-    let folder = TempDir::new().expect("a folder");
-    let path = folder.path().join("photos.img");
-    let mut disk = Disk::create(&path, 8 << 20, false).expect("an image");
-    for (n, file) in photos.iter().enumerate() {
-        disk.write(&format!("photo {n}"), &mut &file[..], file.len() as u64, 0).expect("there is room");
-    }
-    drop(disk);
-    support::run(&json!({
-        "name": "photos-in-an-image",
-        "functions": { "photos": { "image": "photos" } },
-        "steps": [
-            { "name": "thumbnails", "function": "photos", "instances": 6, "args": { "part": "thumbnail", "folder": "/photos" } },
-            { "name": "sheet", "function": "photos", "after": ["thumbnails"], "args": { "part": "sheet", "columns": 3 } },
-        ],
-        "files": [{ "at": "/photos", "image": path, "access": "read" }],
-        "outputs": ["sheet", "metadata"],
-    }))
+/// The same from the disk image that is shipped: no inputs, but a folder to look into.
+fn run_from_image() -> RunReport {
+    let ready = support::shipped("disk/photos");
+    let _one = support::one_at_a_time();
+    ready.run(&RunOptions::default(), Arc::new(Silent)).expect("the host can hold a domain")
 }
 
 fn photos() -> Vec<Vec<u8>> {
@@ -122,9 +112,28 @@ fn six_photos_become_a_contact_sheet() {
 
 #[test]
 fn photos_in_a_disk_image_do_too() {
-    let report = run_from_image(photos());
+    let report = run_from_image();
     assert_is_right(&report);
-    assert!(report.modules.iter().any(|module| module == "fatfs"), "{:?}", report.modules);
+    let loaded: BTreeSet<&str> = report.modules.iter().map(String::as_str).collect();
+    assert_eq!(loaded, BTreeSet::from(["fatfs", "fdtab", "mm", "stdio"]));
+}
+
+/// The image holds what is drawn here. Where it does not, one that does is left to be put in its place.
+#[test]
+fn the_shipped_album_holds_these_photos() {
+    let drawn = photos();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("album.img");
+    let mut disk = Disk::create(&path, ALBUM_BYTES, true).expect("an image");
+    for (n, file) in drawn.iter().enumerate() {
+        disk.write(&format!("photo {n}"), &mut &file[..], file.len() as u64, 0).expect("there is room");
+    }
+    drop(disk);
+    let shipped = Disk::open(&support::root().join("workflows/disk/album.img"), false).expect("an image");
+    for (n, file) in drawn.iter().enumerate() {
+        let mut found = Vec::new();
+        shipped.read(&format!("photo {n}"), &mut found).expect("a photo");
+        assert!(found == *file, "photo {n}: {} has the right one", path.display());
+    }
 }
 
 /// Looks at the sheet and at what is said of the photos.

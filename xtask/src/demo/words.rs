@@ -1,23 +1,17 @@
 //! Counts the words of real texts: `workflows/word-count.json` on at least ten megabytes.
 
-use crate::workspace::{Workspace, root};
-use crate::{Result, build, shell};
+use super::{monohull, slot};
+use crate::workspace::root;
+use crate::{Result, shell};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// Bytes of text counted unless the caller says otherwise.
-pub(crate) const DEFAULT_BYTES: u64 = 10 << 20;
 /// Words shown.
 const SHOWN: usize = 10;
 
 /// Gathers the text, runs the workflow, shows the most frequent words. The run's own table goes through.
-pub(crate) fn run(files: &[PathBuf], bytes: u64) -> Result {
-    build::everything()?;
-    let workspace = Workspace::load()?;
-    let folder = workspace.target().join("demo");
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+pub(super) fn run(files: &[PathBuf], bytes: u64, folder: &Path) -> Result {
     let (text, counts) = (folder.join("text"), folder.join("counts"));
     let sources = if files.is_empty() { common_texts() } else { files.to_vec() };
     let repeated = gather(&sources, bytes, &text)?;
@@ -25,10 +19,8 @@ pub(crate) fn run(files: &[PathBuf], bytes: u64) -> Result {
     let size = fs::metadata(&text).map_err(|error| format!("{}: {error}", text.display()))?.len();
     let (files, times) = (sources.len(), if repeated == 1 { "once" } else { "repeatedly" });
     shell::heading(&format!("Counting the words of {files} files, {times}: {:.1} MB", size as f64 / 1e6));
-    let mut monohull = Command::new(workspace.target().join("release/monohull"));
-    monohull.current_dir(root()).args(["run", "workflows/word-count.json"]);
-    monohull.arg("--input").arg(slot("text", &text)).arg("--output").arg(slot("counts", &counts));
-    shell::run(&mut monohull)?;
+    let mut count = monohull("word-count")?;
+    shell::run(count.arg("--input").arg(slot("text", &text)).arg("--output").arg(slot("counts", &counts)))?;
 
     let counts = fs::read(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
     let lines = || counts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
@@ -39,13 +31,6 @@ pub(crate) fn run(files: &[PathBuf], bytes: u64) -> Result {
         println!("{count:>10}  {word}");
     }
     Ok(())
-}
-
-/// `SLOT=PATH`.
-fn slot(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut argument = std::ffi::OsString::from(format!("{name}="));
-    argument.push(path);
-    argument
 }
 
 /// Writes all files one after the other, again and again until there are at least `bytes`; returns how many times.
