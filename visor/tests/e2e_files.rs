@@ -230,6 +230,16 @@ fn without_a_grant_there_is_nothing() {
     assert_eq!(said(&report), ["read /etc/passwd: NotFound", "list /: ", "write /tmp/x x: NotFound", "list .: "]);
 }
 
+/// Memory of processes is among the files there, and keys do not stand before those.
+#[test]
+fn what_shows_processes_is_not_granted() {
+    for directory in ["/proc", "/proc/self", "/proc/sys"] {
+        let report = tried(json!([{ "at": "/p", "directory": directory, "access": "write" }]), json!([["list", "/p"]]));
+        let error = report.error.expect("it is refused");
+        assert!(error.message.contains(directory) && error.message.contains("procfs"), "{}", error.message);
+    }
+}
+
 /// An image with a file in it.
 fn image(folder: &Path) -> PathBuf {
     let path = folder.join("disk.img");

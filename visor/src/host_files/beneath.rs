@@ -7,6 +7,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno as HostErrno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use std::fs::File;
 use std::io;
@@ -25,9 +26,14 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory by its path, with the rights of whoever calls.
+    /// Opens a directory by its path, with the rights of whoever calls. One that shows processes is not granted: their memory is among
+    /// its files, and whoever reads it there asks no protection key.
     pub fn open(path: &Path, writable: bool) -> io::Result<Directory> {
         let directory = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path)?;
+        if fstatfs(&directory)?.filesystem_type() == PROC_SUPER_MAGIC {
+            let why = "it shows the memory of processes (procfs), which is not granted";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         Ok(Directory { root: directory.into(), writable })
     }
 
