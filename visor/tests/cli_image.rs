@@ -194,7 +194,7 @@ fn a_copy_that_is_killed_leaves_what_had_its_name_or_the_copy() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("disk.img");
     let path = text(&path);
-    let sources = ["a", "b"].map(|name| (name.repeat(3_000_000), folder.path().join(name)));
+    let sources = ["a", "b"].map(|name| (name.repeat(20_000_000), folder.path().join(name)));
     for (content, source) in &sources {
         fs::write(source, content).expect("a file");
     }

@@ -23,6 +23,8 @@ use monohull_trampoline::user::hostcall;
 const CALLS: u32 = 1000;
 /// The most changes meanwhile. Changes are counted, not calls: the other thread may have no processor for a while.
 const CHANGES_MAX: usize = 1_000_000;
+/// Numbers of sockets that are free, at most.
+const NUMBERS: usize = 8;
 /// Bytes of each file.
 const LEN: usize = 8192;
 /// The number that changes; nobody else has one so high.
@@ -164,15 +166,21 @@ fn either(answer: i64, good: i64) -> Result<Met, String> {
 fn sockets(number: u32, network: Network) -> Result<(), String> {
     let sockets = [0; 2].map(|_| datagrams(network));
     let ports = [port_of(sockets[0])?, port_of(sockets[1])?];
-    // The number that the next copy gets: the last one that was closed.
+    // The number that the next copy gets is the last one that was closed; the other thread closes some, too.
     let changing = hostcall(SOCKET_DUP, [sockets[0], 0, 0, 0, 0, 0]) as u64;
     let step = |turn: usize| {
         hostcall(SOCKET_CLOSE, [changing, 0, 0, 0, 0, 0]);
-        if let Some(socket) = sockets.get(turn) {
+        let Some(socket) = sockets.get(turn) else { return };
+        let mut others = [None; NUMBERS];
+        for other in &mut others {
             let copy = hostcall(SOCKET_DUP, [*socket, 0, 0, 0, 0, 0]) as u64;
-            if copy != changing {
-                hostcall(SOCKET_CLOSE, [copy, 0, 0, 0, 0, 0]);
+            if copy == changing {
+                break;
             }
+            *other = Some(copy);
+        }
+        for other in others.into_iter().flatten() {
+            hostcall(SOCKET_CLOSE, [other, 0, 0, 0, 0, 0]);
         }
     };
     let met = |port: Result<u32, String>| match port {

@@ -113,10 +113,7 @@ impl ClientError {
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {
-            ClientError::Address(_)
-            | ClientError::File { .. }
-            | ClientError::Output { .. }
-            | ClientError::Request(_) => Exit::Usage,
+            ClientError::Address(_) | ClientError::File { .. } | ClientError::Request(_) => Exit::Usage,
             ClientError::Refused { status, .. } => match status.as_u16() {
                 502 | 504 => Exit::WorkflowFailed,
                 429 | 500..600 => Exit::Host,
