@@ -190,11 +190,11 @@ impl Attack {
         self
     }
 
-    /// So many instances of another image run before, in groups of this size that are there at once.
-    pub(crate) fn after(mut self, instances: u32, group: u32) -> Attack {
+    /// So many instances of another image run before, the first so many of which are there at once.
+    pub(crate) fn after(mut self, instances: u32, together: u32) -> Attack {
         self.before = Some(json!({
             "name": BEFORE, "function": BEFORE, "instances": instances,
-            "args": { "role": "gather", "how": group.to_string() }
+            "args": { "role": "gather", "how": together.to_string() }
         }));
         self
     }
@@ -270,11 +270,17 @@ impl Attack {
     #[track_caller]
     pub(crate) fn fails_by(&self, kinds: &[&str], reasons: &[&str]) -> Ran {
         let ran = self.run("mpk", &self.attempts);
+        self.has_failed(&ran, kinds, reasons);
+        ran
+    }
+
+    /// That came of it.
+    #[track_caller]
+    pub(crate) fn has_failed(&self, ran: &Ran, kinds: &[&str], reasons: &[&str]) {
         ran.is_refused(&self.name(), kinds, reasons);
         assert_eq!(ran.printed("victim"), ["intact"], "{}: {}", self.name(), ran.output);
         let attempts = self.attempts.split(',').count();
         assert_eq!(ran.step("attacker")["attempts"], attempts, "{}: {}", self.name(), ran.output);
-        ran
     }
 
     /// The attack gets nowhere and hurts nobody: everybody ends well.
@@ -368,7 +374,7 @@ impl Ran {
 
     /// No attempt came as far as to say what it got.
     #[track_caller]
-    fn got_nothing(&self, name: &str) {
+    pub(crate) fn got_nothing(&self, name: &str) {
         // What is printed of trusted memory stands before it, on the same line.
         let got = self.output.lines().any(|line| line.contains("\"text\": ") && line.contains("got "));
         assert!(!got, "{name}: {}", self.output);

@@ -2,6 +2,7 @@
 
 use crate::harness::{self, Attack, attack};
 use crate::places;
+use monohull::domain::keys::by_default;
 use serde_json::json;
 
 const SYSTEM: &str = "in the system partition";
@@ -112,7 +113,14 @@ fn no_byte_of_a_gate_is_a_way_in() {
             // Bytes in the middle of an instruction may be a loop, which hurts only who runs it.
             let sweep = jump("sweep", &format!("{name}{registers}{skipped}")).apart();
             let sweep = sweep.attempts(&vec!["1"; bytes].join(",")).attacker(json!({ "timeout": "5s" }));
-            sweep.fails_by(&kinds, &[]);
+            let ran = sweep.run("mpk", &sweep.attempts);
+            if !by_default() && ran.report["error"]["kind"] == "process" {
+                // Older kernels may not be able to tell of a fault after what was run there: they end the process.
+                assert_eq!(ran.report["error"]["blame"], "function", "{name}{registers}: {}", ran.output);
+                ran.got_nothing(name);
+                continue;
+            }
+            sweep.has_failed(&ran, &kinds, &[]);
         }
     }
 }

@@ -103,6 +103,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { program: "e2e_network", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_slot_access", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
     LeftOut { program: "e2e_standard_input", test: None, kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut {
+        program: "e2e_hostcalls",
+        test: Some("abuses_of_files_are_refused_on_every_kind_of_mount"),
+        kernel: None,
+        why: "those on files in memory do run here, and each kind of mount takes a minute",
+    },
     LeftOut { program: "serve_limits", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "domain_races", test: None, kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "serve_attacks", test: None, kernel: None, why: WITHOUT_FUNCTIONS },
