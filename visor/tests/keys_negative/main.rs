@@ -123,7 +123,6 @@ fn pins() {
             let ran = harness::run(&document, Some("pins"));
             ran.is_done(&format!("{call}, {way}"));
             let (giver, taker) = (ran.printed("giver"), ran.printed("taker"));
-            assert!(giver.contains(&"refused never"), "{call}, {way}: {}", ran.output);
             if call == "read" { taker == ["harmed"] } else { giver.contains(&"got the secret") }
         };
         assert!((0..HANDOVERS).any(|_| succeeds()), "{call}, {way}");
