@@ -137,8 +137,9 @@ fn other_carrier() -> u64 {
 
 /// An entry stub: it sets the rights of its key, and takes the stack from the frame of carrier and key.
 fn stub(attack: &Attack) -> Booty {
-    let carrier = if attack.chose("other-carrier") { other_carrier() } else { carrier() };
+    // Asking may take a hostcall, from which one comes back on another carrier.
     let key = if attack.chose("victims-key") { dear(Dear::Key)? } else { own_key().into() };
+    let carrier = if attack.chose("other-carrier") { other_carrier() } else { carrier() };
     let start = attack.places.find("entry")? + (carrier * (KEY_COUNT as u64 - FIRST_KEY) + key - FIRST_KEY) * STUB;
     let own_rights = !(0b11 << (2 * key)) & !0b100 & 0xffff_ffff;
     let (mut at, rights) = attack.entrance("entry", start, own_rights)?;

@@ -118,3 +118,46 @@ fn of_signal(signal: i32, keys_silent: bool, has_words: bool) -> (Blame, String)
         _ => (Blame::Host, format!("was ended by {name}, which somebody sent")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(cause: Cause, keys_silent: bool, words: &str) -> (Blame, String) {
+        let failure = Death::new(cause, false, keys_silent, words.to_owned()).failure();
+        (failure.blame, failure.message)
+    }
+
+    /// On such a kernel no fault can be told of, so the caller is told that.
+    #[test]
+    fn a_kernel_that_cannot_tell_of_faults_with_keys_is_named() {
+        let (blame, message) = told(Cause::Signaled(libc::SIGSEGV), true, "");
+        assert_eq!(blame, Blame::Function);
+        assert!(message.contains("SIGSEGV") && message.contains("Linux 6.12 can"), "{message}");
+        let (blame, message) = told(Cause::Signaled(libc::SIGILL), false, "");
+        assert_eq!(blame, Blame::Function);
+        assert!(message.contains("SIGILL") && message.contains("has taken away what is needed"), "{message}");
+        // Trusted code that faults has said so.
+        let (blame, message) = told(Cause::Signaled(libc::SIGSEGV), true, "fault in trusted code");
+        assert_eq!(blame, Blame::Monohull);
+        assert!(message.contains("in trusted code\n  its last words: fault in trusted code"), "{message}");
+    }
+
+    #[test]
+    fn who_ended_it_is_told() {
+        for (cause, blame, words) in [
+            (Cause::Signaled(libc::SIGKILL), Blame::Host, "SIGKILL"),
+            (Cause::Signaled(libc::SIGTERM), Blame::Host, "SIGTERM, which somebody sent"),
+            (Cause::Signaled(libc::SIGSYS), Blame::Monohull, "outside its list"),
+            (Cause::Signaled(libc::SIGABRT), Blame::Monohull, "gave up"),
+            (Cause::Exited(0), Blame::Monohull, "status 0, without an answer"),
+            (Cause::OutOfMemory(Some(4096)), Blame::Function, "more than the 4096 bytes"),
+            (Cause::OutOfMemory(None), Blame::Host, "no memory left"),
+            (Cause::Unknown, Blame::Host, "nobody could tell how"),
+        ] {
+            let (to, message) = told(cause.clone(), false, "");
+            assert_eq!(to, blame, "{cause:?}");
+            assert!(message.contains(words), "{cause:?}: {message}");
+        }
+    }
+}
