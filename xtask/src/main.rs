@@ -74,7 +74,7 @@ enum Chore {
     Fetch,
     /// Formatting, clippy and rustdoc, with warnings as errors.
     Lint,
-    /// What a change must pass: lint, test, a short fuzz of the loader, demo and every bench scenario at tiny size.
+    /// What a change must pass: lint, test, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
     Ci,
 }
 
