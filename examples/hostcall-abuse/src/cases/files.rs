@@ -148,25 +148,27 @@ fn vectors(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     }
 }
 
+/// The calls on an open file that want nothing more for it to be looked for; `FILE_DUP` wants a number too.
+pub(super) const ON_A_DESCRIPTOR: [u32; 13] = [
+    FILE_READ,
+    FILE_WRITE,
+    FILE_PREAD,
+    FILE_PWRITE,
+    FILE_READV,
+    FILE_WRITEV,
+    FILE_SEEK,
+    FILE_FSTAT,
+    FILE_LIST,
+    FILE_RESIZE,
+    FILE_SYNC,
+    FILE_FLAGS,
+    FILE_CLOSE,
+];
+
 /// Where a descriptor is wanted.
 fn descriptors(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     for descriptor in [0, 1, 2, good.file + 100, 1 << 32 | good.file, MAX, MIN] {
-        for call in [
-            FILE_READ,
-            FILE_WRITE,
-            FILE_PREAD,
-            FILE_PWRITE,
-            FILE_READV,
-            FILE_WRITEV,
-            FILE_SEEK,
-            FILE_FSTAT,
-            FILE_LIST,
-            FILE_RESIZE,
-            FILE_SYNC,
-            FILE_DUP,
-            FILE_FLAGS,
-            FILE_CLOSE,
-        ] {
+        for call in ON_A_DESCRIPTOR.into_iter().chain([FILE_DUP]) {
             cases.refused("a descriptor it has not", call, &[descriptor, own.bytes, 0, 0], BadDescriptor);
         }
     }

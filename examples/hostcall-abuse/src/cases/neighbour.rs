@@ -1,5 +1,6 @@
 //! Every call that takes a socket or a file, with the numbers of those that the victim has open.
 
+use super::files::ON_A_DESCRIPTOR;
 use super::{Cases, MAX, Own};
 use monohull_abi::Errno::BadDescriptor;
 use monohull_abi::file::WORKING_DIRECTORY;
@@ -24,21 +25,7 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("a socket of somebody else's", call, &[socket, own.bytes, 16], BadDescriptor);
     }
     let file = cases.addresses.holdings.file;
-    for call in [
-        FILE_READ,
-        FILE_WRITE,
-        FILE_PREAD,
-        FILE_PWRITE,
-        FILE_READV,
-        FILE_WRITEV,
-        FILE_SEEK,
-        FILE_FSTAT,
-        FILE_LIST,
-        FILE_RESIZE,
-        FILE_SYNC,
-        FILE_FLAGS,
-        FILE_CLOSE,
-    ] {
+    for call in ON_A_DESCRIPTOR {
         cases.refused("a file of somebody else's", call, &[file, own.bytes, 0, 0], BadDescriptor);
     }
     cases.refused("a file of somebody else's", FILE_MAP, &[file, 0, 16, 0], BadDescriptor);
