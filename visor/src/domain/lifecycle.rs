@@ -1,15 +1,18 @@
 //! The life of an instance: from a job to a cell with a thread in it, and back to a clean cell.
 //!
 //! ```text
-//! job ── launch ──▶ cell, roster, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
+//! job ── place ── launch ──▶ cell, roster, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
 //!                                                 cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
+//!
+//! Jobs get places, cell and key, strictly in their order.
 
 use super::carrier::{self, ticks};
 use super::cell::Cell;
 use super::explanation::Explanations;
 use super::failure::{Blame, Failure, FailureKind};
 use super::instance::{CELL_BITS, Counters, Instance, Output, Roster, Spec, Usage};
+use super::keys::Key;
 use super::region::RegionError;
 use super::scheduler::{Scheduler, TimerKind, get};
 use super::thread::{State, THREADS_MAX, ThreadRef};
@@ -20,25 +23,37 @@ use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Where an instance is to live. Whoever has this has taken it from what is free.
+pub(super) enum Place {
+    /// The image is in it.
+    Warm(Cell),
+    /// Nothing is in it, and this key is to be on its pages.
+    Clean(usize, Key),
+    /// Kept for another image: it is cleared first, and its key stays on its pages.
+    Other(Cell),
+}
+
 impl Shared {
-    /// Whether a waiting job could start now.
-    pub(super) fn has_cell(&self) -> bool {
+    /// The job that has waited longest, if there is a place for it. They go together while the queue is locked, so that
+    /// of several carriers none serves a later job first.
+    pub(super) fn next_job(&self, scheduler: &mut Scheduler) -> Option<(Spec, Place)> {
+        let place = self.take_place(scheduler.jobs.front()?)?;
+        scheduler.jobs.pop_front().map(|spec| (spec, place))
+    }
+
+    /// Whether [`Self::next_job`] would find a place.
+    pub(super) fn has_place(&self) -> bool {
         let mut cells = self.cells.lock().expect("cells");
         self.mend(&mut cells);
         !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
     }
 
-    /// Gives an instance a cell and its main thread; it is in the ready queue afterwards.
-    pub(super) fn launch(&self, spec: Spec) {
+    /// Gives an instance its main thread in the cell that is its place; it is in the ready queue afterwards.
+    pub(super) fn launch(&self, spec: Spec, place: Place) {
         let begin = ticks();
         let token = spec.token;
-        let cell = match self.take_cell(&spec) {
-            Ok(Some(cell)) => cell,
-            Ok(None) => {
-                // Another carrier was quicker: the job waits on.
-                self.lock().jobs.push_front(spec);
-                return;
-            }
+        let cell = match self.furnish(&spec, place) {
+            Ok(cell) => cell,
             Err(error) => {
                 let failure =
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
@@ -101,31 +116,27 @@ impl Shared {
         }
     }
 
-    /// A cell with the image in it; `None` if all are in use.
-    fn take_cell(&self, spec: &Spec) -> Result<Option<Cell>, RegionError> {
+    /// A place for this instance; `None` if all are in use.
+    fn take_place(&self, spec: &Spec) -> Option<Place> {
         let mut cells = self.cells.lock().expect("cells");
         self.mend(&mut cells);
-        if let Some(found) = cells.warm.iter().rposition(|c| c.suits(&spec.image, spec.stack_size)) {
-            return Ok(Some(cells.warm.swap_remove(found)));
+        if let Some(found) = cells.warm.iter().rposition(|cell| cell.suits(&spec.image, spec.stack_size)) {
+            return Some(Place::Warm(cells.warm.swap_remove(found)));
         }
-        let keys = self.partition.keys();
-        let fresh = match cells.clean.pop() {
-            Some(index) => match keys.lend() {
-                Some(key) => Some((index, key)),
-                None => {
-                    cells.clean.push(index);
-                    None
-                }
-            },
-            None => None,
-        };
-        let (index, key) = match (fresh, cells.warm.is_empty()) {
-            (Some(fresh), _) => fresh,
-            (None, true) => return Ok(None),
-            (None, false) => {
-                // A cell that was kept for another image, and the key on its pages.
-                let cell = cells.warm.swap_remove(0);
-                drop(cells);
+        if !cells.clean.is_empty()
+            && let Some(key) = self.partition.keys().lend()
+        {
+            return cells.clean.pop().map(|index| Place::Clean(index, key));
+        }
+        (!cells.warm.is_empty()).then(|| Place::Other(cells.warm.swap_remove(0)))
+    }
+
+    /// A cell with the image in it, at its place.
+    fn furnish(&self, spec: &Spec, place: Place) -> Result<Cell, RegionError> {
+        let (index, key) = match place {
+            Place::Warm(cell) => return Ok(cell),
+            Place::Clean(index, key) => (index, key),
+            Place::Other(cell) => {
                 let (index, key) = (cell.index(), cell.key());
                 if let Err(error) = cell.clear(&self.partition) {
                     self.cells.lock().expect("cells").broken.push((index, key));
@@ -140,7 +151,7 @@ impl Shared {
             cells.broken.push((index, key));
             self.mend(&mut cells);
         }
-        cell.map(Some)
+        cell
     }
 
     /// Clears cells that could not be cleared before: what was missing, a mapping say, may have been given back.
@@ -248,4 +259,85 @@ impl Shared {
 /// How an instance ends that nobody waits for any more.
 pub(super) fn cancelled() -> Failure {
     Failure::blamed(FailureKind::Cancelled, Blame::Workflow, "ended because the workflow ends")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::image::map::LoadedImage;
+    use super::super::instance::Labels;
+    use super::super::keys::Keys;
+    use super::super::region::{Access, Partition};
+    use super::super::{Carrier, Domain, Ground, Options, one_at_a_time};
+    use super::*;
+    use crate::network::Network;
+    use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
+    use std::path::Path;
+
+    /// Of a domain that never runs.
+    fn domain(keys: Keys) -> Domain {
+        let partition = Partition::reserve(keys).expect("address space");
+        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let carrier = Carrier::attach(&partition, 0).expect("a carrier");
+        let options = Options {
+            carriers: 1,
+            modules: "nowhere".into(),
+            keys: false,
+            separate: false,
+            time_stamp_counter: true,
+            load_all: false,
+            network: Network::default(),
+            sink: None,
+            mounts: Arc::new([]),
+        };
+        Domain::on(Ground { carrier, partition }, options)
+    }
+
+    fn spec(token: u64, image: &Arc<LoadedImage>) -> Spec {
+        Spec {
+            token,
+            image: image.clone(),
+            labels: Arc::new(Labels::default()),
+            index: 0,
+            count: 1,
+            attempt: 1,
+            args: "null".into(),
+            env: "{}".into(),
+            stdin: "".into(),
+            slots: None,
+            stack_size: 64 << 10,
+            memory_limit: 1 << 20,
+            max_threads: 1,
+            output_limit: 1 << 10,
+            timeout: None,
+        }
+    }
+
+    /// Who finds no place takes no job: the others would be served before it.
+    #[test]
+    fn jobs_get_places_in_their_order_however_many_carriers_ask() {
+        let _one = one_at_a_time();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let one_cell: fn(&Domain) = |domain| domain.cells.lock().expect("cells").clean.truncate(1);
+        let enough: fn(&Domain) = |_| {};
+        for (keys, scarce) in [(Keys::disabled(), one_cell), (Keys::scarce(1), enough)] {
+            let domain = domain(keys);
+            scarce(&domain);
+            let ask = || domain.next_job(&mut domain.lock());
+            let token = |job: &Option<(Spec, Place)>| job.as_ref().map(|(spec, _)| spec.token);
+            (1..=5).for_each(|token| domain.start(spec(token, &image)));
+            for expected in 1..=5 {
+                let job = ask();
+                assert_eq!(token(&job), Some(expected));
+                // Other carriers ask before the place is furnished, and again afterwards.
+                assert!((0..3).all(|_| ask().is_none()), "there is one place");
+                let (spec, place) = job.expect("a job");
+                let cell = domain.furnish(&spec, place).expect("memory");
+                assert!((0..3).all(|_| ask().is_none()), "there is one place");
+                domain.cells.lock().expect("cells").warm.push(cell);
+            }
+            assert!(ask().is_none(), "there are no more jobs");
+        }
+    }
 }

@@ -370,6 +370,13 @@ impl Drop for Domain {
     }
 }
 
+/// For unit tests, which run in several threads of one process: held while there is a domain.
+#[cfg(test)]
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// The addresses of a cell.
 fn bounds_of_cell(index: usize) -> UserBounds {
     UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }

@@ -7,7 +7,7 @@ use super::carrier::{self, Carrier, CarrierError, NUDGE, monotonic_ns, ticks, ti
 use super::failure::{Blame, Failure, FailureKind};
 use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
-use super::lifecycle::cancelled;
+use super::lifecycle::{Place, cancelled};
 use super::outside::{FRAMES, Outside};
 use super::scheduler::{Due, Scheduler, get};
 use super::thread::{State, ThreadRef};
@@ -49,9 +49,10 @@ const BEING_MOVED_NS: u64 = 50_000;
 const LOOKS_BETWEEN_HEARING: u32 = 4;
 
 /// What a carrier does next.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once and never kept")]
 enum Work {
     Run(ThreadRef),
-    Launch(Spec),
+    Launch(Spec, Place),
     Tell(Event),
     TimeUp(u32),
     Poll,
@@ -69,7 +70,7 @@ impl Shared {
         loop {
             match self.next_work(index) {
                 Work::Run(thread) => self.run_threads(thread, &mut carrier),
-                Work::Launch(spec) => self.launch(spec),
+                Work::Launch(spec, place) => self.launch(spec, place),
                 Work::TimeUp(id) => self.time_up(id),
                 Work::Poll => self.poll_network(),
                 Work::Tell(event) => {
@@ -117,18 +118,16 @@ impl Shared {
                 Some(Work::Poll)
             } else if let Some(event) = scheduler.events.pop_front() {
                 Some(Work::Tell(event))
-            } else if jobs_turn && !scheduler.jobs.is_empty() && self.has_cell() {
-                scheduler.jobs.pop_front().map(Work::Launch)
+            } else if jobs_turn && let Some((spec, place)) = self.next_job(&mut scheduler) {
+                Some(Work::Launch(spec, place))
             } else if let Some(thread) = scheduler.next(index) {
                 take(thread);
                 Some(Work::Run(thread))
-            } else if !scheduler.jobs.is_empty() && self.has_cell() {
-                scheduler.jobs.pop_front().map(Work::Launch)
             } else {
-                None
+                self.next_job(&mut scheduler).map(|(spec, place)| Work::Launch(spec, place))
             };
             if let Some(work) = work {
-                if scheduler.has_more() || !scheduler.jobs.is_empty() && self.has_cell() {
+                if scheduler.has_more() || !scheduler.jobs.is_empty() && self.has_place() {
                     self.call_carrier(&mut scheduler);
                 }
                 return work;

@@ -18,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 
 #[test]
 fn a_rehearsal_goes_from_a_job_to_its_answer() {
+    let _one = crate::domain::one_at_a_time();
     // No module is loaded.
     let home = worker::Home { modules: PathBuf::new(), keys: false };
     rehearsal::run(home).expect("a workflow that does nothing is done");

@@ -75,6 +75,13 @@ impl Keys {
         Keys { taken: Vec::new(), free: None }
     }
 
+    /// A key for each instance, of which there are so few; on paper, for tests: nothing is tagged.
+    #[cfg(test)]
+    pub(super) fn scarce(count: usize) -> Keys {
+        let few = (0..count as u32).map(|number| Key(FIRST_FUNCTION_KEY + number)).collect();
+        Keys { taken: Vec::new(), free: Some(Mutex::new(few)) }
+    }
+
     /// Takes the keys that the gates know by number. The calling thread, and those it starts from here on, may use them
     /// all; only the gates deny them, to functions.
     pub fn enabled() -> Result<Keys, KeysError> {
