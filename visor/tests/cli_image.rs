@@ -295,6 +295,99 @@ fn what_is_wrong_is_named_and_put_right() {
     }
 }
 
+/// Has the slot of what a path leads to say that it begins at another cluster, and what it is (16 for a directory).
+fn lead(bytes: &mut Bytes, geometry: &Geometry, path: &str, cluster: u32, what: u8) {
+    let slot = entry(bytes, geometry, path).slot as usize;
+    bytes.0[slot + 11] = what;
+    bytes.0[slot + 26..slot + 28].copy_from_slice(&cluster.to_le_bytes()[..2]);
+    if geometry.root_bytes == 0 {
+        bytes.0[slot + 20..slot + 22].copy_from_slice(&cluster.to_le_bytes()[2..]);
+    }
+}
+
+fn entry(bytes: &Bytes, geometry: &Geometry, path: &str) -> monohull_fat::Entry {
+    match monohull_fat::find(geometry, bytes, path) {
+        Ok(monohull_fat::Found::Entry(entry)) => entry,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn images_whose_directories_and_files_share_clusters_are_told_of_and_not_written_to() {
+    type Tangle<'t> = &'t dyn Fn(&mut Bytes, &Geometry);
+    let cluster = |bytes: &Bytes, geometry: &Geometry, path| entry(bytes, geometry, path).cluster;
+    let folder = TempDir::new().expect("a folder");
+    let source = folder.path().join("in");
+    fs::create_dir_all(source.join("d/e")).expect("folders");
+    fs::create_dir(source.join("x")).expect("a folder");
+    for name in ["d/file", "d/e/file", "x/1", "x/2"] {
+        fs::write(source.join(name), name.repeat(3000)).expect("a file");
+    }
+    let tangles: [(Tangle<'_>, &str, &str, &str); 5] = [
+        // A directory that is in itself, and one in the one above.
+        (
+            &|b, g| lead(b, g, "d/e/file", cluster(b, g, "d/e"), 16),
+            "/d/e/file: the image is damaged",
+            "`/d/e/file` leads back to `/d/e`",
+            "d",
+        ),
+        (
+            &|b, g| lead(b, g, "d/e", cluster(b, g, "d"), 16),
+            "/d/e: the image is damaged: a directory lies in itself",
+            "`/d/e` leads back to `/d`",
+            "d",
+        ),
+        (&|b, g| lead(b, g, "d/e", 0, 16), "/d/e: the image is damaged: a directory ", "`/d/e` leads back to `/`", "d"),
+        // Ways to one directory double with each level.
+        (
+            &|b, g| lead(b, g, "x", cluster(b, g, "d"), 16),
+            "/x has bytes that /d has too",
+            "is another name of `/d`",
+            "",
+        ),
+        (
+            &|b, g| lead(b, g, "x/2", cluster(b, g, "x/1") + 1, 32),
+            "/x/2 has bytes that /x/1 has too",
+            "`/x/2` has 9000 bytes, of which 0 are there",
+            "x",
+        ),
+    ];
+    for size in ["4MiB", "64MiB", "600MiB"] {
+        for (tangle, refused, found, whole) in tangles {
+            let path = folder.path().join("disk.img");
+            let path = text(&path);
+            done(image(&["create", path, "--force", "--from", text(&source), "--size", size]));
+            let mut bytes = Bytes(fs::read(path).expect("readable"));
+            let geometry = Geometry::read(&bytes).expect("an image");
+            tangle(&mut bytes, &geometry);
+            fs::write(path, &bytes.0).expect("writable");
+            let out = folder.path().join("out");
+            let (code, said, errors) = image(&["cp", &format!("{path}:/{whole}"), text(&out)]);
+            assert!(code == 2 && errors.contains(refused), "{size}: {code} {said}{errors}");
+            fs::remove_dir_all(&out).expect("what was copied before");
+            let (code, said, errors) = image(&["check", path]);
+            assert!(code == 1 && said.contains(found), "{size}: {code} {said}{errors}");
+            // Looking changes nothing, and nothing is written to what would lose more; of two names for one thing one goes first.
+            let two_names = found.contains("another name");
+            let (code, _, errors) = image(&["cp", text(&source.join("x/1")), &format!("{path}:/new")]);
+            if two_names {
+                assert_eq!(code, 0, "{errors}");
+            } else {
+                assert!(
+                    code == 2 && errors.contains("is damaged, so nothing is written to it") && errors.contains(found),
+                    "{errors}"
+                );
+                assert!(fs::read(path).expect("readable") == bytes.0, "{size} {found}");
+            }
+            done(image(&["check", path, "--repair"]));
+            clean(path);
+            done(image(&["cp", &format!("{path}:/"), text(&out)]));
+            assert_eq!(fs::read_to_string(out.join("d/file")).expect("it is kept"), "d/file".repeat(3000));
+            fs::remove_dir_all(&out).expect("ours");
+        }
+    }
+}
+
 /// Kills a process so long after the image says that somebody writes to it.
 fn kill_when_marked(mut child: Child, path: &str, after: Duration) {
     let image = fs::File::open(path).expect("it is there");

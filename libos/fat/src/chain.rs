@@ -43,6 +43,13 @@ impl Runs {
         (into < run.len).then_some((run.offset + into, run.len - into))
     }
 
+    /// These clusters, in this order.
+    pub(crate) fn of(geometry: &Geometry, clusters: &[u32]) -> Result<Runs, Error> {
+        let mut runs = Runs::default();
+        clusters.iter().try_for_each(|cluster| runs.push(geometry, *cluster))?;
+        Ok(runs)
+    }
+
     fn push(&mut self, geometry: &Geometry, cluster: u32) -> Result<(), Error> {
         let (offset, len) = (geometry.offset(cluster)?, geometry.cluster_size);
         let start = self.capacity();

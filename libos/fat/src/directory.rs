@@ -14,6 +14,8 @@ pub(crate) const MOVED: u8 = 0x01;
 /// What slots say they are that are no names: a piece of a long one, or the volume's label.
 pub(crate) const LONG: u8 = 0x0f;
 pub(crate) const LABEL: u8 = 0x08;
+/// No directory is longer than this.
+pub(crate) const BYTES_MAX: u64 = 65536 * SLOT;
 /// Bytes that are read together.
 const BLOCK: u64 = 512;
 
@@ -61,12 +63,11 @@ impl Found {
     }
 
     /// First cluster of a directory; 0 for a root that has a place of its own.
-    fn cluster(&self, geometry: &Geometry) -> u32 {
+    fn cluster(&self, geometry: &Geometry) -> Result<u32, Error> {
         match self {
-            Found::Root => geometry.root_cluster,
-            // Nothing but the root has none; `..` of a directory in the root says it like this.
-            Found::Entry(entry) if entry.cluster == 0 => geometry.root_cluster,
-            Found::Entry(entry) => entry.cluster,
+            Found::Root => Ok(geometry.root_cluster),
+            Found::Entry(entry) if entry.cluster == 0 => Err(Error::Damaged("a directory has no cluster")),
+            Found::Entry(entry) => Ok(entry.cluster),
         }
     }
 }
@@ -93,7 +94,26 @@ impl<'i, I: Image + ?Sized> Slots<'i, I> {
             0 => Place::Own { start: geometry.root_start, len: geometry.root_bytes },
             cluster => Place::Chain(runs(geometry, image, cluster)?),
         };
-        Ok(Slots { image, place, next: 0, block: [0; BLOCK as usize], loaded: None })
+        Ok(Slots::at(image, place))
+    }
+
+    /// Those of a directory that has these clusters; none is a root with a place of its own.
+    pub(crate) fn of(geometry: &Geometry, image: &'i I, clusters: &[u32]) -> Result<Slots<'i, I>, Error> {
+        let place = match clusters {
+            [] => Place::Own { start: geometry.root_start, len: geometry.root_bytes },
+            clusters => Place::Chain(Runs::of(geometry, clusters)?),
+        };
+        Ok(Slots::at(image, place))
+    }
+
+    /// Those behind the first two, whatever is in these.
+    pub(crate) fn behind_links(mut self) -> Slots<'i, I> {
+        self.next = 2 * SLOT;
+        self
+    }
+
+    fn at(image: &'i I, place: Place) -> Slots<'i, I> {
+        Slots { image, place, next: 0, block: [0; BLOCK as usize], loaded: None }
     }
 
     /// The next slot and its place; `None` at the end.
@@ -101,8 +121,7 @@ impl<'i, I: Image + ?Sized> Slots<'i, I> {
         let at = self.next;
         let offset = match &self.place {
             Place::Own { start, len } => (at < *len).then_some(start + at),
-            // No directory is longer than 2 MiB.
-            Place::Chain(runs) if at < 65536 * SLOT => runs.find(at).map(|(offset, _)| offset),
+            Place::Chain(runs) if at < BYTES_MAX || at >= runs.capacity() => runs.find(at).map(|(offset, _)| offset),
             Place::Chain(_) => return Err(Error::Damaged("a directory has too many entries")),
         };
         let Some(offset) = offset else { return Ok(None) };
@@ -130,17 +149,15 @@ pub fn entries<I: Image + ?Sized>(
     directory: &Found,
     mut each: impl FnMut(Entry) -> bool,
 ) -> Result<(), Error> {
-    entries_in_slots(geometry, image, directory, |entry, _| each(entry))
+    entries_in_slots(geometry, Slots::new(geometry, image, directory.cluster(geometry)?)?, |entry, _| each(entry))
 }
 
 /// The same, each with the places of all its slots.
 pub(crate) fn entries_in_slots<I: Image + ?Sized>(
     geometry: &Geometry,
-    image: &I,
-    directory: &Found,
+    mut slots: Slots<'_, I>,
     mut each: impl FnMut(Entry, &[u64]) -> bool,
 ) -> Result<(), Error> {
-    let mut slots = Slots::new(geometry, image, directory.cluster(geometry))?;
     let mut long = LongName::default();
     // Of the long name, whose pieces come last to first, and then of the short one.
     let mut places = Vec::new();
@@ -167,12 +184,7 @@ pub(crate) fn entries_in_slots<I: Image + ?Sized>(
 }
 
 /// The slots of a directory with pieces of long names that belong to no short one.
-pub(crate) fn stray_pieces<I: Image + ?Sized>(
-    geometry: &Geometry,
-    image: &I,
-    directory: &Found,
-) -> Result<Vec<u64>, Error> {
-    let mut slots = Slots::new(geometry, image, directory.cluster(geometry))?;
+pub(crate) fn stray_pieces<I: Image + ?Sized>(mut slots: Slots<'_, I>) -> Result<Vec<u64>, Error> {
     let mut long = LongName::default();
     let (mut stray, mut pieces) = (Vec::new(), Vec::new());
     while let Some((offset, slot)) = slots.next_slot()? {
@@ -240,11 +252,18 @@ pub fn find_in<I: Image + ?Sized>(
 /// What a path leads to: names with a `/` between them; the root for none.
 pub fn find<I: Image + ?Sized>(geometry: &Geometry, image: &I, path: &str) -> Result<Found, Error> {
     let mut found = Found::Root;
+    // Whoever walks through all directories would never come to an end in one that lies in itself.
+    let mut above = Vec::new();
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if !found.is_directory() {
             return Err(Error::NotDirectory);
         }
-        found = Found::Entry(find_in(geometry, image, &found, name)?);
+        above.push(found.cluster(geometry)?);
+        let entry = find_in(geometry, image, &found, name)?;
+        if entry.directory && above.contains(&entry.cluster) {
+            return Err(Error::Damaged("a directory lies in itself"));
+        }
+        found = Found::Entry(entry);
     }
     Ok(found)
 }

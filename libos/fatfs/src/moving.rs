@@ -66,7 +66,7 @@ impl Volume {
         if from == to {
             return Ok(());
         }
-        if moved.directory && self.way_through(to, moved.slot).is_some() {
+        if moved.directory && self.leads_through(to, moved.cluster) {
             return Err(Errno::Invalid);
         }
         self.check_parent(to)?;
@@ -114,6 +114,12 @@ impl Volume {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether a path leads through the directory with this cluster, by whatever name.
+    fn leads_through(&self, path: &str, cluster: u32) -> bool {
+        let here = |at| matches!(self.find(&path[..at]), Ok(Found::Entry(entry)) if entry.cluster == cluster);
+        path.match_indices('/').any(|(at, _)| here(at))
     }
 
     /// The open files below the directory with this slot, and what of their paths comes after it.

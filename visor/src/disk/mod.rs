@@ -9,7 +9,7 @@ mod store;
 mod tree;
 
 use crate::domain::files::claim_image;
-use monohull_fat::check::{Report, check, left_over, repair};
+use monohull_fat::check::{Finding, Report, check, left_over, repair};
 use monohull_fat::edit::{EditError, Editor, Move};
 use monohull_fat::{ASIDE, Entry, Error, Found, Geometry, encode_time, entries, find, first_cluster, format, runs};
 use std::fs::File;
@@ -61,6 +61,24 @@ pub enum DiskError {
         /// Why it could not be.
         source: EditError,
     },
+    /// {image}: {path} has bytes that {other} has too; `monohull image check` says what is wrong
+    #[error("{}: {path} has bytes that {other} has too; `monohull image check` says what is wrong", image.display())]
+    Shared {
+        /// The image.
+        image: PathBuf,
+        /// What is in it.
+        path: String,
+        /// What has the same clusters.
+        other: String,
+    },
+    /// {image} is damaged, so nothing is written to it before `monohull image check --repair`: {finding}
+    #[error("{} is damaged, so nothing is written to it before `monohull image check --repair`: {finding}", image.display())]
+    Unsound {
+        /// The image.
+        image: PathBuf,
+        /// The first that is wrong.
+        finding: Finding,
+    },
     /// {image}: {path} {what}
     #[error("{}: {path} {what}", image.display())]
     Kind {
@@ -80,6 +98,8 @@ pub struct Disk {
     geometry: Geometry,
     editor: Editor<Bytes>,
     writable: bool,
+    /// Nothing is wrong with it that would become worse if it were written to.
+    sound: bool,
 }
 
 impl Disk {
@@ -96,7 +116,9 @@ impl Disk {
         let id =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32);
         format(&bytes, id).map_err(|source| DiskError::Image { image: path.to_owned(), source })?;
-        Disk::of(path, bytes, true)
+        let mut disk = Disk::of(path, bytes, true)?;
+        disk.sound = true;
+        Ok(disk)
     }
 
     /// Opens an image, alone if it is to be written.
@@ -111,7 +133,7 @@ impl Disk {
         let damaged = |source| DiskError::Image { image: path.to_owned(), source };
         let geometry = Geometry::read(&bytes).map_err(damaged)?;
         let editor = Editor::new(bytes.clone(), geometry, now);
-        Ok(Disk { path: path.to_owned(), bytes, geometry, editor, writable })
+        Ok(Disk { path: path.to_owned(), bytes, geometry, editor, writable, sound: false })
     }
 
     /// Where everything is.
@@ -123,6 +145,24 @@ impl Disk {
     pub fn check(&mut self, mend: bool) -> Result<Report, DiskError> {
         let report = if mend { repair(&mut self.bytes) } else { check(&self.bytes) };
         report.map_err(|source| DiskError::Image { image: self.path.clone(), source })
+    }
+
+    /// Refuses an image whose files would lose more if it were written to, because they have the same clusters or some that are free. Of
+    /// what was being moved when somebody was killed one name goes first: whoever replaces the other would free the bytes of both.
+    fn make_sound(&mut self) -> Result<(), DiskError> {
+        if self.sound {
+            return Ok(());
+        }
+        let findings = self.check(false)?.findings;
+        let worse = |finding: &Finding| finding.loses_data() || matches!(finding, Finding::Circle { .. });
+        if let Some(finding) = findings.iter().find(|finding| worse(finding)) {
+            return Err(DiskError::Unsound { image: self.path.clone(), finding: finding.clone() });
+        }
+        if findings.iter().any(|finding| matches!(finding, Finding::Moved { .. })) {
+            self.check(true)?;
+        }
+        self.sound = true;
+        Ok(())
     }
 
     /// What a path leads to.

@@ -1,10 +1,12 @@
 //! Whole directories, in and out.
 
 use super::{Disk, DiskError, PIECE};
-use monohull_fat::Entry;
+use monohull_fat::{Entry, Found, runs};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// What a file takes at least, whatever the size of a cluster: that is chosen by the size of the image.
@@ -32,11 +34,22 @@ pub fn needed(directory: &Path) -> Result<u64, DiskError> {
     Ok((sum + sum / 16).next_multiple_of(1 << 20))
 }
 
+/// What has been copied out. In a damaged image a directory may be there as often as there are ways to it, and files may share their
+/// bytes: a copy would be larger than any disk.
+#[derive(Default)]
+struct Taken {
+    /// Bytes of the image, from where to where, and whose they are.
+    runs: BTreeMap<u64, (u64, Rc<str>)>,
+    /// Files that have been copied once: first cluster and size.
+    files: BTreeSet<(u32, u64)>,
+}
+
 impl Disk {
     /// Copies a file or a whole directory of the host to a path in the image; says how many files that were. A symbolic
     /// link to a file becomes a file: an image has no links.
     pub fn copy_in(&mut self, from: &Path, to: &str) -> Result<u64, DiskError> {
         let real = fs::canonicalize(from).map_err(|source| DiskError::Host { path: from.to_owned(), source })?;
+        self.make_sound()?;
         self.add(&real, to)
     }
 
@@ -66,9 +79,16 @@ impl Disk {
 
     /// Copies a file or a whole directory of the image to a path of the host; says how many files that were.
     pub fn copy_out(&self, from: &str, to: &Path) -> Result<u64, DiskError> {
-        if !self.find(from)?.is_directory() {
-            let entry = self.list(from)?.remove(0);
-            return self.copy_file_out(from, &entry, to).map(|()| 1);
+        self.take_out(from, to, &mut Taken::default())
+    }
+
+    fn take_out(&self, from: &str, to: &Path, taken: &mut Taken) -> Result<u64, DiskError> {
+        let found = self.find(from)?;
+        self.take(from, &found, taken)?;
+        if let Found::Entry(entry) = &found
+            && !entry.directory
+        {
+            return self.copy_file_out(from, entry, to).map(|()| 1);
         }
         fs::create_dir_all(to).map_err(|source| DiskError::Host { path: to.to_owned(), source })?;
         let mut copied = 0;
@@ -78,9 +98,32 @@ impl Disk {
                 return Err(self.kind(from, "has an entry whose name cannot be one here"));
             }
             let inner = if from.is_empty() { entry.name.clone() } else { format!("{from}/{}", entry.name) };
-            copied += self.copy_out(&inner, &to.join(&entry.name))?;
+            copied += self.take_out(&inner, &to.join(&entry.name), taken)?;
         }
         Ok(copied)
+    }
+
+    /// Enters whose clusters something has; an error if they are something else's.
+    fn take(&self, path: &str, found: &Found, taken: &mut Taken) -> Result<(), DiskError> {
+        let Found::Entry(entry) = found else { return Ok(()) };
+        // A file whose name was being changed may have both: once more it is copied.
+        if !entry.directory && taken.files.remove(&(entry.cluster, entry.size)) {
+            return Ok(());
+        }
+        let chain = runs(&self.geometry, &self.bytes, entry.cluster).map_err(|error| self.of_path(path, error))?;
+        let shown: Rc<str> = format!("/{path}").into();
+        for run in chain.list() {
+            let before = taken.runs.range(..run.offset + run.len).next_back();
+            if let Some((_, (_, other))) = before.filter(|(_, (end, _))| *end > run.offset) {
+                let (image, path, other) = (self.path.clone(), shown.to_string(), other.to_string());
+                return Err(DiskError::Shared { image, path, other });
+            }
+            taken.runs.insert(run.offset, (run.offset + run.len, shown.clone()));
+        }
+        if !entry.directory {
+            taken.files.insert((entry.cluster, entry.size));
+        }
+        Ok(())
     }
 
     fn copy_file_out(&self, from: &str, entry: &Entry, to: &Path) -> Result<(), DiskError> {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::sync::LazyLock;
 
 /// An image with files, directories and chains in pieces, one of each kind.
-static FILLED: [LazyLock<Vec<u8>>; 3] = [
+pub(crate) static FILLED: [LazyLock<Vec<u8>>; 3] = [
     LazyLock::new(|| filled(FatType::Fat12)),
     LazyLock::new(|| filled(FatType::Fat16)),
     LazyLock::new(|| filled(FatType::Fat32)),
@@ -34,7 +34,7 @@ fn filled(kind: FatType) -> Vec<u8> {
 }
 
 /// Uses everything there is, whatever comes of it.
-fn use_all(files: Files<'_>) {
+pub(crate) fn use_all(files: Files<'_>) {
     let _ = files.list("/fat");
     let _ = files.list("/fat/d");
     let _ = files.list("/fat/d/e");

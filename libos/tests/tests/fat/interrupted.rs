@@ -90,7 +90,8 @@ fn tree(files: Files<'_>) -> Tree {
     tree
 }
 
-struct Owned(Vec<u8>);
+/// An image that can be changed.
+pub(crate) struct Owned(pub(crate) Vec<u8>);
 
 impl Image for Owned {
     fn len(&self) -> u64 {

@@ -4,6 +4,7 @@ mod damage;
 mod interrupted;
 mod model;
 mod plain;
+mod tangled;
 
 use lamfat::{FatType, FormatVolumeOptions, IoBase, Read, Seek, SeekFrom, Write};
 use monohull_abi::file::{MountInfo, MountKind};

@@ -1,0 +1,327 @@
+//! Whether an image is as it should be; what is not, by name; and how to put it right.
+//!
+//! Every directory claims its clusters, from the root down, and then every file. A chain that runs into a cluster that is claimed
+//! already, free, bad or not there ends before it. What is in use and nobody has claimed is lost.
+//!
+//! ```text
+//!   tree     names: which there are, which of two goes, where directories lie
+//!   claims   clusters: whose each is, and what is nobody's
+//! ```
+//!
+//! Whatever is in an image, a check comes to its end, and takes memory in proportion to the image.
+
+mod claims;
+mod tree;
+
+use crate::directory::{Found, entries};
+use crate::{ASIDE, Error, Geometry, Image, ImageMut, read_u32};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use claims::Claims;
+use core::ops::Range;
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Finding {
+    /// it was not closed: whoever wrote to it last was interrupted
+    #[error("it was not closed: whoever wrote to it last was interrupted")]
+    NotClosed,
+    /// the copies of the FAT differ in {entries} entries
+    #[error("the copies of the FAT differ in {entries} entries")]
+    CopiesDiffer {
+        /// How many.
+        entries: u64,
+    },
+    /// {bytes} bytes belong to no file, from cluster {first} on
+    #[error("{bytes} bytes belong to no file, from cluster {first} on")]
+    Lost {
+        /// The first cluster.
+        first: u32,
+        /// All clusters together.
+        bytes: u64,
+    },
+    /// `{path}` has {size} bytes, of which {kept} are there: {why}
+    #[error("`{path}` has {size} bytes, of which {kept} are there: {why}")]
+    Cut {
+        /// The file.
+        path: String,
+        /// What its directory says.
+        size: u64,
+        /// What can be read.
+        kept: u64,
+        /// What happened to its chain.
+        why: &'static str,
+    },
+    /// the directory `{path}` cannot be read whole: {why}
+    #[error("the directory `{path}` cannot be read whole: {why}")]
+    CutDirectory {
+        /// The directory.
+        path: String,
+        /// What happened to its chain.
+        why: &'static str,
+    },
+    /// `{path}` leads back to `{to}`, in which it lies
+    #[error("`{path}` leads back to `{to}`, in which it lies")]
+    Circle {
+        /// The name that goes.
+        path: String,
+        /// The directory that it should not lead to.
+        to: String,
+    },
+    /// the directory `{path}` does not say rightly where it is, or where it lies
+    #[error("the directory `{path}` does not say rightly where it is, or where it lies")]
+    WrongLinks {
+        /// The directory whose `.` or `..` is wrong.
+        path: String,
+    },
+    /// `{path}` has {bytes} bytes of clusters behind its end
+    #[error("`{path}` has {bytes} bytes of clusters behind its end")]
+    Slack {
+        /// The file.
+        path: String,
+        /// Whole clusters behind the end.
+        bytes: u64,
+    },
+    /// `{path}` is another name of `{kept}`: somebody who moved it was interrupted
+    #[error("`{path}` is another name of `{kept}`: somebody who moved it was interrupted")]
+    Moved {
+        /// The name that goes.
+        path: String,
+        /// The name that stays.
+        kept: String,
+    },
+    /// `{path}` is left over: somebody who needed it for a while was interrupted
+    #[error("`{path}` is left over: somebody who needed it for a while was interrupted")]
+    LeftOver {
+        /// The file.
+        path: String,
+    },
+    /// `{path}` has {slots} pieces of names that belong to nothing
+    #[error("`{path}` has {slots} pieces of names that belong to nothing")]
+    StrayPieces {
+        /// The directory.
+        path: String,
+        /// How many.
+        slots: u64,
+    },
+    /// {said} clusters are said to be free, {found} are
+    #[error("{said} clusters are said to be free, {found} are")]
+    FreeCount {
+        /// What the image says.
+        said: u32,
+        /// What the FAT says.
+        found: u32,
+    },
+    /// {count} more are not named one by one
+    #[error("{count} more are not named one by one")]
+    More {
+        /// How many.
+        count: u64,
+        /// Whether bytes of files are gone in any of them.
+        loses_data: bool,
+    },
+}
+
+impl Finding {
+    /// Whether bytes of a file are gone; the rest is space or a count.
+    pub fn loses_data(&self) -> bool {
+        matches!(self, Finding::Cut { .. } | Finding::CutDirectory { .. } | Finding::More { loses_data: true, .. })
+    }
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Where everything is.
+    pub geometry: Geometry,
+    /// Everything that is not as it should be.
+    pub findings: Vec<Finding>,
+    /// Files that were found.
+    pub files: u64,
+    /// Directories that were found, the root left out.
+    pub directories: u64,
+    /// Clusters that nobody has.
+    pub free: u32,
+}
+
+/// Looks at the whole image.
+pub fn check<I: Image>(image: &I) -> Result<Report, Error> {
+    Check::new(image)?.run().map(|(report, _)| report)
+}
+
+/// Puts right what [`check`] finds, and tells what it was. Every file keeps what can be read of it.
+pub fn repair<I: ImageMut>(image: &mut I) -> Result<Report, Error> {
+    let first = repair_once(image)?;
+    // What was put right may show something else: of two files that have nothing left one name is too many, for example.
+    for _ in 1..ROUNDS_MAX {
+        if repair_once(image)?.findings.is_empty() {
+            break;
+        }
+    }
+    Ok(first)
+}
+
+fn repair_once<I: ImageMut>(image: &mut I) -> Result<Report, Error> {
+    let (report, repairs) = Check::new(image)?.run()?;
+    for repair in repairs {
+        repair.make(&report.geometry, image)?;
+    }
+    Ok(report)
+}
+
+/// The files in the root directory that somebody left there who was interrupted: those of which nothing is a named file's too, as it
+/// is for a moment when a name changes. They can be removed.
+pub fn left_over<I: Image>(image: &I) -> Result<Vec<String>, Error> {
+    let geometry = Geometry::read(image)?;
+    let mut names = Vec::new();
+    entries(&geometry, image, &Found::Root, |entry| {
+        if entry.name.starts_with(ASIDE) && !entry.directory {
+            names.push(entry.name);
+        }
+        true
+    })?;
+    if !names.is_empty() {
+        let findings = check(image)?.findings;
+        let is_named = |name: &String| {
+            let same = |path: &String| path.strip_prefix('/') == Some(name);
+            let same = |finding: &Finding| matches!(finding, Finding::Moved { path, kept } if same(path) || same(kept));
+            findings.iter().any(same)
+        };
+        names.retain(|name| !is_named(name));
+    }
+    Ok(names)
+}
+
+/// One change that puts something right.
+enum Repair {
+    /// A cluster's entry.
+    Entry(u32, u32),
+    /// Clusters that become free.
+    Free(Range<u32>),
+    /// Bytes at a place.
+    Bytes(u64, Vec<u8>),
+}
+
+impl Repair {
+    fn make(self, geometry: &Geometry, image: &mut impl ImageMut) -> Result<(), Error> {
+        match self {
+            Repair::Bytes(offset, bytes) => image.write(offset, &bytes),
+            Repair::Free(mut clusters) => {
+                clusters.try_for_each(|cluster| Repair::Entry(cluster, 0).make(geometry, image))
+            }
+            Repair::Entry(cluster, value) => {
+                for copy in 0..geometry.fats {
+                    let at = geometry.entry_offset(cluster) + copy * geometry.fat_bytes;
+                    let (mut bytes, len) = ([0; 4], geometry.entry_len());
+                    image.read(at, &mut bytes[..len])?;
+                    let bytes = geometry.with_value(bytes, cluster, value);
+                    image.write(at, &bytes[..len])?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The value that ends a chain, whatever the bits of the FAT.
+const END: u32 = 0x0fff_ffff;
+/// The first byte of a slot that is free again.
+const GONE: u8 = 0xe5;
+/// Most times that an image is gone over to put it right.
+const ROUNDS_MAX: u32 = 8;
+/// Most findings that are named one by one.
+const NAMED_MAX: usize = 1000;
+
+struct Check<'i, I> {
+    image: &'i I,
+    geometry: Geometry,
+    claims: Claims,
+    findings: Vec<Finding>,
+    repairs: Vec<Repair>,
+}
+
+impl<'i, I: Image> Check<'i, I> {
+    fn new(image: &'i I) -> Result<Check<'i, I>, Error> {
+        let geometry = Geometry::read(image)?;
+        Ok(Check { image, geometry, claims: Claims::new(&geometry), findings: Vec::new(), repairs: Vec::new() })
+    }
+
+    fn run(mut self) -> Result<(Report, Vec<Repair>), Error> {
+        self.mark()?;
+        self.copies()?;
+        let (files, directories) = self.tree()?;
+        let free = self.lost()?;
+        self.count(free)?;
+        let Check { geometry, findings, repairs, .. } = self;
+        Ok((Report { geometry, findings, files, directories, free }, repairs))
+    }
+
+    fn found(&mut self, finding: Finding) {
+        let room = self.findings.len() < NAMED_MAX;
+        match self.findings.last_mut() {
+            Some(Finding::More { count, loses_data }) => {
+                *count += 1;
+                *loses_data |= finding.loses_data();
+            }
+            _ if room => self.findings.push(finding),
+            _ => self.findings.push(Finding::More { count: 1, loses_data: finding.loses_data() }),
+        }
+    }
+
+    fn mark(&mut self) -> Result<(), Error> {
+        let mut flags = [0];
+        self.image.read(self.geometry.dirty_flag(), &mut flags)?;
+        if flags[0] & 1 != 0 {
+            self.found(Finding::NotClosed);
+            self.repairs.push(Repair::Bytes(self.geometry.dirty_flag(), vec![flags[0] & !1]));
+        }
+        Ok(())
+    }
+
+    /// The first FAT counts; the others should say the same.
+    fn copies(&mut self) -> Result<(), Error> {
+        let Geometry { fat_start, fat_bytes, fats, .. } = self.geometry;
+        let mut entries = 0;
+        for copy in 1..fats {
+            for at in (0..fat_bytes).step_by(512) {
+                let (mut first, mut other) = ([0; 512], [0; 512]);
+                self.image.read(fat_start + at, &mut first)?;
+                self.image.read(fat_start + copy * fat_bytes + at, &mut other)?;
+                if first != other {
+                    let len = self.geometry.entry_len();
+                    entries += first.chunks(len).zip(other.chunks(len)).filter(|(one, two)| one != two).count() as u64;
+                    self.repairs.push(Repair::Bytes(fat_start + copy * fat_bytes + at, first.to_vec()));
+                }
+            }
+        }
+        if entries > 0 {
+            self.found(Finding::CopiesDiffer { entries });
+        }
+        Ok(())
+    }
+
+    /// What is in use and claimed by nobody; gives the number of free clusters.
+    fn lost(&mut self) -> Result<u32, Error> {
+        let lost = self.claims.lost(&self.geometry, self.image)?;
+        self.repairs.extend(lost.clusters.into_iter().map(Repair::Free));
+        for (first, bytes) in lost.chains {
+            self.found(Finding::Lost { first, bytes });
+        }
+        Ok(lost.free)
+    }
+
+    /// The number of free clusters that the image says it has, if it says any.
+    fn count(&mut self, found: u32) -> Result<(), Error> {
+        let Some(at) = self.geometry.info else { return Ok(()) };
+        let said = read_u32(self.image, at)?;
+        if said != found && said != u32::MAX {
+            self.found(Finding::FreeCount { said, found });
+        }
+        if !self.repairs.is_empty() || said != found {
+            // What was put right may have freed some: nobody needs the count.
+            self.repairs.push(Repair::Bytes(at, u32::MAX.to_le_bytes().to_vec()));
+        }
+        Ok(())
+    }
+}

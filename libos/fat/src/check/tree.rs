@@ -1,0 +1,386 @@
+//! Names: every file and directory, from the root down.
+//!
+//! Directories come before files, for with a directory all is lost that is in it. What is called a directory and does not quite look
+//! like one comes after both: if it is somebody's bytes, it takes nothing from them.
+
+use super::claims::Claim;
+use super::{Check, END, Finding, GONE, Repair};
+use crate::directory::{BYTES_MAX, Entry, FLAGS, MOVED, SLOT, Slots, entries_in_slots, stray_pieces};
+use crate::{ASIDE, Error, Image, name};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The root directory, among all that has a name.
+const ROOT: usize = 0;
+/// A path is shown in this many bytes; one that is longer nobody can use anyway.
+const PATH_SHOWN: usize = 4096;
+/// Names of the two slots with which a directory begins.
+const DOT: [u8; 11] = *b".          ";
+const DOT_DOT: [u8; 11] = *b"..         ";
+
+/// A file or directory, and where its name is.
+struct Named {
+    /// The directory in which it was found.
+    parent: usize,
+    name: String,
+    directory: bool,
+    /// Its first cluster; 0 if it has none.
+    cluster: u32,
+    size: u64,
+    /// All its slots; that of the short name is the last.
+    slots: Vec<u64>,
+    /// It was there for a while.
+    aside: bool,
+    /// It says that it has another name.
+    moved: bool,
+    /// It is a file whose clusters have been claimed, as far as that goes.
+    claimed: bool,
+    /// Its name goes.
+    goes: bool,
+}
+
+/// How a directory begins.
+#[derive(PartialEq, Eq)]
+enum Beginning {
+    /// With two slots that say where it is, and where it lies.
+    Right,
+    /// With something else where one of them should be, or that says something else.
+    Doubtful,
+    /// As no directory does.
+    Wrong,
+}
+
+/// All names that have been found.
+struct Tree {
+    all: Vec<Named>,
+    /// By its first cluster: who has a chain.
+    owners: BTreeMap<u32, usize>,
+    /// How many in a directory are called the same, as FAT compares names.
+    namesakes: BTreeMap<(usize, String), u32>,
+}
+
+impl<I: Image> Check<'_, I> {
+    /// Every directory and then every file: how many there are of each, files first.
+    pub(super) fn tree(&mut self) -> Result<(u64, u64), Error> {
+        let (mut tree, root) = (Tree::new(self.geometry.root_cluster), self.root()?);
+        let (mut open, mut doubtful) = (vec![(ROOT, root)], Vec::new());
+        let (mut files, mut aside) = (Vec::new(), Vec::new());
+        loop {
+            while let Some((directory, clusters)) = open.pop() {
+                for index in self.list(&mut tree, directory, &clusters)? {
+                    if self.is_second_name(&mut tree, index) {
+                        continue;
+                    }
+                    if !tree.all[index].directory {
+                        files.push(index);
+                        continue;
+                    }
+                    match self.beginning(&tree.all[index])? {
+                        Beginning::Right => open.extend(self.directory(&mut tree, index)?),
+                        Beginning::Doubtful => doubtful.push(index),
+                        Beginning::Wrong => self.forget(&mut tree, index, "what is there is no directory"),
+                    }
+                }
+            }
+            for index in files.drain(..).filter(|index| !tree.all[*index].goes).collect::<Vec<_>>() {
+                if tree.all[index].aside {
+                    aside.push(index);
+                } else {
+                    self.file(&mut tree, index)?;
+                }
+            }
+            let Some(index) = doubtful.pop() else { break };
+            open.extend(self.directory(&mut tree, index)?);
+        }
+        for index in aside {
+            self.left_over(&mut tree, index)?;
+        }
+        self.links(&tree)?;
+        let count =
+            |directory| tree.all[1..].iter().filter(|named| named.directory == directory && !named.goes).count();
+        Ok((count(false) as u64, count(true) as u64))
+    }
+
+    /// The clusters of the root directory; none if it has a place of its own.
+    fn root(&mut self) -> Result<Vec<u32>, Error> {
+        let first = self.geometry.root_cluster;
+        if self.geometry.root_bytes > 0 {
+            return Ok(Vec::new());
+        }
+        let claim = self.claim_directory(first)?;
+        // Without a root everything would be lost: that is not put right by making it so.
+        if claim.clusters.is_empty() {
+            return Err(Error::Damaged("the root directory is not there"));
+        }
+        if self.slot_name(self.geometry.offset(first)?)? == DOT {
+            return Err(Error::Damaged("another directory is in the place of the root"));
+        }
+        if let Some(why) = claim.broken {
+            self.found(Finding::CutDirectory { path: "/".into(), why });
+        }
+        Ok(claim.clusters)
+    }
+
+    /// Enters what is in a directory that has these clusters.
+    fn list(&mut self, tree: &mut Tree, parent: usize, clusters: &[u32]) -> Result<Vec<usize>, Error> {
+        let slots = || {
+            let slots = Slots::of(&self.geometry, self.image, clusters);
+            if parent == ROOT { slots } else { slots.map(Slots::behind_links) }
+        };
+        let mut found = Vec::new();
+        let listed = entries_in_slots(&self.geometry, slots()?, |entry, slots| {
+            found.push((entry, slots.to_vec()));
+            true
+        });
+        let stray = listed.and_then(|()| stray_pieces(slots()?))?;
+        if !stray.is_empty() {
+            self.repairs.extend(stray.iter().map(|slot| Repair::Bytes(*slot, vec![GONE])));
+            let path = format!("{}/", tree.path(parent));
+            self.found(Finding::StrayPieces { path, slots: stray.len() as u64 });
+        }
+        let first = tree.all.len();
+        for (Entry { name, slot, directory, cluster, size, .. }, slots) in found {
+            let mut flags = [0];
+            self.image.read(slot + FLAGS, &mut flags)?;
+            let aside = parent == ROOT && !directory && name.starts_with(ASIDE);
+            let moved = flags[0] & MOVED != 0;
+            *tree.namesakes.entry((parent, name::folded(&name))).or_default() += 1;
+            tree.all.push(Named {
+                parent,
+                name,
+                directory,
+                cluster,
+                size,
+                slots,
+                aside,
+                moved,
+                claimed: false,
+                goes: false,
+            });
+        }
+        Ok((first..tree.all.len()).collect())
+    }
+
+    /// Whether something that has been found goes, because it leads to what another name led to: a name was being changed, and one of
+    /// the two goes, so that it is as before the change or as after it. Or it leads to a directory in which it lies.
+    fn is_second_name(&mut self, tree: &mut Tree, index: usize) -> bool {
+        let named = &tree.all[index];
+        let first = match (named.cluster, named.directory) {
+            (0, true) => ROOT,
+            (0, false) => {
+                // An empty one cannot be told by its clusters.
+                let goes = tree.has_namesake(named);
+                if goes {
+                    let path = tree.path(index);
+                    self.give_up(tree, index, Finding::Moved { kept: path.clone(), path });
+                }
+                return goes;
+            }
+            (cluster, _) => *tree.owners.entry(cluster).or_insert(index),
+        };
+        let owner = &tree.all[first];
+        if first == index || (owner.directory, owner.size) != (named.directory, named.size) {
+            // Its own, or it runs into something else.
+            return false;
+        }
+        if named.directory && tree.lies_in(index, first) {
+            let (path, to) = (tree.path(index), tree.path(first));
+            self.give_up(tree, index, Finding::Circle { path, to: if to.is_empty() { "/".into() } else { to } });
+            return true;
+        }
+        // What is to be replaced is there still; if it is not, the old name has to go.
+        let ranks = |named: &Named| (tree.has_namesake(named), named.moved, named.aside);
+        if !owner.claimed && ranks(owner) > ranks(named) {
+            // Whatever was found in it is in it still, by its other name.
+            tree.all.swap(first, index);
+        }
+        let (path, kept) = (tree.path(index), tree.path(first));
+        self.give_up(tree, index, Finding::Moved { path, kept });
+        true
+    }
+
+    /// Takes a name away, the slot that counts first.
+    fn give_up(&mut self, tree: &mut Tree, index: usize, finding: Finding) {
+        let named = &mut tree.all[index];
+        named.goes = true;
+        if let Some(count) = tree.namesakes.get_mut(&(named.parent, name::folded(&named.name))) {
+            *count -= 1;
+        }
+        self.repairs.extend(named.slots.iter().rev().map(|slot| Repair::Bytes(*slot, vec![GONE])));
+        self.found(finding);
+    }
+
+    /// Takes away the name of a directory of which nothing else is left.
+    fn forget(&mut self, tree: &mut Tree, index: usize, why: &'static str) {
+        let path = tree.path(index);
+        self.give_up(tree, index, Finding::CutDirectory { path, why });
+    }
+
+    /// Claims a directory; what is to be looked into: all that could be claimed of it.
+    fn directory(&mut self, tree: &mut Tree, index: usize) -> Result<Option<(usize, Vec<u32>)>, Error> {
+        let claim = self.claim_directory(tree.all[index].cluster)?;
+        let Some(why) = claim.broken else { return Ok(Some((index, claim.clusters))) };
+        if claim.clusters.is_empty() {
+            self.forget(tree, index, why);
+            return Ok(None);
+        }
+        self.found(Finding::CutDirectory { path: tree.path(index), why });
+        Ok(Some((index, claim.clusters)))
+    }
+
+    fn claim_directory(&mut self, first: u32) -> Result<Claim, Error> {
+        self.claim(first, (BYTES_MAX / self.geometry.cluster_size).max(1) as usize)
+    }
+
+    /// Claims a chain; one that is broken ends where it breaks.
+    fn claim(&mut self, first: u32, most: usize) -> Result<Claim, Error> {
+        let claim = self.claims.claim(&self.geometry, self.image, first, most)?;
+        if let (Some(_), Some(last)) = (claim.broken, claim.clusters.last()) {
+            self.repairs.push(Repair::Entry(*last, END));
+        }
+        Ok(claim)
+    }
+
+    fn beginning(&self, named: &Named) -> Result<Beginning, Error> {
+        // One that leads nowhere is for whoever claims it.
+        let Ok(start) = self.geometry.offset(named.cluster) else { return Ok(Beginning::Doubtful) };
+        let (dot, dot_dot) = (self.slot_name(start)?, self.slot_name(start + SLOT)?);
+        Ok(match (dot == DOT, dot_dot == DOT_DOT) {
+            (true, true) if self.link(start)? == named.cluster => Beginning::Right,
+            (false, false) if dot[0] != 0 => Beginning::Wrong,
+            _ => Beginning::Doubtful,
+        })
+    }
+
+    /// What the slots say with which directories begin: where each is, and where it lies.
+    fn links(&mut self, tree: &Tree) -> Result<(), Error> {
+        for (index, named) in tree.all.iter().enumerate().skip(1).filter(|(_, named)| named.directory && !named.goes) {
+            let start = self.geometry.offset(named.cluster)?;
+            let parent = tree.all[named.parent].cluster;
+            let parents = if named.parent == ROOT { [0, parent] } else { [parent; 2] };
+            let names = [self.slot_name(start)?, self.slot_name(start + SLOT)?] == [DOT, DOT_DOT];
+            if names && self.link(start)? == named.cluster && parents.contains(&self.link(start + SLOT)?) {
+                continue;
+            }
+            self.found(Finding::WrongLinks { path: tree.path(index) });
+            for (slot, name, cluster) in [(start, DOT, named.cluster), (start + SLOT, DOT_DOT, parents[0])] {
+                let mut bytes = [0; SLOT as usize];
+                self.image.read(slot, &mut bytes)?;
+                if bytes[..11] != name {
+                    bytes = [0; SLOT as usize];
+                    bytes[..11].copy_from_slice(&name);
+                    bytes[11] = 0x10;
+                }
+                bytes[20..22].copy_from_slice(&cluster.to_le_bytes()[2..]);
+                bytes[26..28].copy_from_slice(&cluster.to_le_bytes()[..2]);
+                self.repairs.push(Repair::Bytes(slot, bytes.to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims a file that was there for a while, if it is still one, and gives back what it has.
+    fn left_over(&mut self, tree: &mut Tree, index: usize) -> Result<(), Error> {
+        let clusters = self.file(tree, index)?;
+        if tree.all[index].aside && !tree.all[index].goes {
+            self.repairs.extend(clusters.into_iter().map(|cluster| Repair::Entry(cluster, 0)));
+            let path = tree.path(index);
+            self.give_up(tree, index, Finding::LeftOver { path });
+        }
+        Ok(())
+    }
+
+    /// Claims a file; gives the clusters that are its own.
+    fn file(&mut self, tree: &mut Tree, index: usize) -> Result<Vec<u32>, Error> {
+        tree.all[index].claimed = true;
+        let named = &tree.all[index];
+        let (cluster_size, slot) = (self.geometry.cluster_size, named.slot());
+        let Claim { mut clusters, broken } = self.claim(named.cluster, usize::MAX)?;
+        let capacity = clusters.len() as u64 * cluster_size;
+        let kept = named.size.min(capacity);
+        if broken.is_some() || kept < named.size {
+            let why = broken.unwrap_or("its chain ends before");
+            self.found(Finding::Cut { path: tree.path(index), size: named.size, kept, why });
+            self.repairs.push(Repair::Bytes(slot + 28, (kept as u32).to_le_bytes().to_vec()));
+        }
+        let needed = kept.div_ceil(cluster_size) as usize;
+        if clusters.len() > needed {
+            let bytes = (clusters.len() - needed) as u64 * cluster_size;
+            self.found(Finding::Slack { path: tree.path(index), bytes });
+            if let Some(last) = needed.checked_sub(1) {
+                self.repairs.push(Repair::Entry(clusters[last], END));
+            }
+            self.repairs.extend(clusters.drain(needed..).map(|cluster| Repair::Entry(cluster, 0)));
+        }
+        if needed == 0 && named.cluster != 0 {
+            self.repairs.push(Repair::Bytes(slot + 26, vec![0; 2]));
+            if self.geometry.root_bytes == 0 {
+                self.repairs.push(Repair::Bytes(slot + 20, vec![0; 2]));
+            }
+        }
+        Ok(clusters)
+    }
+
+    fn slot_name(&self, slot: u64) -> Result<[u8; 11], Error> {
+        let mut name = [0; 11];
+        self.image.read(slot, &mut name)?;
+        Ok(name)
+    }
+
+    /// The first cluster that a slot has.
+    fn link(&self, slot: u64) -> Result<u32, Error> {
+        crate::first_cluster(&self.geometry, self.image, slot)
+    }
+}
+
+impl Tree {
+    /// The root alone.
+    fn new(cluster: u32) -> Tree {
+        let root = Named {
+            parent: ROOT,
+            name: String::new(),
+            directory: true,
+            cluster,
+            size: 0,
+            slots: Vec::new(),
+            aside: false,
+            moved: false,
+            claimed: false,
+            goes: false,
+        };
+        let owners = if cluster == 0 { BTreeMap::new() } else { BTreeMap::from([(cluster, ROOT)]) };
+        Tree { all: vec![root], owners, namesakes: BTreeMap::new() }
+    }
+
+    /// Where a name is: names with a `/` before each; the end of it, if it is too long for anybody.
+    fn path(&self, index: usize) -> String {
+        let (mut at, mut path) = (index, String::new());
+        while at != ROOT && path.len() < PATH_SHOWN {
+            path = format!("/{}{path}", self.all[at].name);
+            at = self.all[at].parent;
+        }
+        if at == ROOT { path } else { format!("…{path}") }
+    }
+
+    fn has_namesake(&self, named: &Named) -> bool {
+        self.namesakes.get(&(named.parent, name::folded(&named.name))).is_some_and(|count| *count > 1)
+    }
+
+    /// Whether something lies in a directory, or in one that lies there.
+    fn lies_in(&self, index: usize, directory: usize) -> bool {
+        let mut at = index;
+        while at != ROOT && at != directory {
+            at = self.all[at].parent;
+        }
+        at == directory
+    }
+}
+
+impl Named {
+    fn slot(&self) -> u64 {
+        self.slots.last().copied().unwrap_or_default()
+    }
+}
