@@ -34,7 +34,7 @@ pub(crate) fn modules() -> PathBuf {
 
 /// What `/dev/userfaultfd` is asked for a userfaultfd with.
 const USERFAULTFD_IOC_NEW: i64 = 0xaa00;
-/// What the module replaces by the address of a path: `/etc/passwd`.
+/// What the module replaces by the address of a path: `/proc/version`.
 const PATH: i64 = 0x7061_7468;
 
 /// A workflow in which the module is asked for this call, and that fails with the answer.

@@ -11,13 +11,16 @@ mod watch;
 mod wrong_module;
 
 use libtest_mimic::{Arguments, Trial};
+use monohull::domain::keys;
 use monohull::orchestrator::IsolationWish;
 use monohull::process::{Settings, Spawner};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let usual = Settings::usual(IsolationWish::Auto).expect("modules are built first: run `cargo xtask test`");
+    // With keys wherever there are some, also where they must be asked for: there workers are traced, and the list is longer.
+    let wish = if keys::support().is_available() { IsolationWish::Mpk } else { IsolationWish::Auto };
+    let usual = Settings::usual(wish).expect("modules are built first: run `cargo xtask test`");
     let settings = Settings { modules: calls::modules(), preload: Vec::new(), ..usual };
     let spawner = Spawner::start(&settings).unwrap_or_else(|error| panic!("{error}"));
     let spawner: &'static Spawner = Box::leak(Box::new(spawner));
