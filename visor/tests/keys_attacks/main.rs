@@ -16,6 +16,7 @@ mod jumps;
 mod leftovers;
 mod memory;
 mod places;
+mod races;
 mod signals;
 #[path = "../support/handover.rs"]
 mod support;

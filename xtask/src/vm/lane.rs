@@ -5,7 +5,7 @@
 //! status is told.
 
 use super::machine::Machine;
-use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, PROGRAMS, STARTED, TOOLS};
+use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};
 use super::tally::{Item, in_guest, script};
 use super::{Cache, Kernel, REPOSITORY, guest};
 use crate::test::Count;
@@ -67,6 +67,9 @@ pub(crate) fn run() -> Result<Count> {
     for tool in TOOLS {
         files.program(Path::new(tool))?;
     }
+    for made in MADE {
+        files.tree_as_it_is(&workspace.target().join("tmp").join(made))?;
+    }
     // What tests read of the sources.
     files.tree(&root().join("visor/fuzz/corpus"))?;
     // Each kernel has a job of its own.
@@ -74,7 +77,7 @@ pub(crate) fn run() -> Result<Count> {
     let mut jobs = Vec::new();
     for kernel in Kernel::ALL {
         let left_out = || LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == kernel));
-        let whole = |name: &str| left_out().any(|out| out.program == name && out.test.is_none());
+        let whole = |name: &str| left_out().any(|out| out.program == name && out.tests.is_empty());
         let here = programs.iter().filter(|program| !whole(&program.target.name));
         let mut items = Vec::new();
         for program in here {
@@ -89,8 +92,7 @@ pub(crate) fn run() -> Result<Count> {
     for (kernel, _) in &jobs {
         shell::heading(&format!("protection keys, Linux {}", kernel.version()));
         for left_out in LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == *kernel)) {
-            let test = left_out.test.map(|test| format!(" {test}")).unwrap_or_default();
-            println!("not here: {}{test}: {}", left_out.program, left_out.why);
+            println!("not here: {}: {}", [&[left_out.program], left_out.tests].concat().join(" "), left_out.why);
         }
     }
     let run = |(kernel, items): &(Kernel, Vec<Item>)| {
@@ -134,11 +136,12 @@ fn programs(workspace: &Workspace) -> Result<(Vec<Artifact>, Vec<Artifact>)> {
     let tests = built.iter().map(Artifact::tests).collect::<Result<Vec<_>>>()?;
     for out in LEFT_OUT {
         let mut known = built.iter().zip(&tests).filter(|(program, _)| program.target.name == out.program);
-        if !known.any(|(_, tests)| out.test.is_none_or(|test| tests.iter().any(|known| known == test))) {
-            return Err(format!("there is no {} {} to be left out", out.program, out.test.unwrap_or_default()));
+        let is_known = |tests: &[String]| out.tests.iter().all(|test| tests.iter().any(|known| known == test));
+        if !known.any(|(_, tests)| is_known(tests)) {
+            return Err(format!("there is no {} {} to be left out", out.program, out.tests.join(" ")));
         }
     }
-    let everywhere = |out: &LeftOut| out.kernel.is_none() && out.test.is_none();
+    let everywhere = |out: &LeftOut| out.kernel.is_none() && out.tests.is_empty();
     let left_out = |name: &str| LEFT_OUT.iter().any(|out| out.program == name && everywhere(out));
     let mut tests = tests.iter();
     built.retain(|program| tests.next().is_some_and(|tests| !tests.is_empty()) && !left_out(&program.target.name));
@@ -170,7 +173,8 @@ impl Artifact {
 fn test_items(program: &Artifact, left_out: impl Iterator<Item = &'static LeftOut>) -> Result<Vec<Item>> {
     let name = &program.target.name;
     let folder = program.manifest_path.parent().expect("a manifest lies in a folder");
-    let left_out: Vec<&str> = left_out.filter(|out| out.program == name).filter_map(|out| out.test).collect();
+    let left_out: Vec<&str> =
+        left_out.filter(|out| out.program == name).flat_map(|out| out.tests.iter().copied()).collect();
     let prefixes = || ALONE.iter().filter(|(alone, _)| alone == name).map(|(_, prefix)| *prefix);
     let mut alone = program.tests()?;
     alone.retain(|test| prefixes().any(|prefix| test.starts_with(prefix)) && !left_out.contains(&test.as_str()));
