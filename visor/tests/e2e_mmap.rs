@@ -7,7 +7,10 @@ use monohull::orchestrator::RunOptions;
 use monohull::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
 use serde_json::{Value, json};
 use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::run_with;
@@ -156,6 +159,74 @@ fn reading_from_start_to_end_waits_seldom() {
     assert_eq!((mapped.mappings, mapped.bytes), (4, 4 * BIG as u64));
     let pages = mapped.bytes / 4096;
     assert!(mapped.faults < pages / 8, "{} of {pages} pages were waited for", mapped.faults);
+}
+
+/// Has the kernel refuse a program and all that it starts a `userfaultfd`, as sandboxes do.
+fn without_userfaultfd(command: &mut Command) -> &mut Command {
+    let load = |from: u32| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: from };
+    let end = |with: u32| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: with };
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let unless = libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_userfaultfd as u32 };
+    let filter = [load(0), unless, end(refuse), end(libc::SECCOMP_RET_ALLOW)];
+    let install = move || {
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        let (one, zero): (libc::c_ulong, libc::c_ulong) = (1, 0);
+        // SAFETY: two system calls; the program lives until the second has copied it.
+        let installed = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, one, zero, zero, zero) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::c_ulong::from(libc::SECCOMP_MODE_FILTER), &raw const program)
+                    == 0
+        };
+        if installed { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: it makes system calls and takes no lock, so it can be called between fork and exec.
+    unsafe { command.pre_exec(install) }
+}
+
+/// Runs `monohull`, with a `userfaultfd` or without: what it prints as JSON.
+fn json_of(arguments: &[&str], refused: bool) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.args(arguments).arg("--json");
+    let output = if refused { without_userfaultfd(&mut command) } else { &mut command }.output().expect("it starts");
+    let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said()))
+}
+
+#[test]
+fn where_faults_cannot_be_answered_mappings_are_filled_at_once_and_that_is_said() {
+    let host = Host::new();
+    let workflow = host.0.path().join("workflow.json");
+    for (how, mount) in
+        [("everything", memory()), ("everything", host.image("copy")), ("everything-but-cut", host.directory("write"))]
+    {
+        let files = json!([mount, { "at": "/by", "memory": "64MiB" }]);
+        let mut document = probe(how, files);
+        for function in document["functions"].as_object_mut().expect("functions").values_mut() {
+            function["image"] = json!(support::image("mmap-probe"));
+        }
+        fs::write(&workflow, document.to_string()).expect("a file");
+        let mut lines = Vec::new();
+        for refused in [false, true] {
+            let report = json_of(&["run", workflow.to_str().expect("UTF-8")], refused);
+            assert_eq!(report["status"], "done", "{mount}, refused: {refused}: {report:#}");
+            let mapped = &report["mapped_files"];
+            let why = mapped["filled_at_once"].as_str();
+            assert_eq!(why.is_some(), refused, "{mapped}");
+            assert!(why.is_none_or(|why| why.starts_with("userfaultfd: ")), "{mapped}");
+            assert_eq!(mapped["faults"] == 0, refused, "{mapped}");
+            lines.push(report["steps"][0]["instances"][0]["lines"].clone());
+        }
+        // Content, copies that are written to, files that change meanwhile: all is the same.
+        assert!(lines[0].as_array().is_some_and(|lines| lines.len() >= 45) && lines[0] == lines[1], "{lines:#?}");
+    }
+    for refused in [false, true] {
+        let diagnosis = json_of(&["doctor"], refused);
+        let findings = diagnosis["findings"].as_array().expect("findings");
+        let found = findings.iter().find(|finding| finding["name"] == "userfaultfd").expect("it is looked at");
+        assert_eq!(found["state"], if refused { "fallback" } else { "ok" }, "{found}");
+        let consequence = "memory is filled at once instead of when it is touched";
+        assert_eq!(found["consequence"] == consequence, refused, "{found}");
+    }
 }
 
 #[test]
