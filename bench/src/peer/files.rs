@@ -1,7 +1,7 @@
 //! The same passes over a file of the host's, by the kernel's `read` and `write`.
 
 use crate::harness::Result;
-use example_kernels::files::{Pass, Storage};
+use example_kernels::files::{self, Pass, Storage};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -30,6 +30,20 @@ impl Storage for Opened {
     fn seek(&mut self, offset: u64) {
         self.0.seek(SeekFrom::Start(offset)).expect("a position");
     }
+}
+
+/// Nanoseconds per request of one figure of files that are made in a folder.
+pub(super) fn growth(folder: &Path, bytes: usize, which: usize) -> Result<f64> {
+    let first = Instant::now();
+    let make = |name: &str| {
+        let mut options = OpenOptions::new();
+        let made = options.read(true).write(true).create(true).truncate(true).open(folder.join(name));
+        Opened(made.expect("it is made"))
+    };
+    let remove = |name: &str| std::fs::remove_file(folder.join(name)).expect("it is there");
+    let mut figures = Vec::new();
+    files::growth(bytes as u64, make, remove, || first.elapsed().as_nanos() as f64, |_, figure| figures.push(figure));
+    figures.get(which).copied().ok_or_else(|| "there is no such figure".into())
 }
 
 /// Nanoseconds per request of one pass.

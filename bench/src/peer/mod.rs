@@ -37,6 +37,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "spawn" => spawn::spawn_wait(number(0)?, arguments.get(1..).unwrap_or_default()),
         "fork" => fork::fork_exit_wait(number(0)?),
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
+        "growth" => files::growth(path(0)?, number(1)?, number(2)?),
         "mapped" => mapped::sweep(path(0)?, number(1)?, number(2)?, number(3)?, number(4)? == 1),
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),

@@ -1,10 +1,11 @@
-//! Goes over a large file in every way and leaves nanoseconds per request in slot `figures`, a line for each pass.
+//! Goes over a large file in every way and leaves nanoseconds per request in slot `figures`, a line for each pass. Without rounds it
+//! makes files in the folder instead, and tells of those.
 #![no_std]
 #![deny(unsafe_code)]
 
-use example_kernels::files::{Pass, Storage};
+use example_kernels::files::{self, Pass, Storage};
 use monohull_std::error::Error;
-use monohull_std::fs::{File, OpenOptions};
+use monohull_std::fs::{self, File, OpenOptions};
 use monohull_std::io::{Read, Seek, SeekFrom, Write};
 use monohull_std::prelude::*;
 use monohull_std::slot::SlotString;
@@ -37,12 +38,25 @@ impl Storage for Opened {
 
 #[monohull::main]
 fn main(path: String, bytes: u64, rounds: u32) -> Result<(), Box<dyn Error>> {
+    let mut slot = SlotString::with_slot("figures");
+    if rounds == 0 {
+        let (folder, first) = (&path, Instant::now());
+        let make = |name: &str| {
+            let mut options = OpenOptions::new();
+            Opened(
+                options.read(true).write(true).create_new(true).open(format!("{folder}/{name}")).expect("it is made"),
+            )
+        };
+        let remove = |name: &str| fs::remove_file(format!("{folder}/{name}")).expect("it is there");
+        let tell = |name: &str, figure| slot.push_str(&format!("{name}: {figure}\n"));
+        files::growth(bytes, make, remove, || first.elapsed().as_nanos() as f64, tell);
+        return Ok(());
+    }
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map(Opened);
     if open()?.0.metadata()?.len() != bytes {
         let mut file = open()?;
         (0..bytes >> 20).for_each(|_| file.write(&[7; 1 << 20]));
     }
-    let mut slot = SlotString::with_slot("figures");
     for pass in Pass::all() {
         let share = |index: u64| {
             let mut file = open().expect("it opens");

@@ -71,3 +71,72 @@ impl Pass {
         }
     }
 }
+
+/// Bytes of the requests with which files are made longer, and then read.
+pub const REQUESTS: [usize; 2] = [4 << 10, 1 << 20];
+
+/// Writes an empty file up to `bytes` bytes.
+pub fn append(file: &mut impl Storage, bytes: u64, request: &[u8]) {
+    (0..bytes / request.len() as u64).for_each(|_| file.write(request));
+}
+
+/// Writes two empty files by turns, up to `bytes` bytes together: each lies in pieces between those of the other.
+pub fn alternate(files: [&mut impl Storage; 2], bytes: u64, request: &[u8]) {
+    let [one, other] = files;
+    for _ in 0..bytes / 2 / request.len() as u64 {
+        one.write(request);
+        other.write(request);
+    }
+}
+
+/// Reads a file of `bytes` bytes from its start.
+pub fn read_all(file: &mut impl Storage, bytes: u64, request: &mut [u8]) {
+    file.seek(0);
+    (0..bytes / request.len() as u64).for_each(|_| file.read(request));
+}
+
+/// What is measured of files that are made: figures by their names. `make` makes an empty one with a name, `remove` removes it, and
+/// `time` tells nanoseconds since some moment.
+pub fn growth<F: Storage>(
+    bytes: u64,
+    mut make: impl FnMut(&str) -> F,
+    mut remove: impl FnMut(&str),
+    time: impl Fn() -> f64,
+    mut tell: impl FnMut(&str, f64),
+) {
+    for request in REQUESTS {
+        let buffer = alloc::vec![1; request];
+        for again in ["", " again"] {
+            let mut file = make("grows");
+            let start = time();
+            append(&mut file, bytes, &buffer);
+            drop(file);
+            tell(
+                &alloc::format!("append {}K{again}", request >> 10),
+                (time() - start) / (bytes / request as u64) as f64,
+            );
+            remove("grows");
+        }
+    }
+    let (mut one, mut other) = (make("one"), make("other"));
+    alternate([&mut one, &mut other], bytes, &[1; 4 << 10]);
+    for request in REQUESTS {
+        let mut buffer = alloc::vec![0; request];
+        // Once to have everything in place, then in earnest.
+        read_all(&mut one, bytes / 2, &mut buffer);
+        let start = time();
+        read_all(&mut one, bytes / 2, &mut buffer);
+        let per = (bytes / 2 / request as u64) as f64;
+        tell(&alloc::format!("read in pieces {}K", request >> 10), (time() - start) / per);
+    }
+    drop((one, other));
+    remove("one");
+    remove("other");
+}
+
+/// The names of the figures of [`growth`], and bytes of a request of each.
+pub fn growth_names() -> Vec<(alloc::string::String, usize)> {
+    let name = |what: &str, request: usize, again: &str| (alloc::format!("{what} {}K{again}", request >> 10), request);
+    let appended = REQUESTS.iter().flat_map(|request| ["", " again"].map(|again| name("append", *request, again)));
+    appended.chain(REQUESTS.iter().map(|request| name("read in pieces", *request, ""))).collect()
+}
