@@ -50,7 +50,27 @@ impl Runs {
         Ok(runs)
     }
 
-    fn push(&mut self, geometry: &Geometry, cluster: u32) -> Result<(), Error> {
+    /// The last cluster, if there is any.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.last
+    }
+
+    /// The cluster with this number in the file.
+    pub(crate) fn cluster(&self, geometry: &Geometry, index: u64) -> Option<u32> {
+        self.find(index * geometry.cluster_size).and_then(|(offset, _)| geometry.at(offset))
+    }
+
+    /// Forgets all but the first `bytes` bytes: whole clusters.
+    pub(crate) fn cut(&mut self, geometry: &Geometry, bytes: u64) {
+        self.list.retain(|run| run.start < bytes);
+        if let Some(run) = self.list.last_mut() {
+            run.len = run.len.min(bytes - run.start);
+        }
+        self.last = self.list.last().and_then(|run| geometry.at(run.offset + run.len - geometry.cluster_size));
+    }
+
+    /// Another cluster comes after the last.
+    pub(crate) fn push(&mut self, geometry: &Geometry, cluster: u32) -> Result<(), Error> {
         let (offset, len) = (geometry.offset(cluster)?, geometry.cluster_size);
         let start = self.capacity();
         match self.list.last_mut() {

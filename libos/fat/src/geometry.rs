@@ -57,6 +57,9 @@ pub struct Geometry {
 pub(crate) const FIRST: u32 = 2;
 
 impl Geometry {
+    /// The value that ends a chain, whatever the bits of the FAT.
+    pub(crate) const END: u32 = 0x0fff_ffff;
+
     /// Reads the boot sector.
     pub fn read<I: Image + ?Sized>(image: &I) -> Result<Geometry, Error> {
         let mut boot = [0; 512];

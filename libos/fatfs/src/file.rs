@@ -98,10 +98,9 @@ impl File {
         Ok(())
     }
 
-    /// Its clusters are these. Those that come have anything in them.
-    pub(crate) fn has_runs(&mut self, runs: Runs) {
-        self.clear = self.clear.min(runs.capacity()).max(self.size);
-        self.runs = runs;
+    /// It has given clusters back. Those that come have anything in them.
+    pub(crate) fn has_fewer_clusters(&mut self) {
+        self.clear = self.clear.min(self.runs.capacity()).max(self.size);
     }
 
     /// Its slot says that it has this size.

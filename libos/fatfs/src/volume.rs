@@ -11,7 +11,7 @@ use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat, NAME_MAX, open};
 use monohull_fat::check::left_over;
 use monohull_fat::edit::{EditError, Editor};
-use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, first_cluster, runs};
+use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, runs};
 use monohull_module::fs::{Listing, in_pieces};
 use monohull_module::{Checked, HostRef, SleepingMutex};
 
@@ -167,15 +167,15 @@ impl Volume {
             return Ok(());
         }
         // Nobody can read or write any more: the descriptor table has forgotten the number.
-        let (path, size, capacity, named) =
-            place.read(node, |file| Ok((file.path.clone(), file.size, file.runs.capacity(), file.named)))?;
-        let closed = if !named {
-            editor.remove(&path).map_err(errno_of)
-        } else if capacity - size >= self.geometry.cluster_size {
-            editor.shorten(&path, size).map_err(errno_of)
-        } else {
-            Ok(())
-        };
+        let closed = place.write(node, |file| {
+            if !file.named {
+                editor.remove(&file.path).map_err(errno_of)
+            } else if file.runs.capacity() - file.size >= self.geometry.cluster_size {
+                editor.shorten(file.slot, &mut file.runs, file.size).map_err(errno_of)
+            } else {
+                Ok(())
+            }
+        });
         let stamped = self.stamp(node, place);
         self.files.remove(node);
         closed.and(stamped)
@@ -245,22 +245,13 @@ impl Volume {
         place.write(node, |file| {
             let ahead = file.runs.capacity().min(AHEAD_MAX);
             let generous = (size + ahead).min(SIZE_MAX);
-            let mut lengthen = |to: u64| editor.lengthen(&file.path, file.slot, file.size, to);
+            let mut lengthen = |to: u64| editor.lengthen(file.slot, &mut file.runs, to);
             match lengthen(generous) {
                 Err(EditError::NoSpace) if generous > size => lengthen(size),
                 grown => grown,
             }
-            .map_err(errno_of)?;
-            self.follow(file)?;
-            if file.runs.capacity() >= size { Ok(()) } else { Err(Errno::Io) }
+            .map_err(errno_of)
         })
-    }
-
-    /// Finds out where the clusters are that a file has now.
-    fn follow(&self, file: &mut File) -> Result<(), Errno> {
-        let first = first_cluster(&self.geometry, &self.image, file.slot).map_err(errno_of_damage)?;
-        file.has_runs(runs(&self.geometry, &self.image, first).map_err(errno_of_damage)?);
-        Ok(())
     }
 
     pub(crate) fn resize(&self, node: u64, size: u64) -> Result<(), Errno> {
@@ -292,9 +283,9 @@ impl Volume {
                 // What was cut off goes back when the file is closed.
                 return file.set_size(&self.image, size).map(|()| true);
             }
-            editor.shorten(&file.path, size).map_err(errno_of)?;
+            editor.shorten(file.slot, &mut file.runs, size).map_err(errno_of)?;
             file.has_size(size);
-            self.follow(file)?;
+            file.has_fewer_clusters();
             Ok(true)
         })
     }
@@ -342,8 +333,9 @@ impl Volume {
             if file.pinned > 0 {
                 return Ok(());
             }
-            editor.shorten(&file.path, file.size).map_err(errno_of)?;
-            self.follow(file)
+            editor.shorten(file.slot, &mut file.runs, file.size).map_err(errno_of)?;
+            file.has_fewer_clusters();
+            Ok(())
         })
     }
 

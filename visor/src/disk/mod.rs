@@ -11,7 +11,9 @@ mod tree;
 use crate::domain::files::claim_image;
 use monohull_fat::check::{Finding, Report, check, left_over, repair};
 use monohull_fat::edit::{EditError, Editor, Move};
-use monohull_fat::{ASIDE, Entry, Error, Found, Geometry, encode_time, entries, find, first_cluster, format, runs};
+use monohull_fat::{
+    ASIDE, Entry, Error, Found, Geometry, Runs, encode_time, entries, find, first_cluster, format, runs,
+};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -252,10 +254,10 @@ impl Disk {
     ) -> Result<Entry, DiskError> {
         self.edit(path, |editor| editor.make(copy, false))?;
         let Found::Entry(entry) = self.find(copy)? else { return Err(self.kind(path, "is a directory")) };
-        self.edit(path, |editor| editor.lengthen(copy, entry.slot, 0, size))?;
+        let mut chain = Runs::default();
+        self.edit(path, |editor| editor.lengthen(entry.slot, &mut chain, size))?;
         let damaged = |disk: &Disk, error| disk.of_path(path, error);
         let first = first_cluster(&self.geometry, &self.bytes, entry.slot).map_err(|error| damaged(self, error))?;
-        let chain = runs(&self.geometry, &self.bytes, first).map_err(|error| damaged(self, error))?;
         let mut piece = vec![0; PIECE];
         let mut at = 0;
         while at < size {

@@ -224,8 +224,6 @@ impl Repair {
     }
 }
 
-/// The value that ends a chain, whatever the bits of the FAT.
-const END: u32 = 0x0fff_ffff;
 /// The first byte of a slot that is free again.
 const GONE: u8 = 0xe5;
 /// Most times that an image is gone over to put it right.

@@ -4,9 +4,9 @@
 //! like one comes after both: if it is somebody's bytes, it takes nothing from them.
 
 use super::claims::Claim;
-use super::{Check, END, Finding, GONE, Repair};
+use super::{Check, Finding, GONE, Repair};
 use crate::directory::{BYTES_MAX, Entry, FLAGS, MOVED, SLOT, Slots, entries_in_slots, stray_pieces};
-use crate::{ASIDE, Error, Image, name};
+use crate::{ASIDE, Error, Geometry, Image, name};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -239,7 +239,7 @@ impl<I: Image> Check<'_, I> {
     fn claim(&mut self, first: u32, most: usize) -> Result<Claim, Error> {
         let claim = self.claims.claim(&self.geometry, self.image, first, most)?;
         if let (Some(_), Some(last)) = (claim.broken, claim.clusters.last()) {
-            self.repairs.push(Repair::Entry(*last, END));
+            self.repairs.push(Repair::Entry(*last, Geometry::END));
         }
         Ok(claim)
     }
@@ -311,7 +311,7 @@ impl<I: Image> Check<'_, I> {
             let bytes = (clusters.len() - needed) as u64 * cluster_size;
             self.found(Finding::Slack { path: tree.path(index), bytes });
             if let Some(last) = needed.checked_sub(1) {
-                self.repairs.push(Repair::Entry(clusters[last], END));
+                self.repairs.push(Repair::Entry(clusters[last], Geometry::END));
             }
             self.repairs.extend(clusters.drain(needed..).map(|cluster| Repair::Entry(cluster, 0)));
         }

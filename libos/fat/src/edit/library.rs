@@ -1,5 +1,6 @@
 //! The published FAT library, over a stage.
 
+use super::chains::count_free;
 use super::stage::Stage;
 use super::{EditError, Store};
 use crate::{Error, Geometry, Image, encode_time};
@@ -16,9 +17,6 @@ pub(crate) type Fat<S> = FileSystem<Disk<S>, Clock, LossyOemCpConverter>;
 pub(crate) type LibraryError = lamfat::Error<DiskError>;
 /// Tells the time, in ns since 1970.
 pub(crate) type Now = Arc<dyn Fn() -> i64 + Send + Sync>;
-
-/// Bytes that are written to make a file longer. Only the chain is wanted: their contents are dropped on the way.
-static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// The library over one image.
 pub(crate) struct Library<S: Store> {
@@ -66,17 +64,37 @@ impl<S: Store> Library<S> {
         committed
     }
 
+    /// Makes a change of chains without the library, which forgets what it knows of them: all of it, or nothing.
+    pub(crate) fn change_chains<R>(
+        &mut self,
+        change: impl FnOnce(&mut Stage<S>) -> Result<R, EditError>,
+    ) -> Result<R, EditError> {
+        self.mark()?;
+        self.fat = None;
+        let mut stage = self.stage.lock();
+        // What the library wrote while it was dropped goes as well.
+        stage.begin();
+        let changed = change(&mut stage).and_then(|result| {
+            stage.commit()?;
+            Ok(result)
+        });
+        if changed.is_err() {
+            stage.begin();
+        }
+        changed
+    }
+
     /// Writes down how many clusters are free, and that nobody writes any more. A wrong count does no harm: nobody relies on
     /// it. An image that was not closed before stays so: it has to be checked.
     pub(crate) fn close(&mut self) {
-        self.stage.lock().begin();
-        // An image in use has no count that can be trusted; the library counts anew then.
-        let counted = self.fat.take().map(|fat| fat.stats().and_then(|_| fat.unmount()));
-        if let Some(Ok(())) = counted {
-            let _ = self.stage.lock().commit();
-        }
-        if self.marked_before.take() == Some(false) {
-            let _ = self.stage.lock().set_mark(false);
+        self.fat = None;
+        let mut stage = self.stage.lock();
+        stage.begin();
+        if let Some(marked_before) = self.marked_before.take() {
+            let _ = count_free(&stage, &self.geometry).and_then(|free| stage.set_free_count(free));
+            if !marked_before {
+                let _ = stage.set_mark(false);
+            }
         }
     }
 
@@ -87,33 +105,6 @@ impl<S: Store> Library<S> {
         }
         self.fat.as_ref().ok_or(lamfat::Error::InvalidInput)
     }
-}
-
-/// Makes the chain of a file long enough for `to` bytes, and leaves its size as it is.
-pub(crate) fn lengthen<S: Store>(
-    fat: &Fat<S>,
-    stage: &Mutex<Stage<S>>,
-    (path, slot, size): (&str, u64, u64),
-    to: u64,
-) -> Result<(), LibraryError> {
-    let mut chain = fat.root_dir().open_file(path)?;
-    let mut left = to.saturating_sub(chain.seek(SeekFrom::End(0))?);
-    while left > 0 {
-        let room = &ROOM[..left.min(ROOM.len() as u64) as usize];
-        match chain.write(room)? {
-            0 => return Err(lamfat::Error::NotEnoughSpace),
-            written => left -= written as u64,
-        }
-    }
-    drop(chain);
-    stage.lock().write(slot + 28, &(size as u32).to_le_bytes()).map_err(as_library_error)
-}
-
-/// Cuts a file, and gives back the clusters behind its new end.
-pub(crate) fn shorten<S: Store>(fat: &Fat<S>, path: &str, size: u64) -> Result<(), LibraryError> {
-    let mut file = fat.root_dir().open_file(path)?;
-    file.seek(SeekFrom::Start(size))?;
-    file.truncate()
 }
 
 /// What the library reads and writes.
@@ -162,11 +153,9 @@ impl<S: Store> Read for Disk<S> {
 
 impl<S: Store> Write for Disk<S> {
     fn write(&mut self, from: &[u8]) -> Result<usize, DiskError> {
-        if !ROOM.as_ptr_range().contains(&from.as_ptr()) {
-            let mut stage = self.stage.lock();
-            stage.pay().map_err(DiskError::Image)?;
-            stage.write(self.position, from).map_err(DiskError::Image)?;
-        }
+        let mut stage = self.stage.lock();
+        stage.pay().map_err(DiskError::Image)?;
+        stage.write(self.position, from).map_err(DiskError::Image)?;
         self.position += from.len() as u64;
         Ok(from.len())
     }

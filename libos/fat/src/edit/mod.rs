@@ -1,19 +1,22 @@
 //! Changing an image: names, directories and chains, each change whole or not at all.
 //!
 //! ```text
-//!   Editor ─▶ library (published) ─▶ stage: kept aside ── ordered words ──▶ Store
+//!   Editor ─▶ library (published): names ─▶ stage: kept aside ── ordered words ──▶ Store
+//!        └──▶ chains of files ─────────────▶   "
 //! ```
 //!
 //! The bytes of files are not written here. Who writes them asks for a chain that is long enough ([`Editor::lengthen`]),
-//! finds its runs ([`crate::runs`]), stores the bytes there, and then the size.
+//! stores the bytes where its runs are, and then the size.
 
+mod chains;
 mod library;
 mod naming;
 mod stage;
 
-use crate::{Entry, Error, Geometry, Image};
+use crate::geometry::FIRST;
+use crate::{Entry, Error, Geometry, Image, Runs};
 use alloc::sync::Arc;
-use library::{Library, lengthen, shorten};
+use library::Library;
 
 /// An image whose bytes can be changed while others look at it.
 pub trait Store: Image + Send + Sync + 'static {
@@ -64,48 +67,61 @@ pub struct Move<'m> {
 }
 
 /// Changes one image. Paths are relative to the root: names with one `/` between them.
-pub struct Editor<S: Store>(Library<S>);
+pub struct Editor<S: Store> {
+    library: Library<S>,
+    /// Where the search for free clusters begins.
+    hint: u32,
+}
 
 impl<S: Store> Editor<S> {
     /// An editor for an image with this geometry; `now` tells the time, in ns since 1970.
     pub fn new(image: S, geometry: Geometry, now: impl Fn() -> i64 + Send + Sync + 'static) -> Editor<S> {
-        Editor(Library::new(image, geometry, Arc::new(now)))
+        Editor { library: Library::new(image, geometry, Arc::new(now)), hint: FIRST }
     }
 
     /// Has the image say that somebody writes to it, until [`close`](Editor::close). Every change does.
     pub fn mark(&mut self) -> Result<(), Error> {
-        self.0.mark()
+        self.library.mark()
     }
 
     /// Makes an empty file, or a directory; nothing may have the name.
     pub fn make(&mut self, path: &str, directory: bool) -> Result<(), EditError> {
-        let geometry = self.0.geometry;
-        self.0.change(|fat, stage| naming::make(fat, stage, &geometry, path, directory))
+        let geometry = self.library.geometry;
+        self.library.change(|fat, stage| naming::make(fat, stage, &geometry, path, directory))
     }
 
     /// Removes a file or an empty directory.
     pub fn remove(&mut self, path: &str) -> Result<(), EditError> {
-        self.0.change(|fat, _| fat.root_dir().remove(path))
+        self.library.change(|fat, _| fat.root_dir().remove(path))
     }
 
     /// Gives a file or directory another name.
     pub fn rename(&mut self, change: &Move<'_>) -> Result<(), EditError> {
-        let geometry = self.0.geometry;
-        self.0.change(|fat, stage| naming::rename(fat, stage, &geometry, change))
+        let geometry = self.library.geometry;
+        self.library.change(|fat, stage| naming::rename(fat, stage, &geometry, change))
     }
 
-    /// Makes the chain of the file with this slot and size long enough for `to` bytes; its size stays.
-    pub fn lengthen(&mut self, path: &str, slot: u64, size: u64, to: u64) -> Result<(), EditError> {
-        self.0.change(|fat, stage| lengthen(fat, stage, (path, slot, size), to))
+    /// Makes the chain of the file with this slot, which has these clusters, long enough for `to` bytes; its size stays.
+    pub fn lengthen(&mut self, slot: u64, runs: &mut Runs, to: u64) -> Result<(), EditError> {
+        let (geometry, hint) = (self.library.geometry, self.hint);
+        let lengthened = |stage: &mut _| chains::lengthen(stage, &geometry, (slot, runs), to, hint);
+        let new = self.library.change_chains(lengthened)?;
+        if let Some(last) = new.last() {
+            self.hint = last + 1;
+        }
+        Ok(new.into_iter().try_for_each(|cluster| runs.push(&geometry, cluster))?)
     }
 
-    /// Cuts a file, and gives back the clusters behind its new end.
-    pub fn shorten(&mut self, path: &str, size: u64) -> Result<(), EditError> {
-        self.0.change(|fat, _| shorten(fat, path, size))
+    /// Cuts the file with this slot, which has these clusters, and gives back those behind its new end.
+    pub fn shorten(&mut self, slot: u64, runs: &mut Runs, size: u64) -> Result<(), EditError> {
+        let geometry = self.library.geometry;
+        self.library.change_chains(|stage| chains::shorten(stage, &geometry, (slot, runs), size))?;
+        runs.cut(&geometry, size.next_multiple_of(geometry.cluster_size));
+        Ok(())
     }
 
     /// Puts the image in order after changes: it says how many clusters are free, and that nobody writes any more.
     pub fn close(&mut self) {
-        self.0.close();
+        self.library.close();
     }
 }

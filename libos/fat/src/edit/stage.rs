@@ -19,7 +19,7 @@
 use super::Store;
 use crate::directory::{LABEL, LONG};
 use crate::{Error, Geometry, Image, Kind};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Bytes of a block: what is kept aside together.
@@ -34,6 +34,9 @@ const WORDS: [usize; 4] = [1, 2, 3, 0];
 const DELETED: u8 = 0xe5;
 /// Where a slot says what it is.
 const ATTRIBUTES: u64 = 11;
+
+/// A cluster's entry that changes: its number, what it was, what it is to be.
+type Change = (u32, u32, u32);
 
 /// A block that is kept aside.
 struct Block {
@@ -140,6 +143,20 @@ impl<S: Store> Stage<S> {
         Ok(())
     }
 
+    /// Sets a cluster's entry in the first FAT; the others follow when it is stored.
+    pub(crate) fn set_entry(&mut self, cluster: u32, value: u32) -> Result<(), Error> {
+        let (at, len) = (self.geometry.entry_offset(cluster), self.geometry.entry_len());
+        let mut bytes = [0; 4];
+        self.read(at, &mut bytes[..len])?;
+        let bytes = self.geometry.with_value(bytes, cluster, value);
+        self.write(at, &bytes[..len])
+    }
+
+    /// Says in the image, at once, how many clusters are free; nobody relies on it.
+    pub(crate) fn set_free_count(&self, count: u32) -> Result<(), Error> {
+        self.geometry.info.map_or(Ok(()), |at| self.store(at, &count.to_le_bytes()))
+    }
+
     /// Says in the image, at once, whether somebody writes to it; gives what it said before.
     pub(crate) fn set_mark(&self, mark: bool) -> Result<bool, Error> {
         let (at, mut flags) = (self.geometry.dirty_flag(), [0]);
@@ -154,19 +171,24 @@ impl<S: Store> Stage<S> {
     /// Makes the change.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
         let entries = self.changed_entries()?;
-        let fresh = |(_, old, new): &&(u32, u32, u32)| *old == 0 && *new != 0;
-        let goes_on = |(_, old, new): &&(u32, u32, u32)| *old != 0 && *new != 0 && !self.geometry.is_end(*new);
-        let ends = |(_, old, new): &&(u32, u32, u32)| *old != 0 && self.geometry.is_end(*new);
-        let freed = |(_, _, new): &&(u32, u32, u32)| *new == 0;
-        let fresh_clusters: BTreeSet<u32> = entries.iter().filter(fresh).map(|(cluster, ..)| *cluster).collect();
-        let is_fresh = |start: u64| self.geometry.at(start).is_some_and(|cluster| fresh_clusters.contains(&cluster));
-        entries.iter().filter(fresh).try_for_each(|entry| self.store_entry(entry))?;
+        let those = |which: fn(&Geometry, &Change) -> bool| -> Vec<Change> {
+            entries.iter().filter(|entry| which(&self.geometry, entry)).copied().collect()
+        };
+        let fresh = those(|_, (_, old, new)| *old == 0 && *new != 0);
+        let goes_on = those(|geometry, (_, old, new)| *old != 0 && *new != 0 && !geometry.is_end(*new));
+        let ends = those(|geometry, (_, old, new)| *old != 0 && geometry.is_end(*new));
+        let freed = those(|_, (_, _, new)| *new == 0);
+        let is_fresh = |start: u64| {
+            let cluster = self.geometry.at(start);
+            cluster.is_some_and(|cluster| fresh.binary_search_by_key(&cluster, |(fresh, ..)| *fresh).is_ok())
+        };
+        self.store_entries(&fresh)?;
         self.store_words(is_fresh)?;
-        entries.iter().filter(goes_on).try_for_each(|entry| self.store_entry(entry))?;
+        self.store_entries(&goes_on)?;
         self.store_words(|start| !is_fresh(start))?;
         self.store_going()?;
-        entries.iter().filter(ends).try_for_each(|entry| self.store_entry(entry))?;
-        entries.iter().filter(freed).try_for_each(|entry| self.store_entry(entry))?;
+        self.store_entries(&ends)?;
+        self.store_entries(&freed)?;
         self.begin();
         Ok(())
     }
@@ -175,22 +197,33 @@ impl<S: Store> Stage<S> {
         self.geometry.fat_start..self.geometry.fat_start + self.geometry.fats * self.geometry.fat_bytes
     }
 
-    /// The clusters whose entries in the first FAT differ: number, old value, new value.
-    fn changed_entries(&self) -> Result<Vec<(u32, u32, u32)>, Error> {
+    /// The clusters whose entries in the first FAT differ, in their order.
+    fn changed_entries(&self) -> Result<Vec<Change>, Error> {
         let first = self.geometry.fat_start..self.geometry.fat_start + self.geometry.fat_bytes;
+        let len = self.geometry.entry_len();
+        let last = self.geometry.clusters + 1;
         let mut entries = Vec::new();
-        for (start, _) in self.blocks.range(first) {
+        for (start, Block { old, new }) in self.blocks.range(first) {
             let from = start - self.geometry.fat_start;
-            // Entries of 12 bits may begin one byte before the block.
-            let (low, high) = match self.geometry.kind {
-                Kind::Fat12 => (from.saturating_sub(1) * 2 / 3, (from + BLOCK) * 2 / 3),
-                Kind::Fat16 => (from / 2, (from + BLOCK) / 2 - 1),
-                Kind::Fat32 => (from / 4, (from + BLOCK) / 4 - 1),
-            };
-            for cluster in low..=high.min(u64::from(self.geometry.clusters) + 1) {
-                let cluster = cluster as u32;
-                let (old, new) = (self.geometry.value(&self.image, cluster)?, self.geometry.value(self, cluster)?);
-                if old != new {
+            if self.geometry.kind == Kind::Fat12 {
+                // Entries of 12 bits may begin one byte before the block.
+                let (low, high) = (from.saturating_sub(1) * 2 / 3, (from + BLOCK) * 2 / 3);
+                for cluster in low as u32..=(high as u32).min(last) {
+                    let (old, new) = (self.geometry.value(&self.image, cluster)?, self.geometry.value(self, cluster)?);
+                    if old != new {
+                        entries.push((cluster, old, new));
+                    }
+                }
+                continue;
+            }
+            for (index, (old, new)) in old.chunks_exact(len).zip(new.chunks_exact(len)).enumerate() {
+                let cluster = (from as usize / len + index) as u32;
+                let [old, new] = [old, new].map(|bytes| {
+                    let mut value = [0; 4];
+                    value[..len].copy_from_slice(bytes);
+                    u32::from_le_bytes(value) & Geometry::END
+                });
+                if old != new && cluster <= last {
                     entries.push((cluster, old, new));
                 }
             }
@@ -200,14 +233,29 @@ impl<S: Store> Stage<S> {
         Ok(entries)
     }
 
-    /// Stores an entry into every copy of the FAT.
-    fn store_entry(&self, (cluster, _, new): &(u32, u32, u32)) -> Result<(), Error> {
-        for copy in 0..self.geometry.fats {
-            let at = self.geometry.entry_offset(*cluster) + copy * self.geometry.fat_bytes;
-            let (mut bytes, len) = ([0; 4], self.geometry.entry_len());
-            self.image.read(at, &mut bytes[..len])?;
-            let value = self.geometry.with_value(bytes, *cluster, *new);
-            self.store(at, &value[..len])?;
+    /// Stores entries into every copy of the FAT, those that share a word with one store.
+    fn store_entries(&self, entries: &[Change]) -> Result<(), Error> {
+        let together = |cluster: u32| match self.geometry.kind {
+            // Entries of 12 bits may lie in two words.
+            Kind::Fat12 => (self.geometry.entry_offset(cluster), self.geometry.entry_len()),
+            _ => (self.geometry.entry_offset(cluster) / WORD as u64 * WORD as u64, WORD),
+        };
+        for entries in entries.chunk_by(|one, next| together(one.0) == together(next.0)) {
+            let (start, len) = together(entries[0].0);
+            for copy in 0..self.geometry.fats {
+                let at = start + copy * self.geometry.fat_bytes;
+                let mut word = [0; WORD];
+                self.image.read(at, &mut word[..len])?;
+                for (cluster, _, new) in entries {
+                    let (into, len) =
+                        ((self.geometry.entry_offset(*cluster) - start) as usize, self.geometry.entry_len());
+                    let mut bytes = [0; 4];
+                    bytes[..len].copy_from_slice(&word[into..into + len]);
+                    let bytes = self.geometry.with_value(bytes, *cluster, *new);
+                    word[into..into + len].copy_from_slice(&bytes[..len]);
+                }
+                self.store(at, &word[..len])?;
+            }
         }
         Ok(())
     }
