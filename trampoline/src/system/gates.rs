@@ -376,10 +376,23 @@ global_asm!(
     "test dl, 4",
     "jnz 4f",
     "2:",
+    "cmp rdx, 8192",
+    "ja 6f",
     "mov rcx, rdx",
     "rep movsb",
     "xor eax, eax",
     "ret",
+    // Long: the processor reads ahead by itself as far as a page goes. A page at a time, the page after the next is asked for by
+    // its first two lines, its place in the page tables with them; what is asked for and is not there does no harm.
+    "6:",
+    "prefetcht0 [rsi + 8192]",
+    "prefetcht0 [rsi + 8192 + 64]",
+    "mov ecx, 4096",
+    "rep movsb",
+    "sub rdx, 4096",
+    "cmp rdx, 8192",
+    "ja 6b",
+    "jmp 2b",
     // 8 to 16 bytes: two words that may overlap; 4 to 7 and 17 to 32 likewise. A word is read whole, so a futex word is not torn.
     "3:",
     "mov rax, [rsi]",
