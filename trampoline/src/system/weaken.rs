@@ -20,6 +20,10 @@ pub enum Check {
     StubRegister,
     /// An exit gate compares the thread with its own.
     ExitThread,
+    /// It clears the direction flag.
+    ExitDirection,
+    /// It puts flags and control words right.
+    ExitControl,
     /// The signal entry compares the thread with the one whose stack it is on.
     SignalThread,
     /// It wants its arguments where the kernel puts them.
@@ -41,6 +45,12 @@ const EMPTY: &[u8] = &[0x49, 0x89, 0x0b];
 const ZERO: &[u8] = &[0x31, 0xc9, 0x49, 0x8b, 0x23];
 /// `cmp r8, [rcx + rax + …]`
 const COMPARE_THREAD: &[u8] = &[0x4c, 0x3b, 0x84, 0x01];
+/// `cld; stmxcsr [r11 + …]`
+const CLEAR_DIRECTION: &[u8] = &[0xfc, 0x41, 0x0f, 0xae];
+/// `xor eax, eax; pop rcx; jmp rcx`, the exit gate's last instructions, and the call behind them that it makes where something is not
+/// as it should be.
+const LEAVE_CALL: &[u8] = &[0x31, 0xc0, 0x59, 0xff, 0xe1, 0xe8];
+const CALL_LENGTH: usize = 5;
 /// `cmp rdx, r8` and `cmp rsi, r8`
 const COMPARE_CONTEXT: &[u8] = &[0x4c, 0x39, 0xc2];
 const COMPARE_INFO: &[u8] = &[0x4c, 0x39, 0xc6];
@@ -62,6 +72,15 @@ pub fn sites(check: Check, found: &mut dyn FnMut(u64, &[u8])) {
         Check::StubFrame => stubs.for_each(|stub| found((stub + find(stub, EMPTY)) as u64, &NOPS[..EMPTY.len()])),
         Check::StubRegister => stubs.for_each(|stub| found((stub + find(stub, ZERO)) as u64, &NOPS[..2])),
         Check::ExitThread => drop_jump(monohull_exit_tail as *const () as usize, &[], 0, found),
+        Check::ExitDirection => {
+            let tail = monohull_exit_tail as *const () as usize;
+            found((tail + find(tail, CLEAR_DIRECTION)) as u64, &NOPS[..1]);
+        }
+        Check::ExitControl => {
+            let tail = monohull_exit_tail as *const () as usize;
+            let call = tail + find(tail, LEAVE_CALL) + LEAVE_CALL.len() - 1;
+            found(call as u64, &NOPS[..CALL_LENGTH]);
+        }
         Check::SignalThread => drop_jump(monohull_signal_entry_keys as *const () as usize, COMPARE_THREAD, 0, found),
         Check::Registers => {
             let gate = monohull_enter as *const () as usize;

@@ -17,6 +17,7 @@ use super::region::RegionError;
 use super::scheduler::{Scheduler, TimerKind, get};
 use super::thread::{State, THREADS_MAX, ThreadRef};
 use super::{Cells, Ended, Event, Shared, after, bounds_of_cell};
+use crate::weaken::{self, Defence};
 use monohull_abi::layout::{CARRIER_MAX, PAGE};
 use monohull_abi::module::{Ending, NEVER};
 use monohull_trampoline::system::frame_page;
@@ -210,7 +211,7 @@ impl Shared {
         self.accounts.close(index);
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(cell) = cell {
-            if self.partition.keys().separate() {
+            if self.partition.keys().separate() && !weaken::is_off(Defence::Frames) {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
                     let frame = frame_page(carrier, cell.key().number());

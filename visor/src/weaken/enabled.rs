@@ -16,7 +16,7 @@ enum Off {
     Check(Check),
 }
 
-const NAMES: [(&str, Off); 20] = [
+const NAMES: [(&str, Off); 23] = [
     ("checker", Off::Defence(Defence::Checker)),
     ("tagging", Off::Defence(Defence::Tagging)),
     ("separate-keys", Off::Defence(Defence::SeparateKeys)),
@@ -29,11 +29,14 @@ const NAMES: [(&str, Off); 20] = [
     ("signal-stack", Off::Defence(Defence::SignalStack)),
     ("gadgets", Off::Defence(Defence::Gadgets)),
     ("arguments", Off::Defence(Defence::Arguments)),
+    ("frames", Off::Defence(Defence::Frames)),
     ("stub-rights", Off::Check(Check::StubRights)),
     ("stub-carrier", Off::Check(Check::StubCarrier)),
     ("stub-frame", Off::Check(Check::StubFrame)),
     ("stub-register", Off::Check(Check::StubRegister)),
     ("exit-thread", Off::Check(Check::ExitThread)),
+    ("exit-direction", Off::Check(Check::ExitDirection)),
+    ("exit-control", Off::Check(Check::ExitControl)),
     ("signal-thread", Off::Check(Check::SignalThread)),
     ("signal-arguments", Off::Check(Check::SignalArguments)),
     ("registers", Off::Check(Check::Registers)),

@@ -45,6 +45,8 @@ pub enum Defence {
     Gadgets,
     /// The comparison of addresses with what the caller may name.
     Arguments,
+    /// That entry frames are emptied when their instance ends.
+    Frames,
 }
 
 /// Whether this program is one in which defences can be switched off.

@@ -18,6 +18,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// What names the defence that is switched off.
 pub(crate) const VARIABLE: &str = "MONOHULL_WEAKEN";
+/// What `examples/attacks` prints with the direction flag set.
+pub(crate) const LINE: &str = "this line is longer than what is copied in one or two words";
 /// How many threads attack in each attempt: one, then a crowd, and a crowd for the report, after the victim has looked.
 const ATTEMPTS: &str = "1,8,8";
 

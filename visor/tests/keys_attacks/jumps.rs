@@ -131,6 +131,7 @@ fn no_byte_of_a_gate_is_a_way_in() {
 fn trusted_code_runs_with_ones_own_rights() {
     jump("copy", "copy").works("process");
     jump("libc-wrpkru", "open").fails("illegal-instruction", &["which Monohull has removed"]);
+    jump("resolver", "").fails("illegal-instruction", &["XRSTOR", "which Monohull has removed"]);
     for (place, how) in
         [("copy", "copy"), ("handler", "serve"), ("module-handler", "serve"), ("enter", ""), ("abandon", "")]
     {

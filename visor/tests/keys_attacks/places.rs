@@ -26,6 +26,8 @@ const SPARE: u64 = 64;
 /// Larger mappings are not looked through.
 const SEARCHED: u64 = 16 << 20;
 const WRPKRU: [u8; 3] = [0x0f, 0x01, 0xef];
+/// `xrstor [rsp + 0x40]`: how the dynamic linker restores registers after lazy binding.
+const XRSTOR: [u8; 5] = [0x0f, 0xae, 0x6c, 0x24, 0x40];
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// `mov rax, 15; syscall`: how handlers return.
 const RESTORE_RT: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05];
@@ -91,6 +93,8 @@ fn in_process(visor: &Path, process: u32) -> Vec<Place> {
     places.extend(program.distances());
     let libc = mapping("/libc.so.6");
     places.extend(Program::read(Path::new(libc.path)).places_of_libc().map(|(name, at)| (name, at + libc.range.start)));
+    let linker = mapping("/ld-linux-x86-64.so.2");
+    places.push(("ld-xrstor", Program::read(Path::new(linker.path)).find_code(&XRSTOR) + linker.range.start));
     let vdso = mapping("[vdso]");
     places.push(("vdso", vdso.range.start));
     let clock = Program::of(vdso.bytes(process).expect("the vDSO can be read")).symbol("__vdso_clock_gettime");
@@ -220,6 +224,13 @@ impl Program {
         from + code.windows(wanted.len()).position(|bytes| bytes == wanted).expect("such bytes") as u64
     }
 
+    /// The first of these bytes in its code.
+    fn find_code(&self, wanted: &[u8]) -> u64 {
+        let elf = Elf::parse(&self.bytes).expect("an ELF file");
+        let code = elf.program_headers.iter().find(|s| s.p_type == PT_LOAD && s.is_executable()).expect("its code");
+        self.find(code.p_vaddr, wanted)
+    }
+
     /// Places in the visor.
     fn places(&self) -> impl Iterator<Item = Place> {
         let names = [
@@ -259,13 +270,11 @@ impl Program {
     /// Places in libc.
     fn places_of_libc(&self) -> impl Iterator<Item = Place> {
         let syscall = self.symbol("syscall");
-        let elf = Elf::parse(&self.bytes).expect("an ELF file");
-        let code = elf.program_headers.iter().find(|s| s.p_type == PT_LOAD && s.is_executable()).expect("its code");
         [
             ("libc-syscall", syscall),
             ("libc-syscall-instruction", self.find(syscall, &SYSCALL)),
             ("libc-wrpkru", self.find(self.symbol("pkey_set"), &WRPKRU)),
-            ("libc-restore-rt", self.find(code.p_vaddr, &RESTORE_RT)),
+            ("libc-restore-rt", self.find_code(&RESTORE_RT)),
         ]
         .into_iter()
     }

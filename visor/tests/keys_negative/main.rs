@@ -16,7 +16,7 @@ mod letter;
 #[path = "../keys_attacks/places.rs"]
 mod places;
 
-use harness::{Attack, DOORS, Ran, VARIABLE, attack};
+use harness::{Attack, DOORS, LINE, Ran, VARIABLE, attack};
 use monohull_abi::layout::ARENA_BASE;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -70,6 +70,12 @@ fn image_path() -> String {
 fn checker() {
     let image = image::planted(image::WRPKRU);
     attack("instruction", "planted", "read").image(image.path()).succeeds_without("checker");
+    // `wrfsbase rdi; ret`: trusted code keeps its thread's data where the function wants it, as long as it goes on at all.
+    let image = image::planted(&[0xf3, 0x48, 0x0f, 0xae, 0xd7, 0xc3]);
+    let ran =
+        attack("instruction", "planted", "thread").image(image.path()).carriers(1).without("checker").run("mpk", "1");
+    let got = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
+    assert!(got || ran.report["error"]["kind"] == "process", "{}: {}", ran.status, ran.output);
 }
 
 #[test]
@@ -185,6 +191,32 @@ fn arguments() {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn gadgets() {
     attack("jump", "libc-wrpkru", "open").succeeds_without("gadgets");
+    attack("jump", "resolver", "").succeeds_without("gadgets");
+}
+
+/// What one instance leaves there the next one with the same key finds.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn frames() {
+    let left = attack("memory", "left-in-frame", "").apart().carriers(1).attempts("1,1,1");
+    let ran = left.without("frames").run("mpk", &left.attempts);
+    assert_eq!(ran.printed("attacker"), ["got 0xbadbadbad"], "{}: {}", ran.status, ran.output);
+}
+
+/// Trusted code copies backwards.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn exit_direction() {
+    let backwards = attack("instruction", "direction", "").carriers(1).without("exit-direction").run("mpk", "1");
+    assert!(!backwards.printed("attacker").contains(&LINE), "{}: {}", backwards.status, backwards.output);
+}
+
+/// The victim, which runs next there, goes on with the attacker's control words.
+#[test]
+#[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
+fn exit_control() {
+    let ran = attack("instruction", "control-words", "").carriers(1).without("exit-control").run("mpk", "1");
+    assert_eq!(ran.printed("victim"), ["harmed"], "{}: {}", ran.status, ran.output);
 }
 
 #[test]
