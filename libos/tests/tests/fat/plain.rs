@@ -1,9 +1,11 @@
 //! What FAT does its own way.
 
-use crate::{ME, checked, domain, formatted};
+use crate::{ME, Slice, checked, closed, domain, formatted};
 use lamfat::FatType;
 use monohull_abi::file::open;
 use monohull_abi::{Errno, number};
+use monohull_fat::check::check;
+use monohull_fat::{Found, Geometry, find, runs};
 
 const KINDS: [FatType; 3] = [FatType::Fat12, FatType::Fat16, FatType::Fat32];
 
@@ -113,6 +115,33 @@ fn a_file_gives_back_what_it_got_ahead() {
         // Its own clusters, and that of the root directory if it is a chain.
         let root = u32::from(kind == FatType::Fat32);
         assert_eq!(report.geometry.clusters - report.free, expected.len().div_ceil(512) as u32 + root);
+    }
+}
+
+#[test]
+fn a_file_that_grows_lies_in_one_piece_and_what_was_given_back_is_used_again() {
+    for kind in KINDS {
+        let domain = domain(formatted(kind));
+        let files = domain.files(ME);
+        // More than half of the smallest image, again and again.
+        for round in 0..5u8 {
+            let descriptor = files.make("/fat/grows");
+            for _ in 0..600 {
+                files.write(descriptor, &[round; 1000]).unwrap();
+            }
+            assert_eq!(files.read("/fat/grows").unwrap(), vec![round; 600_000]);
+            files.close(descriptor).unwrap();
+            if round < 4 {
+                files.remove_file("/fat/grows").unwrap();
+            }
+        }
+        let image = closed(domain);
+        let image = Slice(&image);
+        let geometry = Geometry::read(&image).unwrap();
+        let Found::Entry(entry) = find(&geometry, &image, "grows").unwrap() else { panic!("a file") };
+        // The search for free clusters may have come round once.
+        assert!(runs(&geometry, &image, entry.cluster).unwrap().list().len() <= 2, "{kind:?}");
+        assert_eq!(check(&image).unwrap().findings, []);
     }
 }
 

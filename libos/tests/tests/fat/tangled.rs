@@ -301,3 +301,38 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn what_nothing_leads_into_is_kept_whatever_is_tangled_elsewhere(
+        kind in 0..3usize,
+        links in proptest::collection::vec((any::<bool>(), 0..1000usize, 0..1000usize, any::<u8>()), 1..10),
+    ) {
+        let mut tangle = Tangle::new(KINDS[kind]);
+        let geometry = tangle.geometry;
+        let kept: Vec<u32> = ["other", "other/file"].iter().flat_map(|path| {
+            let runs = monohull_fat::runs(&geometry, &tangle.image, tangle.entry(path).cluster).expect("whole");
+            let first = |offset: u64| ((offset - geometry.data_start) / geometry.cluster_size) as u32 + 2;
+            runs.list().iter().flat_map(|run| first(run.offset)..first(run.offset + run.len)).collect::<Vec<_>>()
+        }).collect();
+        // Clusters of everything else, free ones, none, and such as are not there.
+        let root = geometry.root_cluster;
+        let elsewhere: Vec<u32> = (0..60).chain([geometry.clusters + 2, u32::MAX >> 4]).filter(|to| !kept.contains(to) && *to != root).collect();
+        let directories = ["a", "a/b", "a/b/c"].map(|path| geometry.offset(tangle.entry(path).cluster).expect("there"));
+        for (chain, from, to, attributes) in links {
+            let to = elsewhere[to % elsewhere.len()];
+            match elsewhere[from % elsewhere.len()] {
+                cluster if chain && geometry.has(cluster) => tangle.chain(cluster, to),
+                _ => {
+                    let slot = directories[from % 3] + (from as u64 / 3 % 6) * 32;
+                    tangle.lead(slot, to);
+                    tangle.image.write(slot + 11, &[attributes & 0x3f]).expect("inside");
+                }
+            }
+        }
+        repair(&mut tangle.image).expect("the root is whole");
+        prop_assert_eq!(tangle.findings(), []);
+        tangle.keeps(&["other"]);
+    }
+}
