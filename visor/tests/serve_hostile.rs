@@ -24,12 +24,12 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// A server with `echo`, and `endless` and `long`, in which the module speaks.
+/// A server with `echo`, and others in which the module speaks.
 fn hostile(options: &[&str]) -> Server {
     let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
     server.put_shipped("echo.json");
     server.put_example("hostcall-abuse");
-    for (what, name) in [(0, "endless"), (1, "long")] {
+    for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds")] {
         let args = json!({ "role": "ask", "number": number::CLOCK, "arguments": [what] });
         server.put_workflow(&single(name, "hostcall-abuse", &json!({ "args": args })));
     }
@@ -58,5 +58,39 @@ fn what_a_worker_tells_takes_bounded_memory() {
     assert!(names.iter().any(|name| *name == "dispatched"), "{names:?}");
     let longest = names.iter().filter_map(|name| name.as_str()).map(str::len).max();
     assert!(longest < Some(64), "a name of {longest:?} bytes");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
+
+#[test]
+fn of_lines_and_moments_so_many_are_kept_and_no_more() {
+    let server = hostile(&[]);
+    let accepted = server.post("/async-invoke/much", b"").expect(202).json();
+    let shown = server.ended(accepted["location"].as_str().expect("a location"));
+    let points = shown["points"].as_array().expect("a list").len();
+    assert!((1000..=1030).contains(&points), "{points} moments");
+    let logs = server.get(&format!("{}/logs", accepted["location"].as_str().expect("a location"))).expect(200).text();
+    // 1 MiB of lines with 30 000 bytes each, and what says that there were more.
+    let lines = logs.lines().filter(|line| line.contains("xxxxxxxx")).count();
+    assert!((30..=35).contains(&lines), "{lines} lines in {} bytes", logs.len());
+    assert!(logs.len() < 2 << 20, "{} bytes", logs.len());
+}
+
+#[test]
+fn reports_that_unfold_in_memory_are_read_one_after_the_other() {
+    const AT_ONCE: usize = 8;
+    let server = hostile(&["--keep-bytes", "16MiB"]);
+    let most = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a number").to_owned();
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| server.post("/invoke/unfolds", b""));
+        }
+    });
+    // Each takes some 24 MiB as it comes and 200 MiB as it is read; the most is that of two, of which one goes.
+    assert!(most() < AT_ONCE / 2 * (200 << 20), "{} MiB", most() >> 20);
+    assert!(most() > 200 << 20, "{} MiB: none was read", most() >> 20);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
 }

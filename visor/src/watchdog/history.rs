@@ -170,6 +170,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_many_and_short_in_a_report_is_counted_as_the_memory_it_takes() {
+        let report = serde_json::json!({
+            "workflow": "w", "status": "done", "isolation": "process", "cold_start_us": 0, "duration_us": 0,
+            "steps": [], "modules": vec![""; 10_000], "output": {}, "error": null,
+        });
+        let invocation = invocation();
+        let report = serde_json::from_value(report).expect("a report");
+        invocation.end(invocation.ending(Status::Done, Some(report), Ok(Vec::new())), true);
+        assert!(invocation.size() > 10_000 * size_of::<String>() as u64, "{}", invocation.size());
+    }
+
+    #[test]
     fn bytes_and_time_bound_it_too() {
         let history = History::new(Keep { number: 100, bytes: 8 << 10, time: Duration::from_secs(3600) });
         for _ in 0..20 {

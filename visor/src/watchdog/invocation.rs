@@ -166,12 +166,14 @@ struct Inner {
     recorded: bool,
 }
 
-/// Counts what is written to it.
+/// Counts what a report takes in memory, about, from its JSON: as much, and for each value of a list, which may be an empty
+/// string, what a string takes.
 struct Count(usize);
 
 impl io::Write for Count {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
+        let values = bytes.iter().filter(|byte| **byte == b',').count();
+        self.0 += bytes.len() + values * size_of::<String>();
         Ok(bytes.len())
     }
 
@@ -414,7 +416,7 @@ impl Invocation {
     /// Bytes it takes to remember it, about.
     pub(super) fn size(&self) -> u64 {
         let inner = self.lock();
-        // In memory it takes about as much as in JSON, and its strings are a worker's to choose.
+        // What is in it is a worker's to choose.
         let mut report = Count(0);
         if let Some(told) = inner.end.as_ref().and_then(|end| end.report.as_ref()) {
             // Counting does not fail.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::io::{self, Interest};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
 use super::error::Refusal;
 use crate::process::{Blank, Job, Message, ProcessError, Running, Spawner};
@@ -25,6 +25,9 @@ use crate::process::{Blank, Job, Message, ProcessError, Running, Spawner};
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
 const TROUBLE: u32 = 4;
+
+/// Long messages are read one after the other: many short texts take ten times as much memory as the message that brings them.
+static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
 /// Gives out blanks.
 pub(super) struct Launcher {
@@ -228,9 +231,12 @@ impl Run {
 
     /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
     async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
+        // The semaphore is never closed.
+        let turn = LONG_MESSAGES.acquire().await.ok();
         let Some(Pollable(mut running)) = self.watched.take().map(AsyncFd::into_inner) else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || {
             let message = running.next_message();
+            drop(turn);
             (message, running)
         });
         let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;

@@ -70,6 +70,58 @@ fn say_long_moments() {
     }
 }
 
+/// Lines of 30 000 bytes, and moments with short names, each another one: more than a server keeps of either.
+fn say_many_lines_and_moments() {
+    // Its step, its instance, its stream, the length of its text.
+    const LINE: &[u8] = b"\x01\x00\x02\x01\x04main\x00\x00\xb0\xea\x01";
+    let mut moment = *b"\x01\x00\x02\x00\x04abcd\x00";
+    let mut line = [b'x'; LINE.len() + 30_000];
+    line[..LINE.len()].copy_from_slice(LINE);
+    for number in 0..3000u32 {
+        for digit in 0..4 {
+            moment[5 + digit] = b'a' + (number >> (4 * digit) & 15) as u8;
+        }
+        say(&moment);
+    }
+    for _ in 0..200 {
+        say(&line);
+    }
+}
+
+/// A report of 24 MiB that says that eight million modules without a name were loaded, in memory as long messages are.
+fn say_long_report() {
+    const HEAD: &[u8] = br#"{"workflow":"w","status":"done","isolation":"process","cold_start_us":0,"duration_us":0,"steps":[],"output":{},"error":null,"modules":["""#;
+    const NAME: &[u8; 3] = b",\"\"";
+    const TAIL: &[u8] = b"]}";
+    const SIZE: usize = 24 << 20;
+    const PWRITE: u64 = 18;
+    const SENDMSG: u64 = 46;
+    const FCNTL: u64 = 72;
+    const MEMFD_CREATE: u64 = 319;
+    let file = system_call([MEMFD_CREATE, c"report".as_ptr() as u64, 3, 0, 0, 0]) as u64;
+    let mut at = 0u64;
+    let mut write = |bytes: &[u8]| at += system_call([PWRITE, file, bytes.as_ptr() as u64, bytes.len() as u64, at, 0]) as u64;
+    let names = (SIZE - HEAD.len() - TAIL.len()) / NAME.len() / 1000;
+    let len = HEAD.len() + names * 1000 * NAME.len() + TAIL.len();
+    // Ended, the report's length in groups of seven bits, the report, no outputs.
+    let group = |index: usize| (len >> (7 * index)) as u8 & 0x7f | if index < 3 { 0x80 } else { 0 };
+    write(&[3, group(0), group(1), group(2), group(3)]);
+    write(HEAD);
+    let mut thousand = [0; 1000 * NAME.len()];
+    thousand.chunks_exact_mut(NAME.len()).for_each(|place| place.copy_from_slice(NAME));
+    (0..names).for_each(|_| write(&thousand));
+    write(TAIL);
+    write(&[0]);
+    // All four seals.
+    system_call([FCNTL, file, 1033, 15, 0, 0]);
+    let packet = *b"\x01\x01";
+    let part = [packet.as_ptr() as u64, packet.len() as u64];
+    // `struct cmsghdr`: length, SOL_SOCKET and SCM_RIGHTS, the file.
+    let rights = [20, 1 | 1 << 32, file];
+    let message = [0, 0, part.as_ptr() as u64, 1, rights.as_ptr() as u64, size_of_val(&rights) as u64, 0u64];
+    system_call([SENDMSG, 3, message.as_ptr() as u64, 0, 0, 0]);
+}
+
 unsafe extern "C" fn clock(_: *mut c_void, call: *mut Call) -> Outcome {
     if cfg!(makes_system_calls) {
         // SAFETY: the call is the caller's, and stays while it is served.
@@ -79,7 +131,9 @@ unsafe extern "C" fn clock(_: *mut c_void, call: *mut Call) -> Outcome {
         // SAFETY: as above.
         match unsafe { (*call).args[0] } {
             0 => say_moments(),
-            _ => say_long_moments(),
+            1 => say_long_moments(),
+            2 => say_many_lines_and_moments(),
+            _ => say_long_report(),
         }
     }
     if cfg!(panics) {
