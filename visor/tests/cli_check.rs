@@ -72,6 +72,22 @@ fn the_exit_code_is_that_of_the_worst_file() {
     assert!(message.contains("text: the file is not a 64-bit little-endian ELF file for x86-64"), "{message}");
 }
 
+/// See `checker/tests/compiled`.
+#[test]
+fn what_a_compiler_has_made_of_wasm_is_judged_like_anything_else() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../checker/tests/compiled");
+    let [sum, constant] = ["sum.cwasm", "constant.cwasm"].map(|name| folder.join(name));
+    let (code, json, _) = check(&["--json"], &[&sum, &constant]);
+    let said: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &said["status"]), (1, &"refused".into()), "{said:#}");
+    let [sum, constant] = [&said["files"][0], &said["files"][1]];
+    assert_eq!((&sum["status"], &sum["form"], &sum["scanned_bytes"]), (&"clean".into(), &"wasm".into(), &4096.into()));
+    assert_eq!((&constant["status"], &constant["form"]), (&"refused".into(), &"wasm".into()));
+    let finding = &constant["findings"][0];
+    assert_eq!((&finding["kind"], &finding["context"]["class"]), (&"wrpkru".into(), &"accident".into()), "{finding:#}");
+    assert_eq!(check(&[], &[&folder.join("sum.cwasm")]).0, 0);
+}
+
 #[test]
 fn people_see_the_finding_among_its_neighbours() {
     let folder = TempDir::new().expect("a folder");
