@@ -126,6 +126,8 @@ fn hand_on(how: &str, target: &Target, refused: &mut u32) -> Ended {
     while target.calls.load(Ordering::Relaxed) == 0 {
         thread::yield_now();
     }
+    // The first call is about to be made: it has to have begun.
+    (0..PAUSE).for_each(|_| core::hint::spin_loop());
     let (name, type_name) = ("gift", "[u64]");
     let type_name = TypeDesc {
         // The taker does not ask for a type, but for this number.

@@ -4,8 +4,8 @@
 use crate::harness::{self, image};
 use crate::support::{document, is_refused};
 
-/// Calls and ways, once each: copies are slow on the processor that has keys. `e2e_handover` has all of them.
-const ROUNDS: u32 = 1;
+/// Rounds, calls and ways: few, because copies are slow on the processor that has keys. `e2e_handover` has all of them.
+const ROUNDS: u32 = 2;
 const PAIRS: [(&str, &str); 3] = [("read", "publish"), ("write", "publish"), ("read", "free")];
 
 #[test]
