@@ -162,6 +162,15 @@ pub fn prepare_forks(keys: bool) {
     carrier::know_processor();
     keys::support();
     fault::install(if keys { Variant::Keys } else { Variant::Plain });
+    keep_large_blocks_apart();
+}
+
+/// Makes each large block a mapping of its own, however many have been given back: it is zero without being written to, as a
+/// connection's buffers are to be, of which most connections use little.
+fn keep_large_blocks_apart() {
+    const LARGE: i32 = 256 << 10;
+    // SAFETY: has no preconditions.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
 
 /// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
