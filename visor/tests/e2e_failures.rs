@@ -39,6 +39,7 @@ fn modules(name: &str) -> &'static [&'static str] {
         "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" => &["mm"],
         "too-much-memory" | "too-much-slot-memory" => &["mm"],
         "output-flood" => &["stdio"],
+        "thread-flood" => &["mm", "time"],
         _ => &[],
     }
 }
