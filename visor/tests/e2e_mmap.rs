@@ -1,14 +1,15 @@
 //! Mapped files: what they show on every kind of mount, who pays for them, and what becomes of a function that uses one wrongly
 //! or whose file is taken away under it.
 
+#[path = "support/refusal.rs"]
+mod refusal;
 mod support;
 
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
+use refusal::refuse;
 use serde_json::{Value, json};
 use std::fs;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -161,33 +162,12 @@ fn reading_from_start_to_end_waits_seldom() {
     assert!(mapped.faults < pages / 8, "{} of {pages} pages were waited for", mapped.faults);
 }
 
-/// Has the kernel refuse a program and all that it starts a `userfaultfd`, as sandboxes do.
-fn without_userfaultfd(command: &mut Command) -> &mut Command {
-    let load = |from: u32| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: from };
-    let end = |with: u32| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: with };
-    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    let unless = libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_userfaultfd as u32 };
-    let filter = [load(0), unless, end(refuse), end(libc::SECCOMP_RET_ALLOW)];
-    let install = move || {
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-        let (one, zero): (libc::c_ulong, libc::c_ulong) = (1, 0);
-        // SAFETY: two system calls; the program lives until the second has copied it.
-        let installed = unsafe {
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, one, zero, zero, zero) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::c_ulong::from(libc::SECCOMP_MODE_FILTER), &raw const program)
-                    == 0
-        };
-        if installed { Ok(()) } else { Err(io::Error::last_os_error()) }
-    };
-    // SAFETY: it makes system calls and takes no lock, so it can be called between fork and exec.
-    unsafe { command.pre_exec(install) }
-}
-
 /// Runs `monohull`, with a `userfaultfd` or without: what it prints as JSON.
 fn json_of(arguments: &[&str], refused: bool) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
     command.args(arguments).arg("--json");
-    let output = if refused { without_userfaultfd(&mut command) } else { &mut command }.output().expect("it starts");
+    let output =
+        if refused { refuse(&mut command, libc::SYS_userfaultfd) } else { &mut command }.output().expect("it starts");
     let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said()))
 }

@@ -1,13 +1,14 @@
 //! Where tracing is refused: some sandboxes refuse it to everybody. With protection keys in force a kernel before 6.12 then
 //! cannot tell of a fault, which ends the whole process, and the report says so; newer ones need no tracing.
 
+#[path = "support/refusal.rs"]
+mod refusal;
 mod serve_support;
 
 use monohull::domain::keys::by_default;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use refusal::refuse;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, image, single};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,14 +20,8 @@ fn visor() -> PathBuf {
 
 /// To be started where `ptrace` is answered with an error.
 fn untraced() -> Command {
-    let refusal = SeccompAction::Errno(libc::EPERM as u32);
-    let list = [(libc::SYS_ptrace, vec![])].into_iter().collect();
-    let filter = SeccompFilter::new(list, SeccompAction::Allow, refusal, TargetArch::x86_64).expect("a list");
-    let filter = BpfProgram::try_from(filter).expect("a filter");
     let mut command = Command::new(visor());
-    let apply = move || apply_filter(&filter).map_err(std::io::Error::other);
-    // SAFETY: two system calls between fork and exec, and on success no memory is taken.
-    unsafe { command.pre_exec(apply) };
+    refuse(&mut command, libc::SYS_ptrace);
     command
 }
 

@@ -79,18 +79,13 @@ fn of_lines_and_moments_so_many_are_kept_and_no_more() {
 fn reports_that_unfold_in_memory_are_read_one_after_the_other() {
     const AT_ONCE: usize = 8;
     let server = hostile(&["--keep-bytes", "16MiB"]);
-    let most = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it is there");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a number").to_owned();
-        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
-    };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| server.post("/invoke/unfolds", b""));
         }
     });
     // Each takes some 24 MiB as it comes and 200 MiB as it is read; the most is that of two, of which one goes.
-    assert!(most() < AT_ONCE / 2 * (200 << 20), "{} MiB", most() >> 20);
-    assert!(most() > 200 << 20, "{} MiB: none was read", most() >> 20);
+    assert!(server.most_memory() < AT_ONCE / 2 * (200 << 20), "{} MiB", server.most_memory() >> 20);
+    assert!(server.most_memory() > 200 << 20, "{} MiB: none was read", server.most_memory() >> 20);
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
 }

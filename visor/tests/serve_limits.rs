@@ -454,11 +454,6 @@ fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
     const BODY: usize = 24 << 20;
     let server = furnished(&[]);
     server.put_workflow(&single("two", "echo", &json!({ "inputs": ["in", "more"], "outputs": ["out"] })));
-    let most = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it is there");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a number").to_owned();
-        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
-    };
     let filled = |begin: &str, again: &dyn Fn(usize) -> String, end: &str| {
         let mut text = begin.to_owned();
         for number in 0.. {
@@ -469,7 +464,7 @@ fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
         }
         text + end
     };
-    let before = most();
+    let before = server.most_memory();
     let json = [("Content-Type", "application/json")];
     for slots in [
         filled("{\"in\":[0", &|_| ",0".repeat(1000), "]}"),
@@ -481,7 +476,7 @@ fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
         let run = format!("{{\"workflow\":{{}},\"inputs\":{slots}}}");
         server.post("/run", run.as_bytes()).error(400, "bad-request", "client");
     }
-    let grown = most().saturating_sub(before);
+    let grown = server.most_memory().saturating_sub(before);
     // Each thread that has read one may keep as much for its next. A value of JSON in memory takes sixteen times its bytes.
     assert!(grown < 8 * BODY, "{grown} bytes more for bodies of {BODY}");
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");

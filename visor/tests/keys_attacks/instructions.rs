@@ -115,6 +115,8 @@ fn has_xsaves() -> bool {
     __cpuid_count(0xd, 1).eax >> 3 & 1 == 1
 }
 
+/// The other code segment has the same rights, and its addresses lie where nothing is. (Return and IRET by QEMU's processor are
+/// another matter: natively they run.)
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn other_code_segments_lead_nowhere() {

@@ -196,6 +196,13 @@ impl Server {
         self.child.id() as i32
     }
 
+    /// The most memory that it has had, in bytes.
+    pub(crate) fn most_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it is there");
+        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a number");
+        most.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    }
+
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
     }

@@ -77,12 +77,14 @@ fn free_clusters<S: Store>(
     let mut found = Vec::with_capacity(count as usize);
     let start = if geometry.has(start) { start } else { FIRST };
     for range in [start..FIRST + geometry.clusters, FIRST..start] {
+        if found.len() as u64 == count {
+            break;
+        }
         for_each_free(stage, geometry, range, |cluster| {
             found.push(cluster);
-            found.len() as u64 <= count
+            (found.len() as u64) < count
         })?;
     }
-    found.truncate(count as usize);
     if found.len() as u64 == count { Ok(found) } else { Err(EditError::NoSpace) }
 }
 
