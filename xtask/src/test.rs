@@ -70,6 +70,8 @@ pub(crate) struct Count {
     pub(crate) failed: u64,
     /// What failed, as far as it has a name: the end of a long report is what people see.
     pub(crate) names: Vec<String>,
+    /// What went wrong without being a failure, and should be known.
+    pub(crate) notes: Vec<String>,
     /// Whether names are being listed.
     listing: bool,
 }
@@ -90,6 +92,7 @@ impl Count {
         self.passed += other.passed;
         self.failed += other.failed;
         self.names.extend(other.names);
+        self.notes.extend(other.notes);
     }
 
     /// Takes in a line of what a test program says: it lists the names of what failed, and closes with a count.
@@ -109,6 +112,7 @@ impl Count {
 
     /// The last lines of all.
     fn close(self) -> Result {
+        self.notes.iter().for_each(|note| println!("note: {note}"));
         self.names.iter().for_each(|name| println!("failed: {name}"));
         println!("{} passed, {} failed", self.passed, self.failed);
         match self.failed {

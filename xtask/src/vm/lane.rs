@@ -73,7 +73,7 @@ pub(crate) fn run() -> Result<Count> {
     // What tests read of the sources.
     files.tree(&root().join("visor/fuzz/corpus"))?;
     // Each kernel has a job of its own.
-    files.script("/job", b"exec sh /job-$(uname -r | cut -d. -f1,2)\n")?;
+    files.script("/job", b"exec sh /job-$(uname -r | cut -d. -f1,2) \"$@\"\n")?;
     let mut jobs = Vec::new();
     for kernel in Kernel::ALL {
         let left_out = || LEFT_OUT.iter().filter(|out| out.kernel.is_none_or(|only| only == kernel));

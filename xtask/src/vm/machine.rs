@@ -20,9 +20,11 @@ use std::time::{Duration, Instant};
 const MARK: &str = "@monohull-vm ";
 /// How long a guest may take to say its first line; seconds are usual.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// What the kernel is told: where to speak, to reboot at once if it panics (which ends QEMU), and to expect neither
-/// faults of this processor nor exact timers.
-const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check";
+/// What the kernel is told: where to speak, to panic at any fault of its own and to reboot at once then (which ends QEMU),
+/// and to expect neither faults of this processor nor exact timers.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet oops=panic panic=-1 mitigations=off no_timer_check";
+/// What a kernel's last words begin with, before the reason.
+const PANIC: &str = "Kernel panic - not syncing: ";
 
 /// All that QEMU's processor can do, without two things that cost its emulation much and that nothing here needs: a fifth
 /// level of page tables, and the promise that string instructions are fast, by which the kernel and libc copy and
@@ -39,13 +41,15 @@ pub(super) struct Machine<'c> {
     pub(super) limit: Duration,
 }
 
-/// How a boot ended.
-enum Ended {
+/// How a boot ended. What went wrong is told with all that the console said.
+pub(super) enum Ended {
     /// The job did, with this exit status.
     Job(u8),
     /// Not a word came from the guest.
     Silent(String),
-    /// It went wrong after the first word.
+    /// The guest's own kernel panicked after the first word.
+    Panicked(String),
+    /// It went wrong otherwise after the first word.
     Early(String),
 }
 
@@ -55,47 +59,52 @@ impl Machine<'_> {
     pub(super) fn run(&self, files: &File, heard: &mut dyn FnMut(&str)) -> Result<u8> {
         let mut retried = false;
         loop {
-            match self.boot(files, heard)? {
+            match self.boot(files, 0, heard)? {
                 Ended::Job(status) => return Ok(status),
                 Ended::Silent(why) if !retried => eprintln!("xtask: {why}\nThe machine is started once more."),
-                Ended::Silent(why) | Ended::Early(why) => return Err(why),
+                Ended::Silent(why) | Ended::Panicked(why) | Ended::Early(why) => return Err(why),
             }
             retried = true;
         }
     }
 
-    fn boot(&self, files: &File, heard: &mut dyn FnMut(&str)) -> Result<Ended> {
+    /// The same, once, and it tells how that ended. The job gets `from` as its argument.
+    pub(super) fn boot(&self, files: &File, from: usize, heard: &mut dyn FnMut(&str)) -> Result<Ended> {
         let fail = |what: &str, error: std::io::Error| format!("{what} of the virtual machine: {error}");
         let mut console = nameless(self.cache).map_err(|error| fail("the console", error))?;
         let clone = |file: &File| file.try_clone().map_err(|error| fail("a file", error));
-        let mut command = self.command();
+        let mut command = self.command(from);
         command.stdin(clone(files)?).stdout(Stdio::piped()).stderr(clone(&console)?);
         let mut qemu = Running(command.spawn().map_err(|error| format!("cannot start setpriv for QEMU: {error}"))?);
         let lines = lines(qemu.0.stdout.take().expect("piped"));
         let ended = listen(&lines, self.limit, heard);
         drop(qemu);
-        let mut about = |why: String| {
-            let mut said = Vec::new();
-            let read = console.rewind().and_then(|()| console.read_to_end(&mut said));
-            let said = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&said).into_owned());
+        let mut said = Vec::new();
+        let read = console.rewind().and_then(|()| console.read_to_end(&mut said));
+        let said = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&said).into_owned());
+        let about = |why: &str| {
             format!("the virtual machine with Linux {}: {why}\nIts console:\n{said}", self.kernel.version())
         };
         Ok(match ended {
-            Ended::Job(status) => Ended::Job(status),
-            Ended::Silent(why) => Ended::Silent(about(why)),
-            Ended::Early(why) => Ended::Early(about(why)),
+            Ended::Silent(why) => Ended::Silent(about(&why)),
+            Ended::Early(why) => match panic_of(&said) {
+                Some(reason) => Ended::Panicked(about(&format!("its kernel panicked: {reason}"))),
+                None => Ended::Early(about(&why)),
+            },
+            told => told,
         })
     }
 
     /// QEMU. The files come as its standard input and the console goes to its standard error, because neither has a
     /// name.
-    fn command(&self) -> Command {
+    fn command(&self, from: usize) -> Command {
         let mut command = self.cache.qemu();
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-smp", "2"]);
         command.arg("-m").arg(self.memory.to_string());
         command.arg("-kernel").arg(self.cache.kernel(self.kernel));
-        command.args(["-initrd", "/dev/stdin", "-append", KERNEL_OPTIONS]);
+        // What follows the dashes is for the first process.
+        command.args(["-initrd", "/dev/stdin", "-append", &format!("{KERNEL_OPTIONS} -- {from}")]);
         command.args(["-chardev", "file,id=console,path=/dev/stderr,append=on", "-serial", "chardev:console"]);
         command.args(["-chardev", "file,id=job,path=/dev/stdout,append=on", "-serial", "chardev:job"]);
         command
@@ -132,6 +141,11 @@ fn lines(from: ChildStdout) -> Receiver<String> {
         }
     });
     receiver
+}
+
+/// Why the kernel panicked, if its console tells of that.
+fn panic_of(console: &str) -> Option<&str> {
+    console.lines().find_map(|line| Some(line.split_once(PANIC)?.1.trim_end()))
 }
 
 /// Passes lines on until the job has ended.
@@ -196,6 +210,15 @@ mod tests {
     fn without_one_it_has_failed() {
         assert!(matches!(ended(&[]).0, Ended::Silent(_)));
         assert!(matches!(ended(&["@monohull-vm up", "@monohull-vm keys", "a"]).0, Ended::Early(_)));
+    }
+
+    #[test]
+    fn a_kernel_tells_why_it_panics() {
+        let console = "[    4.1] int3: 0000 [#1] PREEMPT SMP NOPTI\r\n\
+                       [    4.2] Kernel panic - not syncing: Fatal exception in interrupt\r\n\
+                       [    4.3] Kernel Offset: disabled\r\n";
+        assert_eq!(panic_of(console), Some("Fatal exception in interrupt"));
+        assert_eq!(panic_of("[    0.1] a kernel that is in no panic\r\n"), None);
     }
 
     #[test]

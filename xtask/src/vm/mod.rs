@@ -5,7 +5,8 @@
 //! fetch     Debian's QEMU, busybox and two kernels, unpacked into target/guest; nothing is installed
 //! archive   the guest's file system, in memory: every file lies where it lies on the host
 //! machine   boots it, reads what it says over a serial port, kills it
-//! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `tally` counts
+//! lane      `cargo xtask test --keys`: the suite, in all kernels side by side; `suite` lists what runs, `tally` counts,
+//!           `restarts` decides what comes after a kernel's panic
 //! drivers   part of `cargo xtask test --network`: what needs drivers that not every Linux has
 //! ```
 //!
@@ -16,6 +17,7 @@ pub(crate) mod drivers;
 mod fetch;
 pub(crate) mod lane;
 mod machine;
+mod restarts;
 mod suite;
 mod tally;
 

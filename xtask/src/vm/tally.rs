@@ -1,10 +1,13 @@
 //! What a guest runs, item by item, and what comes of it.
 //!
 //! Guests run side by side, so what an item says is shown as a whole when it ends. An item that is not told of has failed.
+//!
+//! A machine may be lost on the way, see `restarts`: the next one goes on where it was. A failed test stays one.
 
-use super::machine::Machine;
-use crate::shell;
+use super::machine::{Ended, Machine};
+use super::restarts::{Next, Restarts};
 use crate::test::Count;
+use crate::{Result, shell};
 use std::fmt::Write;
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -25,45 +28,77 @@ pub(super) struct Item {
     pub(super) counts: bool,
 }
 
-/// The job.
+/// The job. Its argument is the index of the item to begin with.
 pub(super) fn script(items: &[Item]) -> String {
     // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
-    let line = |item: &Item| format!("echo '{ITEM}{}'\n( {} )\necho \"{TOLD}$?\"\n", item.name, item.command);
+    let lines = |(index, Item { name, command, .. }): (usize, &Item)| {
+        format!("if [ {index} -ge \"$1\" ]; then\necho '{ITEM}{name}'\n( {command} )\necho \"{TOLD}$?\"\nfi\n")
+    };
     // The computer's own tools before busybox's.
-    std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().map(line)).collect()
+    std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().enumerate().map(lines)).collect()
 }
 
 /// Runs the items in one guest and counts.
 pub(super) fn in_guest(machine: &Machine<'_>, files: &File, items: &[Item]) -> Count {
-    let mut tally = Tally::new(items);
     let guest = format!("Linux {}", machine.kernel.version());
+    count(&guest, items, &mut |from, heard| machine.boot(files, from, heard))
+}
+
+/// A machine that runs the items from one on and passes on what it says.
+type Boot<'b> = &'b mut dyn FnMut(usize, &mut dyn FnMut(&str)) -> Result<Ended>;
+
+/// The same with any machines.
+fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
+    let mut tally = Tally::new(items);
+    let mut restarts = Restarts::default();
     let show = |name: &str, took: Duration, said: &str| {
         // Held, so that no other guest's words come between.
         let _held = std::io::stdout().lock();
         shell::heading(&format!("{guest}, {:.0} s: {name}", took.as_secs_f64()));
         print!("{said}");
     };
-    let ended = machine.run(files, &mut |line| {
-        if let Some((item, took, said)) = tally.hears(line) {
-            show(&item.name, took, &said);
+    let wrong = loop {
+        let ended = boot(tally.took.len(), &mut |line| {
+            if let Some((item, took, said)) = tally.hears(line) {
+                show(&item.name, took, &said);
+            }
+        });
+        let why = match ended {
+            Ok(Ended::Job(0)) if tally.took.len() == items.len() => break None,
+            Ok(Ended::Job(status)) => break Some(format!("the job ended with {status}")),
+            Ok(Ended::Early(why)) | Err(why) => break Some(why),
+            Ok(Ended::Silent(why) | Ended::Panicked(why)) => why,
+        };
+        let running = tally.running();
+        let next = restarts.after(running);
+        if next == Next::Nothing {
+            break Some(format!("{why}\nIt is not the first time, so the machine is not started anew."));
         }
-    });
+        let took = tally.begun.elapsed();
+        let said = tally.loses_machine();
+        if next == Next::Behind {
+            tally.passes_over("the kernel panicked each of the two times it ran");
+        }
+        let during = running.map_or("no item", |index| &items[index].name);
+        let on = items.get(tally.took.len()).map_or("the end", |item| &item.name);
+        show(during, took, &format!("{said}{why}\nTHE MACHINE IS STARTED ANEW and goes on with {on}.\n"));
+        let first = why.lines().next().unwrap_or_default();
+        tally.total.notes.push(format!("{first}, and was started anew; {during} ran"));
+    };
     let missing = items.len() - tally.took.len();
     let mut last = std::mem::take(&mut tally.said);
-    match ended {
-        Ok(0) if missing == 0 => {}
-        Ok(status) => _ = writeln!(last, "the job ended with {status} and told nothing of {missing} items"),
-        Err(why) => _ = writeln!(last, "{why}\nNothing was told of {missing} items."),
+    if let Some(why) = wrong {
+        _ = writeln!(last, "{why}\nNothing was told of {missing} items.");
     }
     let next = items.get(tally.took.len()).map_or("the end", |item| &item.name);
     if !last.is_empty() {
         show(next, tally.begun.elapsed(), &last);
     }
     println!("{guest}: {}", tally.times());
-    let mut total = tally.total;
-    for item in &items[tally.took.len()..] {
-        total.add(Count::failure(&format!("{} (not run to its end)", item.name)));
+    while tally.took.len() < items.len() {
+        tally.passes_over("not run to its end");
     }
+    let mut total = tally.total;
     total.names.iter_mut().for_each(|name| *name = format!("{guest}, {name}"));
     total
 }
@@ -75,6 +110,8 @@ struct Tally<'i> {
     took: Vec<Duration>,
     /// When the item that runs was begun.
     begun: Instant,
+    /// Whether one runs.
+    runs: bool,
     /// What it has said.
     said: String,
     /// What it has counted.
@@ -88,6 +125,7 @@ impl<'i> Tally<'i> {
             items,
             took: Vec::new(),
             begun: Instant::now(),
+            runs: false,
             said: String::new(),
             inside: Count::default(),
             total: Count::default(),
@@ -97,7 +135,7 @@ impl<'i> Tally<'i> {
     /// With an item's last line comes what is to be shown of it: how long it took, and all it said.
     fn hears(&mut self, line: &str) -> Option<(&'i Item, Duration, String)> {
         if line.starts_with(ITEM) {
-            self.begun = Instant::now();
+            (self.begun, self.runs) = (Instant::now(), true);
             return None;
         }
         // What an item prints last may lack its newline.
@@ -112,7 +150,32 @@ impl<'i> Tally<'i> {
         self.total.add(count);
         let took = self.begun.elapsed();
         self.took.push(took);
+        self.runs = false;
         Some((item, took, std::mem::take(&mut self.said)))
+    }
+
+    /// The index of the item that runs.
+    fn running(&self) -> Option<usize> {
+        self.runs.then_some(self.took.len())
+    }
+
+    /// The machine is gone: gives what the item that ran has said. It will be counted when it runs again, but what failed in it has
+    /// failed.
+    fn loses_machine(&mut self) -> String {
+        self.inside = Count::default();
+        self.runs = false;
+        let said = std::mem::take(&mut self.said);
+        let name = self.items.get(self.took.len()).map_or("", |item| &item.name);
+        for line in said.lines().filter(|line| line.trim_end().ends_with("FAILED")) {
+            self.total.add(Count::failure(&format!("{name} (before the kernel panicked): {}", line.trim_end())));
+        }
+        said
+    }
+
+    /// The next item has failed, for this reason.
+    fn passes_over(&mut self, why: &str) {
+        self.total.add(Count::failure(&format!("{} ({why})", self.items[self.took.len()].name)));
+        self.took.push(Duration::ZERO);
     }
 
     /// Where the time went.
@@ -188,5 +251,85 @@ mod tests {
         assert_eq!((&*shown.name, &*said), ("it", "one\n\ntwo\nit ended with 1\n"));
         assert!(tally.hears("after all").is_none() && tally.said == "after all\n");
         assert!(tally.times().starts_with("1 items took 0 s, of which it 0 s"));
+    }
+
+    /// A guest with the items a, b and c, in which each machine says this and ends so: where each began, and the count.
+    fn guest(machines: Vec<(&str, Ended)>) -> (Vec<usize>, Count) {
+        let items = ["a", "b", "c"].map(|name| Item { name: name.into(), command: String::new(), counts: false });
+        let mut machines = machines.into_iter();
+        let mut begun = Vec::new();
+        let count = count("Linux", &items, &mut |from, heard| {
+            begun.push(from);
+            let (said, ended) = machines.next().expect("no more machines than these");
+            said.lines().for_each(heard);
+            Ok(ended)
+        });
+        assert!(machines.next().is_none(), "all machines were started");
+        (begun, count)
+    }
+
+    const A: &str = "@item a\n@told 0\n";
+    const AB: &str = "@item a\n@told 0\n@item b\n";
+    const B: &str = "@item b\n";
+    const BC: &str = "@item b\n@told 0\n@item c\n@told 0\n";
+    const C: &str = "@item c\n@told 0\n";
+
+    fn panicked() -> Ended {
+        Ended::Panicked("its kernel panicked: int3\nIts console:\n".into())
+    }
+
+    #[test]
+    fn without_a_panic_one_machine_runs_all() {
+        let (begun, count) = guest(vec![(&[A, BC].concat(), Ended::Job(0))]);
+        assert_eq!((begun, count.passed, count.failed, count.notes.len()), (vec![0], 3, 0, 0));
+    }
+
+    #[test]
+    fn after_a_panic_the_rest_is_run_and_the_panic_is_told_of() {
+        for (said, from, during) in [("", 0, "no item"), (A, 1, "no item"), (AB, 1, "b")] {
+            let rest = if from == 0 { [A, BC].concat() } else { BC.to_owned() };
+            let (begun, count) = guest(vec![(said, panicked()), (&rest, Ended::Job(0))]);
+            assert_eq!((begun, count.passed, count.failed), (vec![0, from], 3, 0), "{said}");
+            assert_eq!(count.notes, [format!("its kernel panicked: int3, and was started anew; {during} ran")]);
+        }
+    }
+
+    #[test]
+    fn a_silent_machine_is_started_anew_once() {
+        let silent = || Ended::Silent("no word".into());
+        let (begun, count) = guest(vec![("", silent()), (&[A, BC].concat(), Ended::Job(0))]);
+        assert_eq!((begun, count.passed, count.failed), (vec![0, 0], 3, 0));
+        assert_eq!(guest(vec![("", silent()), ("", silent())]).1.failed, 3);
+    }
+
+    #[test]
+    fn an_item_that_brings_the_kernel_down_twice_fails_alone() {
+        let (begun, count) = guest(vec![(AB, panicked()), (B, panicked()), (C, Ended::Job(0))]);
+        assert_eq!((begun, count.passed, count.failed), (vec![0, 1, 2], 2, 1));
+        assert_eq!(count.names, ["Linux, b (the kernel panicked each of the two times it ran)"]);
+    }
+
+    #[test]
+    fn what_is_left_after_a_second_panic_has_failed() {
+        let (begun, count) = guest(vec![(AB, panicked()), (&[B, "@told 0\n@item c\n"].concat(), panicked())]);
+        assert_eq!((begun, count.passed, count.failed), (vec![0, 1], 2, 1));
+        let (begun, count) = guest(vec![("", panicked()), ("", panicked())]);
+        assert_eq!((begun, count.passed, count.failed), (vec![0, 0], 0, 3));
+    }
+
+    #[test]
+    fn a_test_that_failed_before_a_panic_has_failed() {
+        let said = [AB, "test x ... ok\ntest y ... FAILED\n"].concat();
+        let (_, count) = guest(vec![(&said, panicked()), (BC, Ended::Job(0))]);
+        assert_eq!((count.passed, count.failed), (3, 1));
+        assert_eq!(count.names, ["Linux, b (before the kernel panicked): test y ... FAILED"]);
+    }
+
+    #[test]
+    fn any_other_end_is_final() {
+        for ended in [Ended::Early("out of time".into()), Ended::Job(1), Ended::Job(0)] {
+            let (begun, count) = guest(vec![(AB, ended)]);
+            assert_eq!((begun, count.passed, count.failed), (vec![0], 1, 2));
+        }
     }
 }
