@@ -149,17 +149,40 @@ pub enum Ending {
     Failed = 1,
 }
 
-/// Everything a module exports.
+/// How large what the visor and a module share is, in bytes: a version that nobody can forget to raise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Sizes {
+    /// [`ModuleTable`].
+    pub table: u32,
+    /// [`Host`].
+    pub host: u32,
+    /// [`Call`].
+    pub call: u32,
+}
+
+impl Sizes {
+    /// As this crate has them.
+    pub const HERE: Sizes = Sizes {
+        table: size_of::<ModuleTable>() as u32,
+        host: size_of::<Host>() as u32,
+        call: size_of::<Call>() as u32,
+    };
+}
+
+/// Everything a module exports. What comes before `name` is read before it is known that the rest is as described here.
 #[repr(C)]
 pub struct ModuleTable {
     /// [`MAGIC`].
     pub magic: u64,
     /// [`crate::ABI_VERSION`] at the time the module was built.
     pub abi_version: u32,
-    /// Number of entries.
-    pub entry_count: u32,
+    /// [`Sizes::HERE`] at the time the module was built.
+    pub sizes: Sizes,
     /// The module's name, as in [`crate::number::module_of`], padded with zeros.
     pub name: [u8; 16],
+    /// Number of entries.
+    pub entry_count: u64,
     /// The served numbers.
     pub entries: *const ModuleEntry,
     /// Makes the state for a domain. `host` outlives it. Null means failure.

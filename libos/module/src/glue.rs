@@ -3,15 +3,16 @@
 use crate::{HostRef, Module, heap};
 use alloc::boxed::Box;
 use core::ffi::c_void;
-use monohull_abi::module::{Call, Ending, Host, MAGIC, ModuleEntry, ModuleTable};
+use monohull_abi::module::{Call, Ending, Host, MAGIC, ModuleEntry, ModuleTable, Sizes};
 
 /// The table for a module with these entries.
 pub const fn table<M: Module>(entries: &'static [ModuleEntry]) -> ModuleTable {
     ModuleTable {
         magic: MAGIC,
         abi_version: monohull_abi::ABI_VERSION,
-        entry_count: entries.len() as u32,
+        sizes: Sizes::HERE,
         name: padded(M::NAME),
+        entry_count: entries.len() as u64,
         entries: entries.as_ptr(),
         start: start::<M>,
         stop: stop::<M>,

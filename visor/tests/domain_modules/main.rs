@@ -10,6 +10,7 @@ mod wrong_module;
 
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Failure, RunReport, Silent};
+use monohull_abi::module::Sizes;
 use monohull_abi::{Errno, number};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -120,6 +121,15 @@ fn a_shared_object_that_is_no_module() {
 #[test]
 fn a_module_of_another_version() {
     refused("other_version", "was built for version 2 of the module contract; this visor has version 1");
+}
+
+#[test]
+fn a_module_of_another_layout() {
+    let Sizes { table, host, call } = Sizes::HERE;
+    let theirs = format!("its table, services and calls have {table}, {} and {call} bytes", host + 8);
+    let ours = format!("this visor's {table}, {host} and {call}");
+    let words = format!("time.so was built for another layout of the module contract: {theirs}, {ours}: rebuild it");
+    refused("other_services", &words);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::{guarded, last_words, module_panic};
 use crate::domain::gadgets::{self, GadgetsError};
-use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL};
+use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL, Sizes};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -35,6 +35,18 @@ pub enum ModuleError {
         path: PathBuf,
         /// Its version.
         found: u32,
+    },
+    /// {path} was built for another layout of the module contract: its table, services and calls have … bytes, this visor's …
+    #[error(
+        "{path} was built for another layout of the module contract: its table, services and calls have {}, {} and {} \
+         bytes, this visor's {}, {} and {}: rebuild it",
+        found.table, found.host, found.call, Sizes::HERE.table, Sizes::HERE.host, Sizes::HERE.call
+    )]
+    Layout {
+        /// The shared object.
+        path: PathBuf,
+        /// The sizes it knows.
+        found: Sizes,
     },
     /// {path} calls itself `{found}`, `{expected}` was needed
     #[error("{path} calls itself `{found}`, `{expected}` was needed")]
@@ -269,18 +281,22 @@ fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     if table.is_null() {
         return refuse(ModuleError::NotAModule { path: path.to_owned() });
     }
-    // SAFETY: the first two words of every version's table are magic and version; the object stays loaded.
-    let (magic, version) = unsafe { ((*table).magic, (*table).abi_version) };
+    // SAFETY: a table of every version begins with magic and version, and is longer than the sizes that follow in ours; the
+    // object stays loaded.
+    let (magic, version, sizes) = unsafe { ((*table).magic, (*table).abi_version, (*table).sizes) };
     if magic != MAGIC {
         return refuse(ModuleError::NotAModule { path: path.to_owned() });
     }
     if version != ABI_VERSION {
         return refuse(ModuleError::Version { path: path.to_owned(), found: version });
     }
+    if sizes != Sizes::HERE {
+        return refuse(ModuleError::Layout { path: path.to_owned(), found: sizes });
+    }
     if keys && let Err(source) = gadgets::remove() {
         return refuse(ModuleError::Gadgets { path: path.to_owned(), source });
     }
-    // SAFETY: it is a table of our version, in an object that is never closed from here on.
+    // SAFETY: it is a table of our version and layout, in an object that is never closed from here on.
     let table: &'static ModuleTable = unsafe { &*table };
     opened.insert(path.to_owned(), table);
     Ok(table)
