@@ -9,14 +9,15 @@ use super::huge;
 use crate::domain::carrier::monotonic_ns;
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// How far down its stack a workflow without threads reaches.
-const STACK: u64 = 32 << 10;
+const STACK: u64 = 12 << 10;
 /// How much a small workflow takes from the allocator.
-const HEAP: usize = 56 << 10;
+const HEAP: usize = 40 << 10;
 
 /// The smallest hole the allocator can have, and the largest it fills by itself: larger blocks are mappings.
 const HOLE_MIN: usize = 16;
@@ -52,9 +53,9 @@ pub(super) fn gather() -> Heap {
         while size >= HOLE_MIN {
             let block = libc::malloc(size);
             if block.is_null() || block as u64 >= end {
-                // A small block would be put aside for the next of its size, and stay where it is. A large one goes back to the
-                // rest.
-                let block = libc::realloc(block, LARGE);
+                // It goes back to the rest. A small one would be put aside for the next of its size, so it is made large first,
+                // which the compiler would leave out, as it knows what these functions do.
+                let block = if size < LARGE { black_box(libc::realloc(block, LARGE)) } else { block };
                 libc::free(block);
                 // Small blocks have a list for each size.
                 size -= if size > SMALL { size.div_ceil(8).next_multiple_of(HOLE_MIN) } else { HOLE_MIN };
@@ -62,7 +63,7 @@ pub(super) fn gather() -> Heap {
         }
         // Room at the top of the heap that stays there, so that nobody has to ask the kernel for more.
         let start = top();
-        let block = libc::malloc(HEAP) as u64;
+        let block = black_box(libc::malloc(HEAP)) as u64;
         libc::free(block as *mut _);
         if block != start + BLOCK_HEAD || top() != start {
             // The allocator has its memory from elsewhere, and nothing is known of it.
@@ -104,6 +105,22 @@ pub(super) fn give_back_read() -> io::Result<()> {
     Ok(())
 }
 
+/// Has forks copy the entries of the C library's code that is mapped now, which is what has run since [`give_back_read`]. A
+/// fork does that for mappings of which one page is no longer the file's; of all others the new process asks for the pages
+/// again, a fault for every sixteen. Those of other objects it hardly runs.
+pub(super) fn hand_down_code() -> io::Result<()> {
+    let function = libc::malloc as *const () as u64;
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let Some(range) = maps.lines().filter_map(huge::pages).find(|range| range.contains(&function)) else {
+        return Ok(());
+    };
+    // The kernel makes a copy of the page, even if it stays as it was.
+    let memory = File::options().read(true).write(true).open("/proc/self/mem")?;
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, range.start)?;
+    memory.write_all_at(&byte, range.start)
+}
+
 /// Puts them in place.
 pub(super) fn pages(heap: &Heap) {
     // The first reading of the clock maps the kernel's page for it.
@@ -120,4 +137,64 @@ fn populate(start: u64, end: u64) {
     let len = page_up(end) - start;
     // SAFETY: leaves the content of the pages as it is. Kernels before 5.14 refuse, and the pages come one by one.
     unsafe { libc::madvise(start as *mut _, len as usize, libc::MADV_POPULATE_WRITE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+    use std::env;
+    use std::process::Command;
+
+    /// The C library's word for this: all threads take from the memory that a spawner's only one takes from.
+    const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
+
+    #[test]
+    fn what_is_taken_afterwards_lies_together() {
+        if env::var_os(ONE_ARENA.0).is_none() {
+            let mut again = Command::new(env::current_exe().expect("this program"));
+            again.args(["--exact", "process::warm::tests::what_is_taken_afterwards_lies_together"]);
+            let output = again.env(ONE_ARENA.0, ONE_ARENA.1).output().expect("this program runs");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        // SAFETY: the child takes memory and ends. No other thread holds a lock of the allocator's: `fork` sees to that.
+        match unsafe { fork() }.expect("a process") {
+            // SAFETY: ends the process.
+            ForkResult::Child => unsafe { libc::_exit(blocks_elsewhere(&gather())) },
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None).expect("a child"), WaitStatus::Exited(child, 0));
+            }
+        }
+    }
+
+    /// How many small blocks, one of each size until there is no more room, are not where they should be.
+    fn blocks_elsewhere(Heap(room): &Heap) -> i32 {
+        let mut taken = 0;
+        let fit = |size: &usize| {
+            taken += size + 2 * BLOCK_HEAD as usize;
+            taken < HEAP
+        };
+        let sizes = (HOLE_MIN..LARGE).step_by(HOLE_MIN).take_while(fit);
+        // SAFETY: has no preconditions. Nobody reads or writes the block.
+        let blocks = sizes.map(|size| unsafe { black_box(libc::malloc(size)) } as u64);
+        blocks.filter(|block| !room.contains(block)).count() as i32
+    }
+
+    #[test]
+    fn code_that_is_handed_down_is_the_same() {
+        // SAFETY: readable code of the C library, which stays loaded.
+        let code = || unsafe { std::slice::from_raw_parts(libc::malloc as *const u8, 64) }.to_vec();
+        let before = code();
+        hand_down_code().expect("the kernel writes for us");
+        assert_eq!(code(), before);
+        let maps = fs::read_to_string("/proc/self/smaps").expect("the kernel's list");
+        let mut own = maps.lines().skip_while(|line| {
+            huge::pages(line).is_none_or(|range| !range.contains(&(libc::malloc as *const () as u64)))
+        });
+        let anonymous = own.find_map(|line| line.strip_prefix("Anonymous:")).expect("how much is no file's");
+        assert_ne!(anonymous.trim(), "0 kB", "the mapping has a page of its own");
+    }
 }

@@ -14,7 +14,6 @@ use crate::domain::keys;
 use crate::orchestrator::{Border, Conditions, Source, report_without_run};
 use crate::report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
 use crate::workflow::plan::Input;
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::Pid;
 use std::cell::RefCell;
 use std::fs::File;
@@ -48,14 +47,16 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
             word::call(libc::SYS_dup2, [link, 2, 0, 0])?;
         }
         word::call(libc::SYS_dup2, [link, LINK as usize, 0, 0])?;
-        word::call(libc::SYS_close_range, [LINK as usize + 1, u32::MAX as usize, 0, 0])
+        word::call(libc::SYS_close_range, [LINK as usize + 1, u32::MAX as usize, 0, 0])?;
+        // A worker that comes of the spawner must not inherit its mask.
+        let none = 0u64;
+        let mask = &raw const none as usize;
+        word::call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, mask, 0, size_of_val(&none)])
     };
     if let Err(error) = steps(link.into_raw_fd() as usize) {
         eprintln!("a new process cannot be put in order: {error}");
         leave(FAILED);
     }
-    // A worker that comes of the spawner must not inherit its mask.
-    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
     // SAFETY: duplicated just above.
     Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
 }
@@ -120,8 +121,8 @@ fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
         let silent = preparation.traced && opener::be_traced().is_err();
-        let ground = preparation.ground().map_err(|error| error.to_string())?;
         warm::pages(&preparation.heap);
+        let ground = preparation.ground().map_err(|error| error.to_string())?;
         Ok((ground, preparation.close_in(), silent, preparation))
     });
     let (ground, sandbox, silent, preparation) = match ready {

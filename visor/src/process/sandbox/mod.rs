@@ -83,6 +83,9 @@ impl Preparation {
             if let Err(error) = huge::settle() {
                 tracing::debug!("the program's code is not on huge pages: {error}");
             }
+            if let Err(error) = warm::hand_down_code() {
+                tracing::debug!("workers have to ask for code that they share: {error}");
+            }
         }
         let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
