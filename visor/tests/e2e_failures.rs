@@ -166,8 +166,8 @@ const NOBODYS: u64 = 0x6666_0000_0000;
 
 /// An address of a cell.
 fn in_a_cell(address: u64) -> bool {
-    use monohull_abi::layout::{CELLS_END, USER_BASE};
-    (USER_BASE..CELLS_END).contains(&address)
+    use monohull_abi::layout::{CELLS_BASE, CELLS_END};
+    (CELLS_BASE..CELLS_END).contains(&address)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! wait for that one. The rest of the step waits for nobody.
 
 use crate::jumps::own_key;
-use monohull_abi::layout::{CELL_SIZE, USER_BASE};
+use monohull_abi::layout::{CELL_SIZE, CELLS_BASE};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec, indexed_name};
@@ -27,6 +27,6 @@ pub(crate) fn gather(together: usize) -> Result<(), Box<dyn Error>> {
         }
         _ => {}
     }
-    println!("cell {} key {}", (stack_pointer() - USER_BASE) / CELL_SIZE, own_key());
+    println!("cell {} key {}", (stack_pointer() - CELLS_BASE) / CELL_SIZE, own_key());
     Ok(())
 }

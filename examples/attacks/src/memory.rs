@@ -8,7 +8,7 @@ use crate::victim::Dear;
 use crate::{Attack, Booty, MARK, SECRET, number};
 use core::arch::asm;
 use core::mem::transmute;
-use monohull_abi::layout::{CELL_SIZE, FRAMES_BASE, KEY_COUNT, PAGE, USER_BASE};
+use monohull_abi::layout::{CELL_SIZE, CELLS_BASE, FRAMES_BASE, KEY_COUNT, PAGE};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
@@ -132,7 +132,7 @@ fn gift() -> SlotVec<u64> {
 
 /// The lowest page of the main stack, which lies at the bottom of the cell.
 fn bottom_of_stack() -> u64 {
-    USER_BASE + (stack_pointer() - USER_BASE) / CELL_SIZE * CELL_SIZE
+    CELLS_BASE + (stack_pointer() - CELLS_BASE) / CELL_SIZE * CELL_SIZE
 }
 
 /// Where the carrier's thread has its thread-local data.

@@ -1,7 +1,7 @@
 //! Addresses that are not the caller's to use, each with a name.
 
 use crate::neighbour::Holdings;
-use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, USER_BASE};
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, CELLS_BASE, INFO_BASE};
 use monohull_std::prelude::*;
 
 /// What a hostcall wants from an address.
@@ -33,7 +33,7 @@ static CONSTANT: [u64; 16] = [1; 16];
 impl Addresses {
     pub(crate) fn new(victim: [u64; 3], holdings: Holdings) -> Addresses {
         let own = (&raw const CONSTANT) as u64;
-        Addresses { victim, holdings, cell: USER_BASE + (own - USER_BASE) / CELL_SIZE * CELL_SIZE }
+        Addresses { victim, holdings, cell: CELLS_BASE + (own - CELLS_BASE) / CELL_SIZE * CELL_SIZE }
     }
 
     /// Every address that must be refused where `want` is wanted.

@@ -4,11 +4,14 @@
 //! check is two compares with constants.
 //!
 //! ```text
-//! 0x0fff_0000_0000  carrier blocks   system partition: one block per carrier thread (context + alternate stack)
-//! 0x1000_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
-//! 0x2000_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
-//! 0x2100_0000_0000  info page        user partition: read by functions, written by the gate
-//! 0x2100_0010_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
+//! 0x1000_0000_0000  carrier blocks   system partition: one block per carrier thread (context + alternate stack)
+//! 0x1000_0020_0000  info page        user partition: read by functions, written by the gate
+//! 0x1000_0030_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
+//! 0x1010_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
+//! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
+//!
+//! What every workflow touches lies together, because each table that leads to a page is a page itself, which takes a process as
+//! long to get as any other: one table leads to the first three and to the first cells, one more to the first three alone.
 //!
 //! one cell:
 //! +0                                                      +32 GiB                            +48 GiB     +64 GiB
@@ -23,20 +26,36 @@
 pub const PAGE: u64 = 4096;
 
 /// First address of the carrier blocks (system partition).
-pub const CARRIER_BASE: u64 = 0x0fff_0000_0000;
+pub const CARRIER_BASE: u64 = 0x1000_0000_0000;
 /// Bytes of one carrier block, and its alignment.
 pub const CARRIER_SIZE: u64 = 64 * 1024;
 /// The most carrier threads one domain may have.
 pub const CARRIER_MAX: usize = 32;
 
-/// First address of the user partition and of its cells.
-pub const USER_BASE: u64 = 0x1000_0000_0000;
+/// First address of the user partition.
+pub const USER_BASE: u64 = CARRIER_BASE + CARRIER_MAX as u64 * CARRIER_SIZE;
+/// End of the user partition.
+pub const USER_END: u64 = ARENA_END;
+
+/// Address of the page that functions may read and never write.
+pub const INFO_BASE: u64 = USER_BASE;
+/// Bytes of the info page.
+pub const INFO_SIZE: u64 = PAGE;
+/// Address of the entry frames: with protection keys, one page for each carrier and key, of that key.
+pub const FRAMES_BASE: u64 = INFO_BASE + 0x10_0000;
+/// Bytes of the entry frames.
+pub const FRAMES_SIZE: u64 = (CARRIER_MAX * KEY_COUNT) as u64 * PAGE;
+/// Protection keys of the processor, key 0 included.
+pub const KEY_COUNT: usize = 16;
+
+/// First address of the cells.
+pub const CELLS_BASE: u64 = CARRIER_BASE + CELL_SIZE;
 /// Bytes of one cell, and its alignment.
 pub const CELL_SIZE: u64 = 1 << 36;
 /// Number of cells.
 pub const CELL_COUNT: usize = 256;
 /// End of the cells.
-pub const CELLS_END: u64 = USER_BASE + CELL_SIZE * CELL_COUNT as u64;
+pub const CELLS_END: u64 = CELLS_BASE + CELL_SIZE * CELL_COUNT as u64;
 
 /// Offset in a cell where image and heap end and thread stacks begin.
 pub const THREAD_STACKS_OFFSET: u64 = CELL_SIZE / 2;
@@ -52,24 +71,11 @@ pub const MAX_STACK_SIZE: u64 = 1 << 30;
 pub const THREAD_HEADER_SIZE: u64 = 64;
 
 /// First address of the slot buffers.
-pub const ARENA_BASE: u64 = 0x2000_0000_0000;
+pub const ARENA_BASE: u64 = CELLS_END;
 /// Bytes of the slot buffers.
 pub const ARENA_SIZE: u64 = 1 << 40;
 /// End of the slot buffers.
 pub const ARENA_END: u64 = ARENA_BASE + ARENA_SIZE;
-
-/// Address of the page that functions may read and never write.
-pub const INFO_BASE: u64 = 0x2100_0000_0000;
-/// Bytes of the info page.
-pub const INFO_SIZE: u64 = PAGE;
-/// Address of the entry frames: with protection keys, one page for each carrier and key, of that key.
-pub const FRAMES_BASE: u64 = INFO_BASE + 0x10_0000;
-/// Bytes of the entry frames.
-pub const FRAMES_SIZE: u64 = (CARRIER_MAX * KEY_COUNT) as u64 * PAGE;
-/// Protection keys of the processor, key 0 included.
-pub const KEY_COUNT: usize = 16;
-/// End of the user partition.
-pub const USER_END: u64 = FRAMES_BASE + FRAMES_SIZE;
 
 /// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so the shim
 /// leaves with `call gs:[0]`.
@@ -83,6 +89,7 @@ pub struct CarrierLine {
 }
 
 const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_MAX * 64 <= INFO_SIZE as usize);
+const _: () = assert!(INFO_BASE + INFO_SIZE <= FRAMES_BASE && FRAMES_BASE + FRAMES_SIZE <= CELLS_BASE);
 
 /// System calls go through (`SYSCALL_DISPATCH_FILTER_ALLOW` of `linux/prctl.h`).
 pub const SELECTOR_ALLOW: u8 = 0;
@@ -101,5 +108,5 @@ pub const fn page_down(bytes: u64) -> u64 {
 
 /// First address of cell `index`.
 pub const fn cell_base(index: usize) -> u64 {
-    USER_BASE + CELL_SIZE * index as u64
+    CELLS_BASE + CELL_SIZE * index as u64
 }

@@ -9,7 +9,7 @@
 //! On kernels that cannot report a fault by themselves workflows are traced, and all of this is the same.
 
 use crate::places;
-use monohull_abi::layout::{CELL_SIZE, CELLS_END, KEY_COUNT, USER_BASE};
+use monohull_abi::layout::{CELL_SIZE, CELLS_BASE, CELLS_END, KEY_COUNT};
 use monohull_trampoline::system::FIRST_FUNCTION_KEY;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -343,7 +343,7 @@ impl Ran {
     /// The cell in which the memory lies that the attacker touched.
     pub(crate) fn cell_touched(&self) -> Option<u64> {
         let address = self.report["error"]["address"].as_u64()?;
-        (USER_BASE..CELLS_END).contains(&address).then(|| (address - USER_BASE) / CELL_SIZE)
+        (CELLS_BASE..CELLS_END).contains(&address).then(|| (address - CELLS_BASE) / CELL_SIZE)
     }
 
     /// What a step printed.

@@ -9,8 +9,8 @@ use crate::domain::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::domain::instance::Instance;
 use crate::domain::mapped::Touched;
 use monohull_abi::layout::{
-    ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE,
-    USER_END,
+    ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE,
+    USER_BASE, USER_END,
 };
 use monohull_abi::module::Call;
 use monohull_trampoline::system::{FaultInfo, copy};
@@ -147,8 +147,8 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         }
         return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
     }
-    if (USER_BASE..CELLS_END).contains(&address) {
-        let cell = ((address - USER_BASE) / CELL_SIZE) as usize;
+    if (CELLS_BASE..CELLS_END).contains(&address) {
+        let cell = ((address - CELLS_BASE) / CELL_SIZE) as usize;
         return match domain.instance_in_cell(cell) {
             Some(other) => format!("memory of another instance, {}", other.name()),
             None => "a cell that nobody uses".into(),

@@ -35,7 +35,7 @@ use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
 use monohull_abi::file::{Advice, MAPPINGS_MAX, MapRequest, map};
 use monohull_abi::layout::{
-    CELL_SIZE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, USER_BASE, page_down, page_up,
+    CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
 use source::Source;
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ impl Mappings {
     /// buffer to give it. What cannot be filled stays as it is: the call says `EFAULT`.
     pub(super) fn settle(&self, address: u64, len: u64) -> u64 {
         let Some(faults) = self.known_faults() else { return len };
-        if !(USER_BASE..CELLS_END).contains(&address) {
+        if !(CELLS_BASE..CELLS_END).contains(&address) {
             return len;
         }
         let Some(mapping) = self.table.around(address) else { return len };
