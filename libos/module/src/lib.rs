@@ -1,11 +1,11 @@
 //! What every libos module links, so that the modules themselves need no `unsafe` and read like ordinary services.
 //!
 //! A module is a plain `no_std` library crate: a type that implements [`Module`], methods that serve hostcalls, and
-//! one [`module!`] that ties numbers to methods. Linked as a shared object it exports one symbol and needs no library:
+//! one [`module!`] that ties numbers to methods. Linked as a shared object it exports one symbol and needs no library but libc:
 //!
 //! ```text
 //! cargo rustc -p monohull-libos-time --lib --crate-type cdylib --profile image -- \
-//!     -C link-arg=-nostartfiles -C link-arg=-Wl,-z,now,-z,relro,-Bsymbolic
+//!     -C link-arg=-nostartfiles -C link-arg=-Wl,-z,now,-z,relro,-Bsymbolic -C link-arg=-lc
 //!
 //!  visor                                  module
 //!  dlopen, dlsym("MONOHULL_MODULE") ────▶ ModuleTable { start, stop, ended, entries }

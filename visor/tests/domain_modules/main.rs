@@ -8,6 +8,8 @@ mod support;
 #[path = "../support/wrong_module.rs"]
 mod wrong_module;
 
+use goblin::elf::Elf;
+use monohull::domain::hostcall::NAMES;
 use monohull::orchestrator::RunOptions;
 use monohull::report::{Failure, RunReport, Silent};
 use monohull_abi::module::Sizes;
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use support::{run, run_with};
-use wrong_module::{fresh_folder, with_wrong_time};
+use wrong_module::{built, fresh_folder, with_wrong_time};
 
 /// A function that makes one hostcall twice and fails with both answers.
 fn ask(number: u32) -> Value {
@@ -74,6 +76,22 @@ fn all_modules_are_loaded_if_asked_for() {
     let options = RunOptions { load_all: true, ..RunOptions::default() };
     let report = run_with(&nothing(), &options, Arc::new(Silent));
     assert_eq!(report.modules, ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "mmap-file", "socket"]);
+}
+
+/// Without a version the dynamic linker takes the oldest there is, which is there for old programs.
+#[test]
+fn what_modules_take_of_libc_has_a_version() {
+    for name in NAMES {
+        let bytes = std::fs::read(built(name)).expect("a module as built");
+        let module = Elf::parse(&bytes).expect("a shared object");
+        let taken = module.dynsyms.iter().enumerate().skip(1).filter(|(_, symbol)| symbol.is_import());
+        for (index, symbol) in taken {
+            let symbol = module.dynstrtab.get_at(symbol.st_name).expect("a name");
+            let version = module.versym.as_ref().and_then(|versions| versions.get_at(index));
+            let has_one = version.is_some_and(|version| !version.is_local() && !version.is_global());
+            assert!(has_one, "{name}: {symbol}");
+        }
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(crate) fn with_wrong_time(way: &str) -> PathBuf {
 }
 
 /// A module as built.
-fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let path = root().join("target/modules").join(name).with_extension("so");
     assert!(path.exists(), "{}: modules are built first: run `cargo xtask test`", path.display());
     path
