@@ -4,4 +4,6 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // Segments with different rights share no piece of memory of this size.
     println!("cargo:rustc-link-arg-bins=-Wl,-z,max-page-size=0x200000");
+    // And each begins with one, so that it lies on as few as it can.
+    println!("cargo:rustc-link-arg-bins=-Wl,-z,separate-loadable-segments");
 }
