@@ -30,25 +30,35 @@ fn furnished() -> Server {
     server
 }
 
-/// The folder of a process's group.
-fn group(pid: i32) -> PathBuf {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it is there");
+/// The folder of a process's group; nothing if the process has ended.
+fn group_if_there(pid: i32) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).expect("control groups of version 2");
-    Path::new("/sys/fs/cgroup").join(own)
+    Some(Path::new("/sys/fs/cgroup").join(own))
+}
+
+fn group(pid: i32) -> PathBuf {
+    group_if_there(pid).expect("it is there")
+}
+
+/// A file of a group; nothing if the group is gone.
+fn read_if_there(folder: &Path, name: &str) -> Option<String> {
+    fs::read_to_string(folder.join(name)).ok().map(|text| text.trim_end().to_owned())
 }
 
 fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).expect("readable").trim_end().to_owned()
+    read_if_there(folder, name).expect("readable")
 }
 
 /// The group in which `stuck` runs: the one that is limited as it is.
 fn stuck_group(server: &Server) -> PathBuf {
     // Its memory and stack, the workflow's slots, and what running it costs.
     let limit = ((48 + 1 + 16 + 128) * MIB).to_string();
+    // Workers of other invocations end meanwhile.
     let find = || {
-        let workers = server.descendants().split_off(1);
-        let found = workers.into_iter().map(group).find(|folder| read(folder, "memory.max") == limit);
-        found.filter(|folder| !read(folder, "cgroup.procs").is_empty())
+        let mut groups = server.descendants().split_off(1).into_iter().filter_map(group_if_there);
+        let found = groups.find(|folder| read_if_there(folder, "memory.max").as_ref() == Some(&limit));
+        found.filter(|folder| read_if_there(folder, "cgroup.procs").is_some_and(|list| !list.is_empty()))
     };
     eventually("it runs within its limit", || find().is_some());
     find().expect("as just before")
