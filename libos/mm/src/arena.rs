@@ -21,6 +21,8 @@ const WARM_BUDGET: u64 = 64 << 20;
 /// Least and most that is committed at a time.
 const COMMIT_MIN: u64 = 1 << 20;
 const COMMIT_MAX: u64 = 64 << 20;
+/// Who needs this much at once gets whole huge pages: a fault for each small page would take longer than zeroing a huge one.
+const HUGE_NEED: u64 = HUGE / 4;
 
 /// Pages as they come from the arena.
 pub(crate) struct Taken {
@@ -147,7 +149,8 @@ impl Arena {
             return true;
         }
         let ahead = (self.committed - ARENA_BASE).clamp(COMMIT_MIN, COMMIT_MAX);
-        let target = end.saturating_add(ahead).min(ARENA_END);
+        let unit = if end - self.committed >= HUGE_NEED { HUGE } else { PAGE };
+        let target = end.saturating_add(ahead).next_multiple_of(unit).min(ARENA_END);
         let done = self.host.arena_commit(self.committed, target - self.committed).is_ok();
         if done {
             self.committed = target;

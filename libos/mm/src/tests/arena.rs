@@ -41,6 +41,19 @@ fn large_buffers_are_aligned_for_huge_pages() {
 }
 
 #[test]
+fn the_first_large_buffer_lies_on_huge_pages() {
+    let committed = |bytes| {
+        let mm = Mm::start();
+        mm.alloc(A, bytes);
+        mm.committed_in_arena()
+    };
+    let large = committed(1 << 20);
+    assert!(large.end.is_multiple_of(HUGE) && large.end - large.start >= HUGE, "{large:x?}");
+    let small = committed(PAGE);
+    assert!(small.end - small.start < HUGE, "a huge page is not zeroed for a small one: {small:x?}");
+}
+
+#[test]
 fn free_memory_beyond_the_budget_is_given_back() {
     let mm = Mm::start();
     mm.set_limit(A, 1 << 40);

@@ -26,6 +26,7 @@ use network::Device;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
+use std::ops::Range;
 
 thread_local! {
     /// The domain of this test thread.
@@ -308,6 +309,11 @@ impl Domain {
     /// Pages of the arena that hold something.
     pub fn pages_in_arena(&self) -> usize {
         self.shared.memory.borrow().pages_in(ARENA_BASE..ARENA_END)
+    }
+
+    /// What was committed of the arena by its first request.
+    pub fn committed_in_arena(&self) -> Range<u64> {
+        self.shared.memory.borrow().mapped_at(ARENA_BASE)
     }
 
     /// Whose key the page of an address in the arena has; the system's, if it was never handed to anybody.

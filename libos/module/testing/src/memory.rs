@@ -30,6 +30,11 @@ impl Memory {
         }
     }
 
+    /// What was mapped there, and from there on, in one piece; nothing if nothing was.
+    pub(crate) fn mapped_at(&self, address: u64) -> Range<u64> {
+        address..self.mapped.get(&address).copied().unwrap_or(address)
+    }
+
     pub(crate) fn pages_in(&self, range: Range<u64>) -> usize {
         self.pages.range(range).count()
     }
