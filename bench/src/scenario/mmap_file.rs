@@ -18,6 +18,8 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let image = folder.join("mapped.img");
     Disk::create(&image, bytes + (64 << 20), true).map_err(|error| error.to_string())?;
     let granted = folder.join("mapped");
+    // A run of another size may have left its file there.
+    let _ = std::fs::remove_dir_all(&granted);
     std::fs::create_dir_all(&granted).map_err(|error| format!("{}: {error}", granted.display()))?;
     let on_host = folder.join("mapped.host");
     let arguments = [on_host.to_string_lossy().into_owned(), bytes.to_string(), ROUNDS.to_string()];
