@@ -10,14 +10,14 @@
 //! 0x1010_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
 //! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //!
-//! What every workflow touches lies together, because each table that leads to a page is a page itself, which takes a process as
-//! long to get as any other: one table leads to the first three and to the first cells, one more to the first three alone.
-//!
 //! one cell:
 //! +0                                                      +32 GiB                            +48 GiB     +64 GiB
 //! | guard | main stack ↓ | image (r-x, r--, rw-) | heap →    | guard | thread stack ↓ | guard | … | mapped files |
 //! |←──── stack size ────→|
 //! ```
+//!
+//! What every workflow touches lies together, because each table that leads to a page is a page itself, which takes a process as
+//! long to get as any other: one table leads to the first three and to the first cells, one more to the first three alone.
 //!
 //! Every stack is a power of two in size and aligned to it, so that thread-locals are found from the stack pointer.
 //! The main stack lies at the bottom, next to image and heap, so that a small instance needs one page-table page.
