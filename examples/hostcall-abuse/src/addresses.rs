@@ -50,6 +50,7 @@ impl Addresses {
             ("in the system partition", 0x6666_0000_0000),
             ("of the gates", CARRIER_BASE),
             ("of the info page", INFO_BASE),
+            ("straddling gates and info page", INFO_BASE - want.align),
             ("of another instance's heap", heap),
             ("of another instance's stack", down(stack)),
             ("of another instance's slot buffer", buffer),
