@@ -30,7 +30,7 @@ struct Segment {
     code: bool,
 }
 
-/// Moves the large segments that are never written to. Where the host has no huge pages all stays as it is.
+/// Moves the segments that are never written to. Where the host has no huge pages all stays as it is.
 pub(super) fn settle() -> io::Result<()> {
     let program = fs::read_link("/proc/self/exe")?;
     let program = program.to_string_lossy();
@@ -38,7 +38,7 @@ pub(super) fn settle() -> io::Result<()> {
     let all: Vec<Range<u64>> = maps.lines().filter_map(pages).collect();
     for line in maps.lines().filter(|line| line.ends_with(&*program)) {
         let rights = line.split_whitespace().nth(1).unwrap_or_default();
-        let Some(pages) = pages(line).filter(|pages| pages.end - pages.start >= HUGE / 2) else { continue };
+        let Some(pages) = pages(line) else { continue };
         let around = around(&pages);
         let alone = all.iter().all(|other| *other == pages || other.end <= around.start || around.end <= other.start);
         if alone && !rights.contains('w') {
