@@ -50,7 +50,7 @@ use keys::{Key, Keys, KeysError};
 use lifecycle::cancelled;
 pub use mapped::Mapped;
 use mapped::Mappings;
-pub(crate) use mapped::{FLAGS as FAULT_FLAGS, REQUESTS as FAULT_REQUESTS};
+pub(crate) use mapped::faults;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
 use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
 use monohull_trampoline::system::Variant;

@@ -20,6 +20,8 @@
 #[allow(unsafe_code, reason = "a fork that the C library does not know")]
 mod birth;
 pub mod cgroup;
+#[allow(unsafe_code, reason = "advice to the kernel about pages")]
+mod code;
 mod death;
 mod foreground;
 #[allow(unsafe_code, reason = "the program's own code is moved")]

@@ -5,14 +5,10 @@
 //! call for many pages it costs a tenth. What follows is a guess at what will be touched; a wrong one costs memory or time,
 //! and nothing else.
 
-use super::huge;
 use crate::domain::carrier::monotonic_ns;
-use monohull_abi::layout::{PAGE, page_down, page_up};
-use std::fs::{self, File};
+use monohull_abi::layout::{page_down, page_up};
 use std::hint::black_box;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 /// How far down its stack a workflow without threads reaches.
 const STACK: u64 = 12 << 10;
@@ -30,10 +26,6 @@ const LARGE: usize = 4 << 10;
 const BLOCK_HEAD: u64 = 16;
 /// Up to here the allocator keeps a list for each size.
 const SMALL: usize = 1040;
-
-/// Bytes that `/proc/self/pagemap` has for a page, and the bit that says that the page is a file's (or shared).
-const ENTRY: u64 = 8;
-const FILES: u64 = 1 << 61;
 
 /// The allocator's memory, as far as a workflow will touch it; nothing if that is not known.
 #[derive(Default)]
@@ -80,45 +72,6 @@ pub(super) fn gather() -> Heap {
 fn top() -> u64 {
     // SAFETY: these have no preconditions.
     unsafe { libc::sbrk(0) as u64 - libc::mallinfo2().keepcost as u64 }
-}
-
-/// Gives back the pages of code that this process has only read, as the search for gadgets reads all of it. Of an object in
-/// which nothing was changed a fork leaves them out anyway; of one with a single page of its own it copies them all.
-pub(super) fn give_back_read() -> io::Result<()> {
-    let pagemap = File::open("/proc/self/pagemap")?;
-    for line in fs::read_to_string("/proc/self/maps")?.lines() {
-        let (Some(range), Some("r-xp")) = (huge::pages(line), line.split_whitespace().nth(1)) else { continue };
-        let mut entries = vec![0; ((range.end - range.start) / PAGE * ENTRY) as usize];
-        pagemap.read_exact_at(&mut entries, range.start / PAGE * ENTRY)?;
-        let is_files = |entry: &[u8]| entry.try_into().map(u64::from_le_bytes).is_ok_and(|entry| entry & FILES != 0);
-        let mut start = range.start;
-        for pages in entries.chunks(ENTRY as usize).map(is_files).collect::<Vec<_>>().chunk_by(bool::eq) {
-            let end = start + pages.len() as u64 * PAGE;
-            if pages[0] {
-                // SAFETY: what is there now is the file's, and is there again when it is touched: what differs from the file
-                // is no page of the file.
-                unsafe { libc::madvise(start as *mut _, (end - start) as usize, libc::MADV_DONTNEED) };
-            }
-            start = end;
-        }
-    }
-    Ok(())
-}
-
-/// Has forks copy the entries of the C library's code that is mapped now, which is what has run since [`give_back_read`]. A
-/// fork does that for mappings of which one page is no longer the file's; of all others the new process asks for the pages
-/// again, a fault for every sixteen. Those of other objects it hardly runs.
-pub(super) fn hand_down_code() -> io::Result<()> {
-    let function = libc::malloc as *const () as u64;
-    let maps = fs::read_to_string("/proc/self/maps")?;
-    let Some(range) = maps.lines().filter_map(huge::pages).find(|range| range.contains(&function)) else {
-        return Ok(());
-    };
-    // The kernel makes a copy of the page, even if it stays as it was.
-    let memory = File::options().read(true).write(true).open("/proc/self/mem")?;
-    let mut byte = [0];
-    memory.read_exact_at(&mut byte, range.start)?;
-    memory.write_all_at(&byte, range.start)
 }
 
 /// Puts them in place.
@@ -181,20 +134,5 @@ mod tests {
         // SAFETY: has no preconditions. Nobody reads or writes the block.
         let blocks = sizes.map(|size| unsafe { black_box(libc::malloc(size)) } as u64);
         blocks.filter(|block| !room.contains(block)).count() as i32
-    }
-
-    #[test]
-    fn code_that_is_handed_down_is_the_same() {
-        // SAFETY: readable code of the C library, which stays loaded.
-        let code = || unsafe { std::slice::from_raw_parts(libc::malloc as *const u8, 64) }.to_vec();
-        let before = code();
-        hand_down_code().expect("the kernel writes for us");
-        assert_eq!(code(), before);
-        let maps = fs::read_to_string("/proc/self/smaps").expect("the kernel's list");
-        let mut own = maps.lines().skip_while(|line| {
-            huge::pages(line).is_none_or(|range| !range.contains(&(libc::malloc as *const () as u64)))
-        });
-        let anonymous = own.find_map(|line| line.strip_prefix("Anonymous:")).expect("how much is no file's");
-        assert_ne!(anonymous.trim(), "0 kB", "the mapping has a page of its own");
     }
 }

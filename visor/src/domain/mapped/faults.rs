@@ -7,7 +7,7 @@
 use super::scratch::Scratch;
 use super::source::Source;
 use linux_raw_sys::general::{
-    UFFD_EVENT_PAGEFAULT, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_api, uffdio_copy, uffdio_range,
+    UFFD_API, UFFD_EVENT_PAGEFAULT, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_api, uffdio_copy, uffdio_range,
     uffdio_register, uffdio_zeropage,
 };
 use monohull_abi::layout::PAGE;
@@ -49,24 +49,33 @@ pub(super) struct Waiting {
     count: usize,
 }
 
+/// A descriptor through which faults are heard of, with these features of the kernel's (`UFFD_FEATURE_*`).
+pub(crate) fn open(features: u32) -> io::Result<OwnedFd> {
+    // SAFETY: what can be done with the descriptor is the business of whoever has it.
+    let descriptor = unsafe { userfaultfd(UserfaultfdFlags::from_bits_retain(FLAGS))? };
+    let mut api = uffdio_api { api: u64::from(UFFD_API), features: u64::from(features), ioctls: 0 };
+    // SAFETY: the request's own structure.
+    unsafe { ioctl(&descriptor, Updater::<API, _>::new(&mut api))? };
+    Ok(descriptor)
+}
+
+/// Has the faults in this range go there (`UFFDIO_REGISTER_MODE_*`), until the descriptor is closed.
+pub(crate) fn register(descriptor: &OwnedFd, range: Range<u64>, mode: u32) -> io::Result<()> {
+    let mut register = uffdio_register { range: as_range(range), mode: u64::from(mode), ioctls: 0 };
+    // SAFETY: the request's own structure.
+    unsafe { ioctl(descriptor, Updater::<REGISTER, _>::new(&mut register))? };
+    Ok(())
+}
+
 impl Faults {
     /// Asks the kernel for it.
     pub(super) fn new() -> io::Result<Faults> {
-        // SAFETY: what can be done with the descriptor is this type's business.
-        let descriptor = unsafe { userfaultfd(UserfaultfdFlags::from_bits_retain(FLAGS))? };
-        let mut api = uffdio_api { api: u64::from(linux_raw_sys::general::UFFD_API), features: 0, ioctls: 0 };
-        // SAFETY: the request's own structure.
-        unsafe { ioctl(&descriptor, Updater::<API, _>::new(&mut api))? };
-        Ok(Faults { descriptor, scratch: Mutex::new(Scratch::new()?) })
+        Ok(Faults { descriptor: open(0)?, scratch: Mutex::new(Scratch::new()?) })
     }
 
-    /// From now on missing pages of this range wait for an answer.
+    /// From now on missing pages of this range wait for an answer: whoever has it watched fills what is missing.
     pub(super) fn watch(&self, range: Range<u64>) -> io::Result<()> {
-        let mode = u64::from(UFFDIO_REGISTER_MODE_MISSING);
-        let mut register = uffdio_register { range: as_range(range), mode, ioctls: 0 };
-        // SAFETY: the request's own structure. What is missing in the range is filled by whoever has it watched.
-        unsafe { ioctl(&self.descriptor, Updater::<REGISTER, _>::new(&mut register))? };
-        Ok(())
+        register(&self.descriptor, range, UFFDIO_REGISTER_MODE_MISSING)
     }
 
     /// The faults that nobody has heard of; none if there are none.

@@ -16,15 +16,13 @@
 //! Locks: the table's, and each mapping's own. Neither is held together with the other or any other lock, nor while memory is
 //! touched that could be missing; see [`filler`].
 
-mod faults;
+pub(crate) mod faults;
 mod filler;
 mod mapping;
 mod scratch;
 mod source;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use faults::{FLAGS, REQUESTS};
 
 use super::instance::{CELL_BITS, Instance};
 use super::region::Partition;

@@ -12,7 +12,7 @@
 use super::super::birth::CLONE_BYTES;
 use super::super::word;
 use super::super::worker::LINK;
-use crate::domain::{FAULT_FLAGS, FAULT_REQUESTS, RWF_APPEND};
+use crate::domain::{RWF_APPEND, faults};
 use monohull_abi::layout::{USER_BASE, USER_END};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -240,9 +240,9 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // -- Mapped files ----------------------------------------------------------------------------------------------------
     // Pages are filled as functions touch them (`domain::mapped`). With these flags only the faults of code wait for an answer, the
     // kernel's own never do. It is heard as sockets are.
-    allow(libc::SYS_userfaultfd, vec![when([is(0, FAULT_FLAGS as i32)])?]);
+    allow(libc::SYS_userfaultfd, vec![when([is(0, faults::FLAGS as i32)])?]);
     // What is asked of it, and of nothing else: these numbers are no other descriptor's.
-    allow(libc::SYS_ioctl, one_of(1, &FAULT_REQUESTS.map(|request| request as i32))?);
+    allow(libc::SYS_ioctl, one_of(1, &faults::REQUESTS.map(|request| request as i32))?);
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     // Carrier threads; the spawner's workers.

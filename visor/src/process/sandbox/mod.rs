@@ -14,6 +14,7 @@
 mod calls;
 mod files;
 
+use super::code::{self, OneByOne};
 use super::worker::Home;
 use super::{Settings, huge, rehearsal, warm, word};
 use crate::domain::{DomainError, Ground, Site, gadgets, hostcall};
@@ -49,6 +50,8 @@ pub(super) struct Preparation {
     site: Cell<Option<Site>>,
     /// What the allocator of its workers will touch.
     pub(super) heap: warm::Heap,
+    /// In force until the first fork.
+    one_by_one: Option<OneByOne>,
     /// What is in force already.
     given_up: Sandbox,
 }
@@ -71,22 +74,9 @@ impl Preparation {
             gadgets::remove().map_err(|error| format!("protection keys cannot be put in force: {error}"))?;
             gadgets::close();
         }
-        if inherit == Inherit::Much {
-            let home = Home { modules: settings.modules.clone(), keys: settings.keys };
-            if let Err(error) = warm::give_back_read() {
-                tracing::debug!("pages of code that was only read stay mapped: {error}");
-            }
-            // Without it workers are slower, and nothing else.
-            if let Err(error) = rehearsal::run(home) {
-                tracing::warn!("nothing is put in place for workers beforehand: {error}");
-            }
-            if let Err(error) = huge::settle() {
-                tracing::debug!("the program's code is not on huge pages: {error}");
-            }
-            if let Err(error) = warm::hand_down_code() {
-                tracing::debug!("workers have to ask for code that they share: {error}");
-            }
-        }
+        let one_by_one = (inherit == Inherit::Much)
+            .then(|| rehearse(Home { modules: settings.modules.clone(), keys: settings.keys }))
+            .flatten();
         let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
@@ -109,6 +99,7 @@ impl Preparation {
             traced,
             site: Cell::new(Some(site)),
             heap: warm::Heap::default(),
+            one_by_one,
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
@@ -123,6 +114,7 @@ impl Preparation {
     /// that was taken before.
     pub(super) fn gather(&mut self) {
         self.heap = warm::gather();
+        self.one_by_one = None;
     }
 
     /// The ground of this process, which can be had once.
@@ -135,6 +127,26 @@ impl Preparation {
         word::forget();
         Sandbox { seccomp: true, ..self.given_up.clone() }
     }
+}
+
+/// Runs a workflow that does nothing, and arranges that workers inherit what it leaves behind. Without that they are slower, and
+/// nothing else.
+fn rehearse(home: Home) -> Option<OneByOne> {
+    let one_by_one =
+        OneByOne::begin().inspect_err(|error| tracing::debug!("workers share more code than they run: {error}"));
+    if let Err(error) = code::give_back_read() {
+        tracing::debug!("pages of code that was only read stay mapped: {error}");
+    }
+    if let Err(error) = rehearsal::run(home) {
+        tracing::warn!("nothing is put in place for workers beforehand: {error}");
+    }
+    if let Err(error) = huge::settle() {
+        tracing::debug!("the program's code is not on huge pages: {error}");
+    }
+    if let Err(error) = code::hand_down() {
+        tracing::debug!("workers have to ask for code that they share: {error}");
+    }
+    one_by_one.ok()
 }
 
 fn limit(resource: Resource, most: u64) -> nix::Result<()> {
