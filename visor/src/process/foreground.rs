@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long after its own timeout a workflow may take to say so: outputs are collected in that time, too.
 const GRACE: Duration = Duration::from_secs(5);
+/// The same where it has disk images or directories to write to.
+const DISK_GRACE: Duration = Duration::from_secs(60);
 
 /// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
 /// process must have one thread and no children. What goes wrong inside of the workflow is in the report.
@@ -66,9 +68,9 @@ fn run_in(
     let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
     let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
     let mut running = blank.give(&job)?;
-    // What is on its way to a disk is not cut off.
-    let limit = plan.limits.timeout.filter(|_| job.files.is_empty());
-    let latest = limit.map(|limit| Instant::now() + limit + GRACE);
+    // What is on its way to a disk is not cut off soon.
+    let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
+    let latest = plan.limits.timeout.map(|limit| Instant::now() + limit + grace);
     match follow(&mut running, watcher, latest)? {
         Ok((mut report, outputs)) => {
             for (slot, data) in outputs {
@@ -112,7 +114,7 @@ fn follow(
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
-            (Some(Message::Notice(_)), None) | (None, _) => {}
+            (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
         }
     }
 }

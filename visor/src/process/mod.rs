@@ -51,6 +51,7 @@ pub use spawner::{Spawner, Unready};
 use crate::domain::keys;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
+use crate::workflow::Plan;
 use cgroup::{Leaf, Membership, Want};
 use link::{Link, LinkError, Packet};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -60,6 +61,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is the same for every workflow of a spawner.
@@ -148,6 +150,8 @@ pub enum Message {
         /// The output slots.
         outputs: Vec<(String, Data)>,
     },
+    /// It has written to its standard error: its last words, which its death tells.
+    Words,
     /// The process is gone. Nothing comes after this.
     Died(Death),
 }
@@ -164,8 +168,8 @@ struct Worker {
     words: LastWords,
     /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
     keys_silent: bool,
-    /// Most bytes of all outputs together: an answer with more was not made by our code.
-    outputs_max: u64,
+    /// What it was given to run. An answer with other outputs, or larger ones, was not made by our code.
+    plan: Option<Arc<Plan>>,
     answered: bool,
     dead: bool,
 }
@@ -213,7 +217,13 @@ impl Blank {
             let text = format!("it was not ready within {READY_LIMIT:?}");
             return Err(ProcessError::Refused(text));
         }
-        match worker.hear()? {
+        let heard = loop {
+            match worker.hear()? {
+                Some(Heard::Message(Message::Words)) => {}
+                heard => break heard,
+            }
+        };
+        match heard {
             Some(Heard::Ready(mut sandbox)) => {
                 sandbox.cgroup = worker.leaf.as_ref().map_or(sandbox.cgroup, Leaf::describe);
                 Ok(Blank { worker, sandbox })
@@ -245,7 +255,7 @@ impl Blank {
     /// Gives it its one job.
     pub fn give(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
-        self.worker.outputs_max = plan.limits.slots;
+        self.worker.plan = Some(plan.clone());
         if let Some(leaf) = &mut self.worker.leaf {
             leaf.limit(plan).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = leaf.describe();
@@ -283,7 +293,8 @@ impl Running {
         }
     }
 
-    /// Whether [`Running::next_message`] may take a while: it has many megabytes to read, and not only a few bytes.
+    /// Whether [`Running::next_message`] may take a while: it has many megabytes to read, and not only a few bytes. Each call reads
+    /// one message.
     pub fn next_is_long(&self) -> bool {
         self.worker.link.next_is_spilled()
     }
@@ -332,28 +343,24 @@ impl Worker {
         if self.dead {
             return Ok(None);
         }
-        let packet = loop {
-            let packet = match self.link.try_receive() {
-                Ok(None) => return Ok(None),
-                Ok(Some(Some(packet))) => packet,
-                Ok(Some(None)) => {
-                    let death = self.end_of_link();
-                    return Ok(Some(Heard::Message(Message::Died(death))));
-                }
-                Err(error) => {
-                    let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
-                    return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
-                }
-            };
-            let Some(text) = packet.text() else { break packet };
-            if let Err(error) = self.words.hear(text) {
+        let packet = match self.link.try_receive() {
+            Ok(None) => return Ok(None),
+            Ok(Some(Some(packet))) => packet,
+            Ok(Some(None)) => {
+                let death = self.end_of_link();
+                return Ok(Some(Heard::Message(Message::Died(death))));
+            }
+            Err(error) => {
+                let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
                 return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
             }
         };
-        Ok(Some(match packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)) {
-            Ok(heard) => heard,
-            Err(error) => Heard::Message(Message::Died(self.misbehaved(error))),
-        }))
+        let heard = match packet.text() {
+            Some(_) if !packet.files.is_empty() => Err(LinkError::Malformed("it wrote files".to_owned())),
+            Some(text) => self.words.hear(text).map(|()| Heard::Message(Message::Words)),
+            None => packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)),
+        };
+        Ok(Some(heard.unwrap_or_else(|error| Heard::Message(Message::Died(self.misbehaved(error))))))
     }
 
     fn understand(&mut self, said: FromWorker, packet: Packet) -> Result<Heard, LinkError> {
@@ -374,8 +381,9 @@ impl Worker {
             FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
             FromWorker::Ended { report, outputs } => {
+                let plan = self.plan.as_ref().ok_or_else(|| unexpected("an answer to nothing"))?;
+                let outputs = take_outputs(outputs, files, plan)?;
                 let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
-                let outputs = take_outputs(outputs, files, self.outputs_max)?;
                 self.answered = true;
                 Message::Ended { report, outputs }
             }
@@ -448,31 +456,35 @@ impl Drop for Worker {
     }
 }
 
-/// Files of outputs are taken only if they are what they should be: sealed, so that nobody shortens them while they are read,
-/// and not larger than the workflow's slots.
+/// Outputs are taken only if they are the workflow's, each once, and not larger than its slots; files only if they are sealed, so
+/// that nobody shortens them while they are read.
 fn take_outputs(
     outputs: Vec<(String, Content)>,
     files: Vec<OwnedFd>,
-    mut room: u64,
+    plan: &Plan,
 ) -> Result<Vec<(String, Data)>, LinkError> {
+    let wrong = |what: &str| LinkError::Malformed(what.to_owned());
     let mut files = files.into_iter();
-    let mut taken = Vec::new();
+    let mut room = plan.limits.slots;
+    let mut taken: Vec<(String, Data)> = Vec::new();
     for (slot, content) in outputs {
+        if !plan.outputs.iter().any(|output| output.slot == slot) || taken.iter().any(|(other, _)| *other == slot) {
+            return Err(wrong("an output that is none of the workflow's"));
+        }
         let data = match content {
             Content::Bytes(bytes) => Data::Bytes(bytes),
-            Content::Attached => {
-                let file = files.next().ok_or_else(|| LinkError::Malformed("an output is missing".to_owned()))?;
-                let size = crate::sealed::sealed_size(&file)?;
-                let left = room.checked_sub(size);
-                room = left.ok_or_else(|| LinkError::Malformed("its outputs are larger than its slots".to_owned()))?;
-                Data::File(file)
-            }
+            Content::Attached => Data::File(files.next().ok_or_else(|| wrong("an output is missing"))?),
         };
+        let size = match &data {
+            Data::Bytes(bytes) => bytes.len() as u64,
+            Data::File(file) => crate::sealed::sealed_size(file)?,
+        };
+        room = room.checked_sub(size).ok_or_else(|| wrong("its outputs are larger than its slots"))?;
         taken.push((slot, data));
     }
     match files.next() {
         None => Ok(taken),
-        Some(_) => Err(LinkError::Malformed("it has more files than outputs".to_owned())),
+        Some(_) => Err(wrong("it has more files than outputs")),
     }
 }
 

@@ -12,7 +12,9 @@
 
 use crate::network::Addresses;
 use crate::report::{Sandbox, Stream};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// Bytes in a message, or in a file that is attached to it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +23,33 @@ pub(super) enum Content {
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// In the next of the attached files.
     Attached,
+}
+
+/// The most output slots of an answer. Which ones a workflow has is looked at later.
+const OUTPUTS_MAX: usize = 1 << 16;
+
+/// A list in which each entry takes many times the memory that it takes in a message.
+fn not_too_many<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, Content)>, D::Error> {
+    struct Few;
+    impl<'d> Visitor<'d> for Few {
+        type Value = Vec<(String, Content)>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(to, "at most {OUTPUTS_MAX} outputs")
+        }
+
+        fn visit_seq<A: SeqAccess<'d>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(output) = from.next_element()? {
+                if list.len() == OUTPUTS_MAX {
+                    return Err(A::Error::invalid_length(OUTPUTS_MAX + 1, &self));
+                }
+                list.push(output);
+            }
+            Ok(list)
+        }
+    }
+    from.deserialize_seq(Few)
 }
 
 /// To a worker.
@@ -78,6 +107,7 @@ pub(super) enum FromWorker {
         #[serde(with = "serde_bytes")]
         report: Vec<u8>,
         /// The output slots; those that are not here are attached.
+        #[serde(deserialize_with = "not_too_many")]
         outputs: Vec<(String, Content)>,
     },
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.

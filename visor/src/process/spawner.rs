@@ -297,7 +297,8 @@ fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
             }
             opener.forget(pid);
         }
-        if let Some(child) = children.iter_mut().find(|child| child.pid == pid) {
+        // The number of one that has ended may be another's now.
+        if let Some(child) = children.iter_mut().find(|child| child.pid == pid && child.status.is_none()) {
             child.status = Some(status);
         }
     }
@@ -347,7 +348,12 @@ fn fork_workers(
         // SAFETY: the kernel has just made it for us.
         pidfds.push(unsafe { OwnedFd::from_raw_fd(pidfd) });
     }
-    control.send(&FromSpawner::Forked(pids, refused), &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
+    let answer = FromSpawner::Forked(pids, refused);
+    match control.send(&answer, &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>()) {
+        // Nobody has the other ends of their links then, so they end by themselves.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(control, &error),
+        sent => sent,
+    }
 }
 
 /// Forks this process, into a control group if there is one: see [`word::fork`].
@@ -370,7 +376,7 @@ fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
 
 impl Worker {
     fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
-        let (words, keys_silent, outputs_max, answered, dead) = (LastWords::default(), false, 0, false, false);
-        Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, outputs_max, answered, dead }
+        let (words, keys_silent, plan, answered, dead) = (LastWords::default(), false, None, false, false);
+        Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, plan, answered, dead }
     }
 }

@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 #[test]
@@ -52,7 +53,7 @@ impl Impostor {
             leaf: None,
             words: LastWords::default(),
             keys_silent: false,
-            outputs_max: 1 << 20,
+            plan: Some(plan()),
             answered: false,
             dead: false,
         };
@@ -91,6 +92,13 @@ fn attached(count: usize) -> Vec<(String, Content)> {
     (0..count).map(|slot| (slot.to_string(), Content::Attached)).collect()
 }
 
+/// What it was given to run: a workflow with two output slots.
+fn plan() -> Arc<Plan> {
+    let document = r#"{ "name": "w", "functions": { "f": { "image": "f" } }, "steps": [{ "name": "s", "function": "f" }],
+        "outputs": [{ "slot": "0" }, { "slot": "1" }], "limits": { "slots": "1MiB" } }"#;
+    Arc::new(crate::workflow::load_str(Path::new("w.json"), document).expect("a workflow"))
+}
+
 /// A pipe: what is sent, and what tells whether it is still open somewhere.
 fn pipe() -> (File, File) {
     let (read, write) = nix::unistd::pipe().expect("a pipe");
@@ -120,7 +128,7 @@ proptest! {
         // They may happen to say something; then nothing more than that is heard.
         match impostor.running.next_message().expect("hearing") {
             Some(Message::Died(_) | Message::Notice(_)) if !text => {}
-            None if text => {}
+            Some(Message::Words) if text => {}
             other => panic!("{other:?}"),
         }
         impostor.running.kill();
@@ -135,7 +143,10 @@ fn what_is_written_is_kept_up_to_a_limit() {
         impostor.send(&[b'x'; 1000], &[]);
     }
     impostor.send(&[2, 0, 0], &[]);
-    let Ok(Some(Message::Died(death))) = impostor.running.next_message() else { panic!("it is refused") };
+    let told = std::iter::repeat_with(|| impostor.running.next_message().expect("hearing"));
+    let Some(Some(Message::Died(death))) = told.skip_while(|told| matches!(told, Some(Message::Words))).next() else {
+        panic!("it is refused")
+    };
     assert_eq!(death.last_words, "x".repeat(LAST_WORDS_MAX));
     impostor.process.wait().expect("it is our child");
 }
@@ -145,7 +156,7 @@ fn who_writes_on_and_on_is_ended() {
     let mut impostor = Impostor::new();
     let died = (0..=LAST_WORDS_PIECES).find_map(|_| {
         impostor.send(b"x", &[]);
-        impostor.running.next_message().expect("hearing")
+        impostor.running.next_message().expect("hearing").filter(|told| !matches!(told, Message::Words))
     });
     let Some(Message::Died(death)) = died else { panic!("{died:?}") };
     assert!(death.message.contains("on and on"), "{}", death.message);
@@ -281,6 +292,45 @@ fn outputs_and_files_that_do_not_match_are_refused() {
     let impostor = Impostor::new();
     impostor.say(&with_report(attached(1)), &[sealed.as_fd(), sealed.as_fd()]);
     impostor.refuses("more files than outputs");
+}
+
+#[test]
+fn an_output_that_is_none_of_the_workflow_s_is_refused() {
+    let output = |name: &str| (name.to_owned(), Content::Bytes(Vec::new()));
+    for outputs in [vec![output("other")], vec![output("0"), output("0")]] {
+        let impostor = Impostor::new();
+        impostor.say(&with_report(outputs), &[]);
+        impostor.refuses("none of the workflow's");
+    }
+    // The control.
+    let mut impostor = Impostor::new();
+    impostor.say(&with_report(vec![output("0"), output("1")]), &[]);
+    assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Ended { .. }))));
+    impostor.running.kill();
+    impostor.process.wait().expect("it is our child");
+}
+
+#[test]
+fn outputs_in_a_message_count_as_those_in_files_do() {
+    let half = || Content::Bytes(vec![0; (1 << 19) + 1]);
+    let impostor = Impostor::new();
+    impostor.say(&with_report(vec![("0".to_owned(), half()), ("1".to_owned(), half())]), &[]);
+    impostor.refuses("larger than its slots");
+}
+
+#[test]
+fn more_outputs_than_a_workflow_can_have_are_not_even_read() {
+    let many = (0..=1 << 16).map(|_| (String::new(), Content::Bytes(Vec::new()))).collect();
+    let impostor = Impostor::new();
+    impostor.say(&with_report(many), &[]);
+    impostor.refuses("cannot be read");
+}
+
+#[test]
+fn last_words_have_no_files() {
+    let impostor = Impostor::new();
+    impostor.send(b"words", &[impostor.theirs.as_fd()]);
+    impostor.refuses("it wrote files");
 }
 
 #[test]

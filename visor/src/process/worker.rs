@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub(super) use super::death::status::*;
 
@@ -30,6 +31,9 @@ pub(super) const LINK: i32 = 3;
 
 /// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
+
+/// The pause before an answer is sent again that there was no room for.
+const CROWDED: Duration = Duration::from_millis(1);
 
 /// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes the way of
 /// the link too, if that is wanted: last words.
@@ -123,7 +127,8 @@ fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
         let silent = preparation.traced && opener::be_traced().is_err();
         warm::pages(&preparation.heap);
         let ground = preparation.ground().map_err(|error| error.to_string())?;
-        Ok((ground, preparation.close_in(), silent, preparation))
+        let sandbox = preparation.close_in().map_err(|error| error.to_string())?;
+        Ok((ground, sandbox, silent, preparation))
     });
     let (ground, sandbox, silent, preparation) = match ready {
         Ok(ready) => ready,
@@ -295,8 +300,15 @@ impl Teller {
         });
         let outputs = outputs.collect();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        let report = encode(report, REPORT_MAX)?;
-        self.link.send(&FromWorker::Ended { report, outputs }, &files)
+        let answer = FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs };
+        loop {
+            match self.link.send(&answer, &files) {
+                // Others have as many descriptors on their way as the kernel lets one user have; this workflow's deadline
+                // ends the wait.
+                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(CROWDED),
+                sent => return sent,
+            }
+        }
     }
 }
 

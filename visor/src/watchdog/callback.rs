@@ -13,11 +13,13 @@ use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use serde_json::to_vec;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::error::Refusal;
 use super::invocation::Invocation;
+use super::port_of;
 use super::trace::{CALL_ID, TRACEPARENT};
 
 pub(super) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
@@ -67,7 +69,9 @@ impl Callback {
             return Err(Refusal::bad_request("X-Callback-Url: http://HOST[:PORT]/PATH"));
         };
         let host = authority.host().to_ascii_lowercase();
-        let port = authority.port_u16().unwrap_or(80);
+        let Some(port) = port_of(authority, 80) else {
+            return Err(Refusal::bad_request("X-Callback-Url has no port that there is"));
+        };
         let named = |entry: &String| {
             let entry = entry.to_ascii_lowercase();
             entry == host || entry == format!("{host}:{port}")
@@ -90,7 +94,9 @@ impl Callback {
     pub(super) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
         let shown = invocation.clone();
         // A report may be long, and nobody is to wait while it is written.
-        let written = tokio::task::spawn_blocking(move || Bytes::from(shown.show().to_string())).await;
+        let _turn = super::records::turn(invocation).await;
+        let written =
+            tokio::task::spawn_blocking(move || to_vec(&shown.show()).map(Bytes::from).unwrap_or_default()).await;
         let Ok(document) = written.inspect_err(|error| tracing::error!(%error, "callback")) else { return true };
         let mut pauses = PAUSES.into_iter();
         loop {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::http::Response;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,6 +16,7 @@ use super::entries::DOCUMENT_MAX;
 use super::error::{Refusal, json};
 use super::invocation::{End, Invocation, Mode, Moment};
 use super::perform::{Inputs, Task};
+use super::records::output as output_of;
 use super::routes::Call;
 use super::slots::{self, Given};
 use super::socket::Stream;
@@ -68,17 +69,11 @@ impl Watchdog {
         let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
         let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
             let (content, slot) = slots::answer(outputs, output.as_deref())?;
-            let content_type = match &slot {
-                Some(slot) => invocation.content_type(slot),
-                None => "application/json",
-            };
-            let mut response = Response::new(Answer::from(content));
-            if slot.is_some() || outputs.len() > 1 {
-                let value = HeaderValue::from_str(content_type);
-                let value = value.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-                response.headers_mut().insert(CONTENT_TYPE, value);
-            }
-            Ok(response)
+            Ok(match slot {
+                Some(slot) => output_of(content, invocation.content_type(&slot)),
+                None if outputs.is_empty() => Response::new(Answer::from(content)),
+                None => output_of(content, "application/json"),
+            })
         });
         let response = match answered {
             Ok(response) => response,

@@ -12,6 +12,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTIC
 use hyper::http::response::{Builder, Response};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 
 use super::body::Answer;
@@ -83,7 +84,7 @@ pub(super) struct ErrorBody {
     pub(super) instance: Option<u32>,
     /// All that is known of a run that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) report: Option<Value>,
+    pub(super) report: Option<Box<RawValue>>,
     /// What is wrong with a workflow document, all at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mistakes: Option<Value>,
@@ -195,6 +196,11 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Client, message)
     }
 
+    /// Ended by this server, which ends.
+    pub(super) fn stopped(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Host, message)
+    }
+
     pub(super) fn host(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "host", Blame::Host, message)
     }
@@ -232,7 +238,7 @@ impl Refusal {
 
     /// The same with all that is known of the run. It is put together for whoever gets it, and kept only once.
     pub(super) fn with_report(mut self, report: Option<&RunReport>) -> Refusal {
-        self.error.report = report.and_then(|report| serde_json::to_value(report).ok());
+        self.error.report = report.and_then(|report| to_raw_value(report).ok());
         self
     }
 
@@ -248,8 +254,11 @@ impl Refusal {
 
     /// As it goes over the wire.
     pub(super) fn into_response(self) -> Response<Answer> {
-        let body = serde_json::json!({ "error": self.error });
-        let mut response = json(Response::builder().status(self.status), &body);
+        #[derive(Serialize)]
+        struct Body<'e> {
+            error: &'e ErrorBody,
+        }
+        let mut response = json(Response::builder().status(self.status), &Body { error: &self.error });
         let header = match self.extra {
             Extra::None => None,
             Extra::Allow(methods) => HeaderValue::try_from(methods).ok().map(|value| (ALLOW, value)),

@@ -16,12 +16,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::body::Content;
 use super::error::Refusal;
+use super::launch::Turn;
 use super::trace::{Trace, random_id};
 use crate::report::{RunReport, Stream};
 use crate::workflow::Plan;
@@ -129,6 +131,25 @@ pub(super) struct End {
     pub(super) result: Result<Vec<(String, Content)>, Refusal>,
 }
 
+/// What is to be told of an invocation. Its report, which may be long, is written from where it is kept.
+pub(super) struct Shown {
+    rest: Map<String, Value>,
+    end: Option<Arc<End>>,
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        for (name, value) in &self.rest {
+            map.serialize_entry(name, value)?;
+        }
+        if let Some(end) = &self.end {
+            map.serialize_entry("report", &end.report)?;
+        }
+        map.end()
+    }
+}
+
 /// One invocation.
 #[derive(Debug)]
 pub(super) struct Invocation {
@@ -150,6 +171,8 @@ pub(super) struct Invocation {
     inner: Mutex<Inner>,
     /// Its report is so long that nothing is made of it where others wait.
     long: AtomicBool,
+    /// Others wait for this until it has been counted.
+    turn: Mutex<Option<Turn>>,
     changed: Notify,
     cancel: Notify,
 }
@@ -239,6 +262,7 @@ impl Invocation {
                 recorded: false,
             }),
             long: AtomicBool::new(false),
+            turn: Mutex::default(),
             changed: Notify::new(),
             cancel: Notify::new(),
         }
@@ -345,9 +369,15 @@ impl Invocation {
         self.changed.notify_waiters();
     }
 
-    /// Its report is long.
-    pub(super) fn set_long(&self) {
+    /// Its report is long. If others wait until something has been made of it, this is what they wait for.
+    pub(super) fn set_long(&self, turn: Option<Turn>) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
         self.long.store(true, Ordering::Relaxed);
+    }
+
+    /// Whatever has to be made of its report has been made, and what is too much forgotten.
+    pub(super) fn release_turn(&self) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether its report takes a while to write, or to count.
@@ -455,8 +485,8 @@ impl Invocation {
         shown
     }
 
-    /// Everything there is to tell, as JSON.
-    pub(super) fn show(&self) -> Value {
+    /// Everything there is to tell, to be written as JSON.
+    pub(super) fn show(&self) -> Shown {
         let mut shown = self.summary();
         shown.insert("points".to_owned(), json!(self.points()));
         let inner = self.lock();
@@ -464,7 +494,7 @@ impl Invocation {
         shown.insert("lines_dropped".to_owned(), json!(inner.lines_dropped));
         let end = inner.end.clone();
         drop(inner);
-        let Some(end) = end else { return Value::Object(shown) };
+        let Some(end) = end else { return Shown { rest: shown, end: None } };
         match &end.result {
             Ok(outputs) => {
                 let slots = outputs.iter().map(|(name, content)| (name.clone(), self.show_output(name, content)));
@@ -475,8 +505,7 @@ impl Invocation {
                 shown.insert("error".to_owned(), json!(refusal.error));
             }
         }
-        shown.insert("report".to_owned(), json!(end.report));
-        Value::Object(shown)
+        Shown { rest: shown, end: Some(end) }
     }
 
     /// A small output as it is, a large one by its address.

@@ -10,13 +10,13 @@
 //! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
 use tokio::io::{self, Interest};
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use super::error::Refusal;
 use crate::process::{Blank, Job, Message, ProcessError, Running, Spawner};
@@ -26,7 +26,8 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
 const TROUBLE: u32 = 4;
 
-/// Long messages are read one after the other: many short texts take ten times as much memory as the message that brings them.
+/// Long messages are read one after the other, the next when the last has been counted: many short texts take ten times as much
+/// memory as the message that brings them.
 static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
 /// Gives out blanks.
@@ -36,6 +37,8 @@ pub(super) struct Launcher {
     blanks: Mutex<mpsc::Receiver<Blank>>,
     ready: Arc<AtomicUsize>,
     state: watch::Receiver<State>,
+    /// Since when the spawner has owed an answer.
+    asked: Arc<StdMutex<Option<Instant>>>,
 }
 
 /// How the making of blanks goes.
@@ -59,6 +62,12 @@ impl State {
     }
 }
 
+/// How long the spawner may take before that is told as trouble; it takes a millisecond.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// What is said of it then.
+const SILENT: &str = "the process that makes those of workflows does not answer";
+
 /// Why there are no blanks any more, if nothing else is known.
 const OVER: &str = "no process for a workflow can be made any more";
 
@@ -69,13 +78,14 @@ impl Launcher {
         let (sender, receiver) = mpsc::channel(count);
         let (tell, state) = watch::channel(State::Well);
         let ready = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::default();
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
         // SAFETY: an `OwnedFd` is one descriptor and stays open as long as it exists, and the `AsyncFd` owns it.
         let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
         let runtime = tokio::runtime::Handle::current();
-        let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), runtime };
+        let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
         std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
-        Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state })
+        Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state, asked })
     }
 
     /// A blank; waits for one if none is ready. The order is that of asking.
@@ -106,7 +116,11 @@ impl Launcher {
     }
 
     pub(super) fn state(&self) -> State {
-        self.state.borrow().clone()
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*self.state.borrow() {
+            State::Well if asked.is_some_and(|asked| asked.elapsed() > SLOW) => State::Trouble(SILENT.to_owned()),
+            state => state.clone(),
+        }
     }
 
     /// Comes back when no blank can be made any more.
@@ -132,6 +146,7 @@ struct Maker {
     runtime: tokio::runtime::Handle,
     tell: watch::Sender<State>,
     ready: Arc<AtomicUsize>,
+    asked: Arc<StdMutex<Option<Instant>>>,
 }
 
 impl Maker {
@@ -167,7 +182,11 @@ impl Maker {
     /// Makes blanks for these places, or for some of them. An error if there is none.
     fn fill(&self, mut places: mpsc::PermitIterator<'_, Blank>) -> Result<(), ProcessError> {
         let (mut made, mut failed) = (0, None);
-        for unready in self.spawner.fork(places.len())? {
+        let note = |asked| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        note(Some(Instant::now()));
+        let forked = self.spawner.fork(places.len());
+        note(None);
+        for unready in forked? {
             match (unready.wait(), places.next()) {
                 (Ok(blank), Some(place)) => {
                     self.ready.fetch_add(1, Ordering::Relaxed);
@@ -182,13 +201,16 @@ impl Maker {
     }
 }
 
+/// Somebody's turn to have a long message.
+pub(super) type Turn = SemaphorePermit<'static>;
+
 /// A workflow that runs in its process. The process ends when this is dropped.
 pub(super) struct Run {
     /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
     watched: Option<AsyncFd<Pollable>>,
     pid: i32,
-    /// The last message was a long one.
-    long: bool,
+    /// The last message was a long one, and this is what others wait for that come with one.
+    turn: Option<Turn>,
 }
 
 struct Pollable(Running);
@@ -204,7 +226,7 @@ impl Run {
     pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
         let running = blank.give(job).map_err(|error| failed(&error))?;
         let pid = running.pid();
-        Ok(Run { watched: Some(watch(running)?), pid, long: false })
+        Ok(Run { watched: Some(watch(running)?), pid, turn: None })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
@@ -212,8 +234,8 @@ impl Run {
         while let Some(watched) = &mut self.watched {
             let mut ready = watched.readable_mut().await.map_err(|error| lost(&error))?;
             let running = &mut ready.get_inner_mut().0;
-            self.long = running.next_is_long();
-            let message = if self.long {
+            self.turn = None;
+            let message = if running.next_is_long() {
                 self.next_long().await?
             } else {
                 let message = running.next_message().map_err(|error| failed(&error))?;
@@ -232,21 +254,17 @@ impl Run {
     /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
     async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
         // The semaphore is never closed.
-        let turn = LONG_MESSAGES.acquire().await.ok();
+        self.turn = LONG_MESSAGES.acquire().await.ok();
         let Some(Pollable(mut running)) = self.watched.take().map(AsyncFd::into_inner) else { return Ok(None) };
-        let read = tokio::task::spawn_blocking(move || {
-            let message = running.next_message();
-            drop(turn);
-            (message, running)
-        });
+        let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
         let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
         self.watched = Some(watch(running)?);
         message.map_err(|error| failed(&error))
     }
 
-    /// The last message was a long one: so is whatever is made of it.
-    pub(super) fn was_long(&self) -> bool {
-        self.long
+    /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
+    pub(super) fn take_turn(&mut self) -> Option<Turn> {
+        self.turn.take()
     }
 
     /// Its process id.

@@ -144,7 +144,12 @@ impl Ledger {
             let write = |to: &mut dyn Write| to.write_all(callback.url().as_bytes());
             put_marked(&self.callbacks.join(&invocation.id), CALLBACK_MAGIC, write)?;
         }
-        self.put(invocation, &Record { head: invocation.head(), end: None }, &[])
+        let kept = self.put(invocation, &Record { head: invocation.head(), end: None }, &[]);
+        if kept.is_err() && callback.is_some() {
+            // Nobody is owed a call about one that was refused.
+            let _ = remove(&self.callbacks.join(&invocation.id));
+        }
+        kept
     }
 
     /// Keeps what came of a call. It may be shown, and told, once this has returned.
@@ -218,7 +223,7 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), Trouble> {
         outputs.push((name, Content::of_bytes(bytes).map_err(|error| Trouble::Host(at(path)(error)))?));
     }
     if line.len() as u64 > SMALL {
-        invocation.set_long();
+        invocation.set_long(None);
     }
     let result = end.refusal.map_or(Ok(outputs), Err);
     let (status, duration_us, report) = (end.status, end.duration_us, end.report);

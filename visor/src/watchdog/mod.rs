@@ -30,6 +30,7 @@ mod invocation;
 #[allow(unsafe_code, reason = "whoever gives tokio a descriptor to watch has to promise that it stays open")]
 mod launch;
 mod ledger;
+pub mod log;
 mod metrics;
 pub mod openapi;
 mod page;
@@ -70,6 +71,7 @@ pub use slots::SLOTS_TYPE;
 
 use crate::orchestrator::HostError;
 use crate::process::ProcessError;
+use hyper::http::uri::Authority;
 
 /// The service cannot begin, or cannot go on. The host or the invocation is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -124,4 +126,23 @@ struct Watchdog {
     isolation: &'static str,
     /// The control groups of workflows' processes: `own`, or `none` and why.
     cgroup: String,
+}
+
+/// The port in an address, the usual one if there is none; `None` if what is there is no port.
+pub(crate) fn port_of(authority: &Authority, usual: u16) -> Option<u16> {
+    // What stands before a bracket is an address of version 6.
+    let behind = authority.as_str().rsplit(']').next().unwrap_or_default();
+    authority.port_u16().or_else(|| (!behind.contains(':')).then_some(usual))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_none_is_not_taken_for_the_usual_one() {
+        let port = |text: &str| port_of(&text.parse().expect("an authority"), 80);
+        let given = ["host", "[::1]", "host:81", "[::1]:81", "host:99999", "[::1]:99999", "host:"].map(port);
+        assert_eq!(given, [Some(80), Some(80), Some(81), Some(81), None, None, None]);
+    }
 }

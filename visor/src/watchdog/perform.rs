@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
@@ -26,6 +26,22 @@ use crate::report::{self, RunReport};
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Bytes of an error in the log.
+const LOGGED_MAX: usize = 4 << 10;
+
+/// Whatever happens to whoever performs an invocation, it has an end: somebody waits for that.
+struct Sure<'i>(&'i Invocation);
+
+impl Drop for Sure<'_> {
+    fn drop(&mut self) {
+        if self.0.ended().is_none() {
+            let result = Err(Refusal::monohull("the invocation was given up"));
+            self.0.end(self.0.ending(Status::Failed, None, result), false);
+        }
+        self.0.release_turn();
+    }
+}
 
 /// What is to be done.
 pub(super) struct Task {
@@ -80,13 +96,18 @@ impl Watchdog {
     async fn perform(self: &Arc<Self>, task: Task) {
         let Task { invocation, workflow, inputs, place, callback } = task;
         let Inputs { slots, hold } = inputs;
+        let _sure = Sure(&invocation);
         let run = self.run(&invocation, workflow, slots, &place);
         let (status, (report, result)) = tokio::select! {
             biased;
             ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
             () = invocation.cancelled() => {
-                let why = "nobody waits for this invocation any more, or the server stops";
-                (Status::Cancelled, (None, Err(Refusal::cancelled(why))))
+                let refusal = if self.is_ending() {
+                    Refusal::stopped("the server stops, and the invocation had not ended in time")
+                } else {
+                    Refusal::cancelled("nobody waits for this invocation any more")
+                };
+                (Status::Cancelled, (None, Err(refusal)))
             }
         };
         drop(hold);
@@ -98,7 +119,13 @@ impl Watchdog {
         drop(place);
         invocation.end(end, recorded);
         self.remember(&invocation).await;
-        self.tell(&invocation);
+        if invocation.is_long() {
+            let (watchdog, invocation) = (self.clone(), invocation.clone());
+            let _ = spawn_blocking(move || watchdog.tell(&invocation)).await;
+        } else {
+            self.tell(&invocation);
+        }
+        invocation.release_turn();
         if let Some(callback) = callback {
             match self.callbacks.try_acquire() {
                 Ok(_turn) => self.call_back(&invocation, &callback).await,
@@ -148,6 +175,8 @@ impl Watchdog {
             lines: true,
             progress: invocation.mode == Mode::Async,
         };
+        // The process cannot begin before this.
+        invocation.point("dispatched");
         let started = Run::start(blank, &job);
         // Inputs may be large; the process has them now.
         drop(job);
@@ -159,7 +188,6 @@ impl Watchdog {
 
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
-        invocation.point("dispatched");
         let mut listener = Listener { latest, heard: false };
         loop {
             let Ok(message) = listener.hear(run.next()).await else {
@@ -172,10 +200,10 @@ impl Watchdog {
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
                     invocation.line(step, instance, stream, text);
                 }
-                Ok(Message::Notice(_)) => {}
+                Ok(Message::Notice(_) | Message::Words) => {}
                 Ok(Message::Ended { report, outputs }) => {
-                    if run.was_long() {
-                        invocation.set_long();
+                    if let Some(turn) = run.take_turn() {
+                        invocation.set_long(Some(turn));
                     }
                     return self.ended(invocation, *report, outputs);
                 }
@@ -237,7 +265,9 @@ impl Watchdog {
         let points: Vec<String> =
             invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
         let kind = end.result.as_ref().err().map_or("", |refusal| &*refusal.error.kind);
-        let message = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
+        let error = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
+        // A worker may have made them up.
+        let [kind, error] = [kind, error].map(|text| &text[..text.floor_char_boundary(LOGGED_MAX)]);
         tracing::info!(
             id = invocation.id,
             call_id = invocation.call_id,
@@ -246,7 +276,7 @@ impl Watchdog {
             workflow = invocation.workflow,
             status = end.status.name(),
             kind,
-            message,
+            error,
             duration_us = end.duration_us,
             cold_start_us = end.report.as_ref().map(|report| report.cold_start_us),
             timeline_us = points.join(" "),

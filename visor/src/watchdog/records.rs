@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 use super::Watchdog;
-use super::body::Answer;
+use super::body::{Answer, Content};
 use super::entries::no_content;
 use super::error::{Refusal, json};
 use super::invocation::{Invocation, LogLine};
@@ -58,6 +58,7 @@ impl Watchdog {
         invocation: &Invocation,
         write: impl FnOnce() -> Response<Answer> + Send + 'static,
     ) -> Result<Response<Answer>, Refusal> {
+        let _turn = turn(invocation).await;
         if invocation.is_long() { self.blocking(move |_| Ok(write())).await } else { Ok(write()) }
     }
 
@@ -77,8 +78,14 @@ impl Watchdog {
             Some(_) => return Err(Refusal::bad_request("format is text or json")),
         };
         let body = match follow.as_deref() {
-            None | Some("false") => Answer::Whole(format.write(&invocation.lines().0)),
-            Some("true" | "") => follow_lines(invocation, format),
+            None | Some("false") => {
+                let (lines, dropped) = invocation.lines();
+                Answer::Whole([format.write(&lines), format.dropped(dropped)].concat().into())
+            }
+            Some("true" | "") => {
+                let (stream, farewell) = (call.stream.clone(), self.settings.pace.farewell);
+                follow_lines(invocation, format, async move { stream.gone(farewell).await })
+            }
             Some(_) => return Err(Refusal::bad_request("follow is true or false")),
         };
         let response = Response::builder().header(CONTENT_TYPE, content_type).body(body);
@@ -94,8 +101,7 @@ impl Watchdog {
         let outputs = end.result.as_ref().map_err(|_| Refusal::not_found("the invocation failed: it has no result"))?;
         let found = outputs.iter().find(|(name, _)| *name == call.slot);
         let (name, content) = found.ok_or_else(|| Refusal::not_found("the invocation has no such output slot"))?;
-        let response = Response::builder().header(CONTENT_TYPE, invocation.content_type(name));
-        response.body(Answer::from(content.clone())).map_err(|error| Refusal::monohull(error.to_string()))
+        Ok(output(content.clone(), invocation.content_type(name)))
     }
 
     fn find(&self, id: &str) -> Result<Arc<Invocation>, Refusal> {
@@ -106,18 +112,46 @@ impl Watchdog {
     }
 }
 
+/// Reports that are long are written one after the other: each takes memory for a text of its own.
+pub(super) async fn turn(invocation: &Invocation) -> Option<SemaphorePermit<'static>> {
+    static TURN: Semaphore = Semaphore::const_new(1);
+    // It is never closed.
+    if invocation.is_long() { TURN.acquire().await.ok() } else { None }
+}
+
+/// What a workflow has made, of the type that it says. A browser that is led here runs nothing of it: the page at `/` comes from the
+/// same address, and who can act there can do all that an operator can.
+pub(super) fn output(content: Content, content_type: &str) -> Response<Answer> {
+    let mut response = Response::new(Answer::from(content));
+    let given = HeaderValue::from_str(content_type);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, given.unwrap_or(HeaderValue::from_static("application/octet-stream")));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// Sends lines as they are printed, until the invocation ends or the client goes away.
-fn follow_lines(invocation: Arc<Invocation>, format: Format) -> Answer {
+fn follow_lines(
+    invocation: Arc<Invocation>,
+    format: Format,
+    gone: impl Future<Output = ()> + Send + 'static,
+) -> Answer {
     let (sender, receiver) = mpsc::channel(BATCHES);
     tokio::spawn(async move {
         let mut sent = 0;
+        let mut gone = std::pin::pin!(gone);
         loop {
             // A client may go away while nothing is printed, and another come.
             let lines = tokio::select! {
                 lines = invocation.lines_after(sent) => lines,
                 () = sender.closed() => return,
+                () = &mut gone => return,
             };
-            let Some(lines) = lines else { return };
+            let Some(lines) = lines else {
+                let _ = sender.send(format.dropped(invocation.lines().1)).await;
+                return;
+            };
             sent += lines.len();
             if sender.send(format.write(&lines)).await.is_err() {
                 return;
@@ -128,6 +162,15 @@ fn follow_lines(invocation: Arc<Invocation>, format: Format) -> Answer {
 }
 
 impl Format {
+    /// Says that there were more lines, if there were.
+    fn dropped(self, lines: u64) -> Bytes {
+        match (self, lines) {
+            (_, 0) => Bytes::new(),
+            (Format::Json, _) => format!("{}\n", json!({ "dropped": lines })).into(),
+            (Format::Text, _) => format!("({lines} more lines were dropped: there is room for so many)\n").into(),
+        }
+    }
+
     fn write(self, lines: &[LogLine]) -> Bytes {
         let mut text = String::new();
         for line in lines {
@@ -160,7 +203,7 @@ mod tests {
         let trace = Trace::of(&HeaderMap::new());
         let invocation = Arc::new(Invocation::new(Moment::now(), None, trace, &plan, Mode::Async));
         for _ in 0..100 {
-            let answer = follow_lines(invocation.clone(), Format::Text);
+            let answer = follow_lines(invocation.clone(), Format::Text, std::future::pending());
             tokio::task::yield_now().await;
             drop(answer);
         }

@@ -45,7 +45,7 @@ pub(crate) fn listen(mut running: Running) -> Heard {
     let mut heard = Heard::default();
     loop {
         match next(&mut running) {
-            None => {}
+            None | Some(Message::Words) => {}
             Some(Message::Ended { report, outputs }) => {
                 heard.report = Some(report);
                 heard.outputs = outputs;

@@ -320,6 +320,7 @@ const SPAWNER_ONLY: &[i64] = &[
     libc::SYS_getppid,
     libc::SYS_dup2,
     libc::SYS_close_range,
+    libc::SYS_prlimit64,
 ];
 
 /// The same, where the kernel cannot report faults with keys in force (`process::opener`): the tracer's requests, and the

@@ -27,6 +27,10 @@ use std::io;
 use std::path::PathBuf;
 
 /// Most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
+///
+/// The kernel counts descriptors that are on their way through a socket for all processes of a user together, and refuses one
+/// to whoever may have fewer open than that. So workers have half of what the processes above them may have: nothing they send keeps
+/// those from sending.
 const FILES: u64 = 8192;
 
 /// Whether what this process has in its memory is to be had by many that it forks.
@@ -46,6 +50,8 @@ pub(super) struct Preparation {
     pub(super) keys: bool,
     /// Whether the kernel cannot report faults with keys in force, so that workers are to be traced.
     pub(super) traced: bool,
+    /// How many descriptors each worker may have.
+    files: u64,
     /// Where the domain of each of its workers will stand, until the worker has taken it.
     site: Cell<Option<Site>>,
     /// What the allocator of its workers will touch.
@@ -81,7 +87,7 @@ impl Preparation {
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
-        limit(Resource::RLIMIT_NOFILE, FILES.min(most)).map_err(failed("limiting descriptors"))?;
+        limit(Resource::RLIMIT_NOFILE, most).map_err(failed("limiting descriptors"))?;
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
@@ -97,6 +103,7 @@ impl Preparation {
             modules: settings.modules.clone(),
             keys: settings.keys,
             traced,
+            files: FILES.min(most / 2),
             site: Cell::new(Some(site)),
             heap: warm::Heap::default(),
             one_by_one,
@@ -123,9 +130,10 @@ impl Preparation {
     }
 
     /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
-    pub(super) fn close_in(&self) -> Sandbox {
+    pub(super) fn close_in(&self) -> io::Result<Sandbox> {
+        word::limit_files(self.files)?;
         word::forget();
-        Sandbox { seccomp: true, ..self.given_up.clone() }
+        Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
     }
 }
 
