@@ -20,6 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
+use crate::watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
 const USUAL: &str = "http://127.0.0.1:7070";
@@ -47,6 +48,9 @@ pub(super) enum ClientError {
     /// the server's address is http://HOST:PORT or unix:PATH, not {0}
     #[error("the server's address is http://HOST:PORT or unix:PATH, not {0}")]
     Address(String),
+    /// {0}
+    #[error("{0}")]
+    Usage(String),
     /// {path} cannot be read: {source}
     #[error("{path} cannot be read: {source}")]
     File {
@@ -113,7 +117,9 @@ impl ClientError {
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {
-            ClientError::Address(_) | ClientError::File { .. } | ClientError::Request(_) => Exit::Usage,
+            ClientError::Address(_) | ClientError::Usage(_) | ClientError::File { .. } | ClientError::Request(_) => {
+                Exit::Usage
+            }
             ClientError::Refused { status, .. } => match status.as_u16() {
                 502 | 504 => Exit::WorkflowFailed,
                 429 | 500..600 => Exit::Host,
@@ -245,7 +251,7 @@ impl Client {
             Place::Network(authority) => {
                 // Brackets are the address's in an authority, not its own.
                 let host = authority.host().trim_matches(['[', ']']);
-                let port = authority.port_u16().unwrap_or(HTTP_PORT);
+                let port = port_of(authority, HTTP_PORT).ok_or_else(|| ClientError::Address(self.server.clone()))?;
                 talk(TcpStream::connect((host, port)).await.map_err(refused)?, request).await
             }
             Place::File(path) => talk(UnixStream::connect(path).await.map_err(refused)?, request).await,

@@ -29,7 +29,7 @@ pub(super) struct Invoke {
     #[arg(long = "input", value_name = "FILE")]
     inputs: Vec<String>,
     /// Write the result to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
     /// Which output slot, if the workflow has several
     #[arg(long, value_name = "SLOT")]
@@ -37,7 +37,7 @@ pub(super) struct Invoke {
     /// Do not wait: print the invocation's id
     #[arg(long = "async")]
     is_async: bool,
-    /// Show what functions print while it runs, then the result
+    /// Show its id and what functions print while it runs, then the result
     #[arg(long)]
     follow: bool,
     /// Print one JSON document: the invocation, with its result, timeline and report
@@ -56,6 +56,9 @@ impl Invoke {
     }
 
     fn invoke(&self) -> Result<Exit, ClientError> {
+        if self.is_async && !self.follow && (self.output.is_some() || self.slot.is_some()) {
+            return Err(ClientError::Usage("with --async there is no result yet; --follow waits for it".to_owned()));
+        }
         let client = Client::new(&self.server)?;
         let (media, body) = self.body()?;
         if self.is_async || self.follow {
@@ -63,6 +66,8 @@ impl Invoke {
             let accepted = client.send(Method::POST, &path, media, body)?.json()?;
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {
+                // Whoever stops to listen can ask about it.
+                let _ = writeln!(io::stderr(), "invocation {id}");
                 return self.follow(&client, id);
             }
             if self.json {
@@ -144,8 +149,13 @@ impl Invoke {
             several => {
                 let mut slots = Map::new();
                 for input in several {
-                    let (slot, path) = input.split_once('=').unwrap_or((input, "-"));
-                    slots.insert(slot.to_owned(), json!({ "base64": BASE64.encode(read(path.as_ref())?) }));
+                    let (slot, path) = input.split_once('=').ok_or_else(|| {
+                        ClientError::Usage(format!("of several inputs each is SLOT=FILE, and {input} has no slot"))
+                    })?;
+                    let content = json!({ "base64": BASE64.encode(read(path.as_ref())?) });
+                    if slots.insert(slot.to_owned(), content).is_some() {
+                        return Err(ClientError::Usage(format!("slot {slot} is given twice")));
+                    }
                 }
                 Ok((Some(SLOTS_TYPE), Value::Object(slots).to_string().into_bytes()))
             }
