@@ -187,8 +187,24 @@ pub struct OutputReport {
 pub enum Content {
     /// Valid UTF-8.
     Text(String),
-    /// Anything else, byte for byte.
+    /// Anything else, in base64.
+    #[serde(rename = "base64", with = "base64_text")]
     Bytes(Vec<u8>),
+}
+
+/// Bytes as text, of the kind that the service gives and takes.
+mod base64_text {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(from)?).map_err(de::Error::custom)
+    }
 }
 
 impl From<Vec<u8>> for Content {

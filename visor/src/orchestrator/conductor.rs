@@ -247,7 +247,9 @@ impl State {
             stream: if line.stream == 2 { Stream::Stderr } else { Stream::Stdout },
             text: line.text,
         }));
-        instance.lines_dropped |= ended.lines_dropped;
+        if ended.lines_dropped && !std::mem::replace(&mut instance.lines_dropped, true) {
+            self.progress.line(&plan.steps[step].name, index, Stream::Stderr, &beyond_limit(&plan));
+        }
         let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
         instance.failures += u32::from(ended.result.is_err() && !cancelled);
         let failures = instance.failures;
@@ -355,6 +357,11 @@ impl StepState {
     }
 }
 
+/// Stands for lines that are not kept.
+fn beyond_limit(plan: &Plan) -> String {
+    format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output)
+}
+
 impl InstanceState {
     fn report(&self, plan: &Plan, step: &Step, index: u32, scale: &Scale) -> InstanceReport {
         let mut report = InstanceReport {
@@ -371,8 +378,7 @@ impl InstanceState {
             lines: self.lines.clone(),
         };
         if self.lines_dropped {
-            let text = format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output);
-            report.lines.push(Line { stream: Stream::Stderr, text });
+            report.lines.push(Line { stream: Stream::Stderr, text: beyond_limit(plan) });
         }
         let Some(ended) = &self.ended else { return report };
         let usage = &ended.usage;
