@@ -175,6 +175,31 @@ fn what_is_damaged_is_set_aside_and_the_rest_works() {
     server.post("/invoke/json-report", b"").expect(200);
 }
 
+#[test]
+fn what_is_no_entry_at_all_does_not_keep_a_server_from_starting() {
+    use std::os::unix::ffi::OsStrExt;
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_shipped("echo.json");
+    server.stop();
+    let at = |path: &str| state.path().join(path);
+    nix::unistd::mkfifo(&at("workflows/pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    std::os::unix::fs::symlink("loop", at("functions/loop")).expect("a link");
+    std::os::unix::net::UnixListener::bind(at("invocations/socket")).expect("a socket");
+    fs::write(at("functions").join("x".repeat(250)), "long").expect("written");
+    fs::write(at("functions").join(std::ffi::OsStr::from_bytes(b"\xff\xfe")), "no text").expect("written");
+    for folder in ["workflows/folder", "functions/half.part", "images/folder"] {
+        fs::create_dir(at(folder)).expect("a folder");
+    }
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    let damaged = server.get("/healthz").expect(200).json()["damaged"].as_array().expect("a list").len();
+    assert!(damaged >= 6, "{damaged} are told of");
+    server.stop();
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+}
+
 /// A host that is short of descriptors says nothing about what was kept.
 #[test]
 fn what_could_not_be_read_is_not_taken_for_damaged() {

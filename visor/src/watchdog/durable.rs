@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::trace::hex;
@@ -23,6 +23,9 @@ use crate::domain::image::map::LoadError;
 pub(super) const PART: &str = ".part";
 /// Where what is damaged goes, in the state folder.
 pub(super) const DAMAGED: &str = "damaged";
+
+/// So much of a name is kept where more is put to it: file systems have names of up to 255 bytes.
+const NAME_SHOWN: usize = 160;
 
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +81,15 @@ impl Trouble {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Damage {
     /// The file, as it was called.
+    #[serde(serialize_with = "shown")]
     pub(super) path: PathBuf,
     /// Why it cannot be used.
     pub(super) reason: String,
+}
+
+/// Any name can be shown, also one that is no text.
+fn shown<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&path.display())
 }
 
 /// Says which file an error is about.
@@ -106,6 +115,22 @@ pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>, StateError> {
 /// What a file is called in its folder.
 pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A file's bytes. What is no file, or leads to one elsewhere, was not put there by us.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
+    let kind = fs::symlink_metadata(path).map_err(|error| Trouble::reading(path, error))?.file_type();
+    if !kind.is_file() {
+        return Err(Trouble::damaged("it is no regular file"));
+    }
+    fs::read(path).map_err(|error| Trouble::reading(path, error))
+}
+
+/// Removes what is of no use at the start. What stays is there at the next one as well, and does no harm.
+pub(super) fn sweep(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot be removed");
+    }
 }
 
 /// Puts a file in its place so that it is there as a whole or not at all, and stays once this has returned.
@@ -141,7 +166,7 @@ pub(super) fn put_marked(
 
 /// What [`put_marked`] has written, if it still is that.
 pub(super) fn read_marked(path: &Path, magic: &str) -> Result<Vec<u8>, Trouble> {
-    let mut bytes = fs::read(path).map_err(|error| Trouble::reading(path, error))?;
+    let mut bytes = read(path)?;
     let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(|| Trouble::damaged("it has no first line"))?;
     let content = bytes.split_off(end + 1);
     if bytes == head(magic, Sha256::new_with_prefix(&content)).as_bytes() {
@@ -174,7 +199,9 @@ pub(super) fn sync(folder: &Path) -> io::Result<()> {
 /// Moves what is damaged away, so that the next start does not meet it again. Gives its new name.
 pub(super) fn set_aside(root: &Path, path: &Path) -> Result<PathBuf, StateError> {
     let folder = path.parent().map(name_of).unwrap_or_default();
-    let kept = root.join(DAMAGED).join(format!("{folder}-{}-{}", name_of(path), now()));
+    let name = name_of(path);
+    let name = &name[..name.floor_char_boundary(NAME_SHOWN)];
+    let kept = root.join(DAMAGED).join(format!("{folder}-{name}-{}", now()));
     fs::rename(path, &kept).map_err(at(path))?;
     Ok(kept)
 }

@@ -16,8 +16,10 @@ pub(super) struct History {
 #[derive(Default)]
 struct Inner {
     known: HashMap<String, Arc<Invocation>>,
-    /// Those that have ended, the oldest first.
-    ended: VecDeque<Ended>,
+    /// Asynchronous ones that have ended, the oldest first: nobody else has what came of them.
+    owed: VecDeque<Ended>,
+    /// Synchronous ones. They go first where there is no room for all.
+    answered: VecDeque<Ended>,
     bytes: u64,
 }
 
@@ -56,7 +58,11 @@ impl History {
         let mut inner = self.lock();
         inner.known.entry(invocation.id.clone()).or_insert_with(|| invocation.clone());
         inner.bytes += bytes;
-        inner.ended.push_back(Ended { invocation: invocation.clone(), at: Instant::now(), age, bytes });
+        let ended = Ended { invocation: invocation.clone(), at: Instant::now(), age, bytes };
+        match invocation.mode {
+            Mode::Async => inner.owed.push_back(ended),
+            Mode::Sync => inner.answered.push_back(ended),
+        }
         inner.forget(&self.keep)
     }
 
@@ -76,7 +82,9 @@ impl History {
         let mut running: Vec<_> =
             inner.known.values().filter(|invocation| !invocation.status().is_final()).cloned().collect();
         running.sort_by_key(|invocation| std::cmp::Reverse(invocation.begin));
-        running.extend(inner.ended.iter().rev().map(|ended| ended.invocation.clone()));
+        let mut ended: Vec<_> = inner.owed.iter().chain(&inner.answered).collect();
+        ended.sort_by_key(|ended| std::cmp::Reverse(ended.at));
+        running.extend(ended.into_iter().map(|ended| ended.invocation.clone()));
         running.truncate(limit);
         running
     }
@@ -89,23 +97,25 @@ impl History {
     /// Number and bytes of what is remembered of the past.
     pub(super) fn kept(&self) -> (usize, u64) {
         let inner = self.lock();
-        (inner.ended.len(), inner.bytes)
+        (inner.owed.len() + inner.answered.len(), inner.bytes)
     }
 }
 
 impl Inner {
     fn forget(&mut self, keep: &Keep) -> Vec<String> {
         let mut forgotten = Vec::new();
-        while let Some(oldest) = self.ended.front() {
-            let old = oldest.age.saturating_add(oldest.at.elapsed()) > keep.time;
-            if !old && self.ended.len() <= keep.number && self.bytes <= keep.bytes {
-                break;
-            }
-            if let Some(oldest) = self.ended.pop_front() {
-                self.bytes -= oldest.bytes;
-                self.known.remove(&oldest.invocation.id);
-                if oldest.invocation.mode == Mode::Async {
-                    forgotten.push(oldest.invocation.id.clone());
+        for ended in [&mut self.answered, &mut self.owed] {
+            while let Some(oldest) = ended.front() {
+                let old = oldest.age.saturating_add(oldest.at.elapsed()) > keep.time;
+                if !old && ended.len() <= keep.number && self.bytes <= keep.bytes {
+                    break;
+                }
+                if let Some(oldest) = ended.pop_front() {
+                    self.bytes -= oldest.bytes;
+                    self.known.remove(&oldest.invocation.id);
+                    if oldest.invocation.mode == Mode::Async {
+                        forgotten.push(oldest.invocation.id.clone());
+                    }
                 }
             }
         }
@@ -127,8 +137,12 @@ mod tests {
     const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
 
     fn invocation() -> Arc<Invocation> {
+        invocation_in(Mode::Async)
+    }
+
+    fn invocation_in(mode: Mode) -> Arc<Invocation> {
         let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
-        Arc::new(Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), &plan, Mode::Async))
+        Arc::new(Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), &plan, mode))
     }
 
     fn run(history: &History, text: &str) -> String {
@@ -195,6 +209,27 @@ mod tests {
         let _ = history.sweep();
         assert!(history.find(&id).is_none());
         assert_eq!(history.kept(), (0, 0));
+    }
+
+    #[test]
+    fn what_was_answered_goes_before_what_is_owed() {
+        let history = History::new(Keep { number: 4, bytes: 64 << 10, time: Duration::from_secs(3600) });
+        let run = |mode, text: &str| {
+            let invocation = invocation_in(mode);
+            history.begin(invocation.clone());
+            invocation.line("s".to_owned(), 0, crate::report::Stream::Stdout, text.to_owned());
+            invocation.end(invocation.ending(Status::Done, None, Ok(Vec::new())), true);
+            (invocation.id.clone(), history.end(&invocation))
+        };
+        let (owed, _) = run(Mode::Async, "");
+        for text in ["", "", "", "", "", "", &"x".repeat(100 << 10)] {
+            assert!(run(Mode::Sync, text).1.is_empty(), "no record goes for one that has none");
+        }
+        assert!(history.find(&owed).is_some());
+        assert_eq!(history.kept().0, 1, "the large one went, and those before it");
+        let (newest, _) = run(Mode::Sync, "");
+        let ids: Vec<_> = history.newest(10).iter().map(|invocation| invocation.id.clone()).collect();
+        assert_eq!(ids, [newest, owed]);
     }
 
     #[test]

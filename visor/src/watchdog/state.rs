@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::durable::{
-    DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove, set_aside,
-    sync,
+    self, DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove,
+    set_aside, sync,
 };
 use super::ledger;
 use super::trace::hex;
@@ -100,7 +100,7 @@ impl State {
             let folder = root.join(folder);
             private(&folder)?;
             for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {
-                fs::remove_file(&path).map_err(at(&path))?;
+                durable::sweep(&path);
             }
         }
         sync(root).map_err(at(root))?;
@@ -129,15 +129,20 @@ impl State {
     /// The bytes of an image that has not changed since it was written.
     pub(super) fn image(&self, hash: &str) -> Result<Vec<u8>, Trouble> {
         let path = self.image_path(hash);
-        let bytes = fs::read(&path).map_err(|error| Trouble::reading(&path, error))?;
+        let bytes = durable::read(&path)?;
         if hex(&Sha256::digest(&bytes)) == hash { Ok(bytes) } else { Err(Trouble::damaged("its bytes have changed")) }
     }
 
     /// Keeps an image. It is there for good once an entry names it.
     pub(super) fn put_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
         let path = self.image_path(hash);
-        // An image that is there has been compared with its hash at the start, or written since.
-        if path.exists() { Ok(()) } else { put(&path, |file| file.write_all(bytes)) }
+        // An image that is there has been compared with its hash at the start, or written since; its name may not have been
+        // synced then.
+        if path.exists() {
+            sync(&self.root.join("images")).map_err(at(&path))
+        } else {
+            put(&path, |file| file.write_all(bytes))
+        }
     }
 
     /// Writes an entry, in place of an older one of the same name.
@@ -155,7 +160,8 @@ impl State {
 
     /// Removes the images that no function is any more.
     pub(super) fn sweep(&self, used: &HashSet<String>) -> Result<(), StateError> {
-        self.unused(used)?.into_iter().try_for_each(|path| fs::remove_file(&path).map_err(at(&path)))
+        self.unused(used)?.iter().for_each(|path| durable::sweep(path));
+        Ok(())
     }
 
     fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
