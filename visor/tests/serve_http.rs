@@ -184,9 +184,18 @@ fn asynchronous_calls_are_accepted_and_answered_later() {
     assert_eq!(shown["report"]["status"], "done");
     let names: Vec<&str> =
         shown["points"].as_array().expect("points").iter().filter_map(|p| p["name"].as_str()).collect();
-    for name in ["accepted", "received", "dispatched", "domain-ready", "image-mapped", "first-instruction", "ended"] {
-        assert!(names.contains(&name), "{name} in {names:?}");
-    }
+    let in_order = [
+        "accepted",
+        "received",
+        "dispatched",
+        "domain-ready",
+        "image-mapped",
+        "first-instruction",
+        "answered",
+        "ended",
+    ];
+    let told: Vec<&str> = names.iter().copied().filter(|name| in_order.contains(name)).collect();
+    assert_eq!(told, in_order, "each once, and none before what it follows from");
     let href = shown["result"]["counts"]["href"].as_str().expect("an address");
     assert_eq!(server.get(href).expect(200).text(), "2 a\n1 b\n");
 

@@ -292,7 +292,7 @@ fn a_server_that_ends_does_not_wait_for_ever() {
     let _idle = server.connect();
     let (code, log) = server.stop();
     assert_eq!(code, Some(0), "{log}");
-    Answer::read(&mut stream).expect("an answer").error(502, "cancelled", "client");
+    Answer::read(&mut stream).expect("an answer").error(502, "cancelled", "host");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #![deny(unsafe_code)]
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +33,7 @@ mod serve;
 mod show;
 mod validate;
 
+use crate::watchdog::log::Log;
 use exit::Exit;
 
 /// Help that ends with an example and the exit codes.
@@ -102,7 +103,9 @@ fn log(verb: &Verb) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
-    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // What cannot be written is lost, and nobody is told of that where it cannot be written.
+    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log).log_internal_errors(false);
+    let messages = messages.with_ansi(std::io::stderr().is_terminal());
     if json {
         messages.json().flatten_event(true).init();
     } else {
@@ -112,7 +115,8 @@ fn log(verb: &Verb) {
 
 /// Tells an error and who is at fault, and gives the exit code.
 fn fail(exit: Exit, error: &dyn Display) -> Exit {
-    eprintln!("monohull: {error}");
+    // Standard error may lead nowhere.
+    let _ = writeln!(std::io::stderr(), "monohull: {error}");
     exit
 }
 

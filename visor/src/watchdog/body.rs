@@ -15,13 +15,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::Refusal;
 use super::settings::Pace;
+use super::tally::Guard;
 use crate::process::Data;
 
 /// What is larger is kept in a memory file: making one costs more than copying this much.
@@ -167,8 +168,12 @@ pub(super) async fn receive(
     pace: &Pace,
     budget: &Budget,
 ) -> Result<Received, Refusal> {
-    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+    if let Some(coding) = headers.get_all(CONTENT_ENCODING).iter().find(|coding| *coding != "identity") {
         return Err(Refusal::unsupported(format!("Content-Encoding {coding:?} is not understood")));
+    }
+    let is_chunked = |coding: &&HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().find(|coding| !is_chunked(coding)) {
+        return Err(Refusal::unsupported(format!("Transfer-Encoding {coding:?} is not understood")));
     }
     // One that the budget never has room for need not be tried again later. Small ones do not need any.
     let limit = limit.min(budget.bytes.max(SMALL));
@@ -254,6 +259,37 @@ pub(super) enum Answer {
     File { file: Arc<File>, at: u64, end: u64 },
     /// What somebody writes while the client reads.
     Stream(mpsc::Receiver<Bytes>),
+}
+
+/// An answer, and what is held until all of it has been given to whoever sends it.
+pub(super) struct Sent {
+    answer: Answer,
+    _guard: Option<Guard>,
+}
+
+impl Answer {
+    /// Holds the guard until it has been sent. What follows something that goes on does not: that may go on for ever.
+    pub(super) fn sent_under(self, guard: Guard) -> Sent {
+        let goes_on = matches!(self, Answer::Stream(_));
+        Sent { answer: self, _guard: (!goes_on).then_some(guard) }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.answer).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.answer.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.answer.size_hint()
+    }
 }
 
 impl From<Vec<u8>> for Answer {

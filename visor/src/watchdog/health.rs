@@ -11,6 +11,7 @@ use serde_json::json;
 use super::Watchdog;
 use super::body::Answer;
 use super::error::{Refusal, json};
+use super::log;
 use super::metrics::{self, Now};
 
 impl Watchdog {
@@ -51,7 +52,8 @@ impl Watchdog {
         let (running, queued) = self.admission.load();
         let (remembered, remembered_bytes) = self.history.kept();
         let blanks = self.launcher.ready();
-        let now = Now { running, queued, blanks, remembered, remembered_bytes };
+        let log_dropped = log::dropped();
+        let now = Now { running, queued, blanks, remembered, remembered_bytes, log_dropped };
         let body = Answer::from(self.metrics.encode(&now).into_bytes());
         let response = Response::builder().header(CONTENT_TYPE, metrics::CONTENT_TYPE).body(body);
         response.expect("the header is a constant")

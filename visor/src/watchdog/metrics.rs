@@ -17,6 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::invocation::End;
 use crate::domain::hostcall::NAMES as MODULES;
 use crate::report::{RunReport, Status};
+use crate::workflow::document::INSTANCES_MAX;
 
 /// The `Content-Type` of what [`Metrics::encode`] gives.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -102,6 +103,7 @@ pub(super) struct Metrics {
     pub(super) connections: Gauge,
     remembered: Gauge,
     remembered_bytes: Gauge,
+    log_dropped: Gauge,
 }
 
 /// What is looked up at the moment somebody asks.
@@ -111,6 +113,7 @@ pub(super) struct Now {
     pub(super) blanks: usize,
     pub(super) remembered: usize,
     pub(super) remembered_bytes: u64,
+    pub(super) log_dropped: u64,
 }
 
 impl Metrics {
@@ -132,6 +135,7 @@ impl Metrics {
             connections: Gauge::default(),
             remembered: Gauge::default(),
             remembered_bytes: Gauge::default(),
+            log_dropped: Gauge::default(),
         };
         metrics.registered()
     }
@@ -171,6 +175,7 @@ impl Metrics {
             Unit::Bytes,
             self.remembered_bytes.clone(),
         );
+        r.register("log_lines_dropped", "Lines of the log that nobody took in time", self.log_dropped.clone());
         r.register(
             "build",
             "The version of this server",
@@ -223,11 +228,11 @@ impl Metrics {
             let cold_start = report.cold_start_us.min(duration_us);
             self.cold_starts.observe(Duration::from_micros(cold_start).as_secs_f64());
         }
-        for module in report.modules.iter().filter(|module| MODULES.contains(&module.as_str())) {
-            self.modules.get_or_create(&ByModule { module: module.clone() }).inc();
+        for module in MODULES.iter().filter(|name| report.modules.iter().any(|module| module == *name)) {
+            self.modules.get_or_create(&ByModule { module: (*module).to_owned() }).inc();
         }
         let (mut taken, mut handed) = (0u64, 0u64);
-        for instance in report.steps.iter().flat_map(|step| &step.instances) {
+        for instance in report.steps.iter().flat_map(|step| &step.instances).take(INSTANCES_MAX as usize) {
             taken = taken.saturating_add(instance.bytes_in);
             handed = handed.saturating_add(instance.bytes_out);
             if let (Status::Failed, Some(error)) = (instance.status, &instance.error) {
@@ -236,6 +241,18 @@ impl Metrics {
         }
         self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
         self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
+    }
+
+    /// Counts a connection, until this is dropped.
+    pub(super) fn connected(&self) -> impl Drop + use<> {
+        struct Connected(Gauge);
+        impl Drop for Connected {
+            fn drop(&mut self) {
+                self.0.dec();
+            }
+        }
+        self.connections.inc();
+        Connected(self.connections.clone())
     }
 
     /// Whether workflows' processes have control groups: `own`, or `none` and why.
@@ -257,6 +274,7 @@ impl Metrics {
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
         self.remembered_bytes.set(now.remembered_bytes as i64);
+        self.log_dropped.set(now.log_dropped as i64);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -287,7 +305,7 @@ mod tests {
             End { status: super::super::invocation::Status::Done, duration_us: 1000, report, result: Ok(Vec::new()) };
         metrics.ended("w", &end);
         metrics.ended("w", &end);
-        let now = Now { running: 0, queued: 0, blanks: 0, remembered: 0, remembered_bytes: 0 };
+        let now = Now { running: 0, queued: 0, blanks: 0, remembered: 0, remembered_bytes: 0, log_dropped: 0 };
         let text = metrics.encode(&now);
         assert!(text.contains(&format!("slot_bytes_total{{direction=\"in\"}} {}\n", 2 * BYTES_MAX)), "{text}");
         assert!(text.contains("monohull_cold_start_seconds_sum 0.002\n"), "{text}");

@@ -6,8 +6,7 @@
 //! ```
 
 use std::convert::Infallible;
-use std::fs::Permissions;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -28,7 +28,6 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
-use super::error::Refusal;
 use super::history::History;
 use super::invocation::Moment;
 use super::launch::Launcher;
@@ -41,7 +40,7 @@ use super::settings::{Listen, Settings};
 use super::socket::{Stream, Wire};
 use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
-use super::{ServeError, Watchdog, auth};
+use super::{ServeError, Watchdog, auth, log};
 use crate::domain::keys;
 use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
@@ -68,6 +67,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let isolation = keys::isolation(processes.keys);
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
     let spawner = Spawner::start(&processes)?;
+    // The spawner has one thread, so this one comes later.
+    let _log = log::by_thread();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
@@ -133,12 +134,17 @@ enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a Unix socket, which is removed in the end.
-struct SocketFile(std::path::PathBuf);
+/// The file of a Unix socket, which is removed in the end, unless there is another by then.
+struct SocketFile {
+    path: std::path::PathBuf,
+    inode: u64,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -153,12 +159,13 @@ impl Listener {
             Listen::Unix(path) => {
                 clear(path).await?;
                 let failed = |source| ServeError::Listen { address: format!("unix:{}", path.display()), source };
-                // Nobody else can connect between the two calls: the mode only takes rights away from others, and
-                // there is no server behind the socket yet.
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                let file = SocketFile(path.clone());
-                std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-                Ok(Listener::Unix(listener, file))
+                // It is nobody else's from the beginning: whoever connects is served. Nothing else makes a file meanwhile.
+                let usual = umask(Mode::from_bits_truncate(0o177));
+                let listener = UnixListener::bind(path);
+                umask(usual);
+                let listener = listener.map_err(failed)?;
+                let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
+                Ok(Listener::Unix(listener, SocketFile { path: path.clone(), inode }))
             }
         }
     }
@@ -181,7 +188,7 @@ impl Listener {
                 Ok(address) => format!("http://{address}"),
                 Err(error) => format!("http://? ({error})"),
             },
-            Listener::Unix(_, file) => format!("unix:{}", file.0.display()),
+            Listener::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
     }
 }
@@ -193,8 +200,9 @@ async fn clear(path: &Path) -> Result<(), ServeError> {
         return Ok(());
     }
     match tokio::net::UnixStream::connect(path).await {
-        Ok(_) => Err(ServeError::Taken(path.to_owned())),
-        Err(_) => Ok(std::fs::remove_file(path)?),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(std::fs::remove_file(path)?),
+        // It answers, or has no time to.
+        _ => Err(ServeError::Taken(path.to_owned())),
     }
 }
 
@@ -287,11 +295,15 @@ impl Watchdog {
         _guards: (OwnedSemaphorePermit, tally::Guard),
         mut closing: watch::Receiver<bool>,
     ) {
-        self.metrics.connections.inc();
-        let wire = Wire::new(stream.clone(), self.settings.pace.pause);
+        let _counted = self.metrics.connected();
+        let wire = Wire::new(stream.clone(), self.settings.pace.clone());
         let service = service_fn(|request| {
             let (watchdog, stream) = (self.clone(), stream.clone());
-            async move { Ok::<_, Infallible>(watchdog.respond(request, stream).await) }
+            // What has begun is to be finished before the server ends: a body that arrives, an answer that is sent.
+            let guard = self.work.enter();
+            async move {
+                Ok::<_, Infallible>(watchdog.respond(request, stream).await.map(|answer| answer.sent_under(guard)))
+            }
         });
         let mut connection = pin!(
             http1::Builder::new()
@@ -313,7 +325,6 @@ impl Watchdog {
         if let Err(error) = talked {
             tracing::debug!(%error, peer = ?stream.peer(), "connection");
         }
-        self.metrics.connections.dec();
     }
 
     /// Answers one request, whatever it is.
@@ -331,7 +342,12 @@ impl Watchdog {
             let call = Call { accepted, route, name, slot, request, stream };
             self.answer(call).await
         };
-        let mut response = answered.await.unwrap_or_else(Refusal::into_response);
+        let mut response = answered.await.unwrap_or_else(|refusal| {
+            let (kind, error) = (&*refusal.error.kind, &*refusal.error.message);
+            let (call_id, status) = (call_id.as_ref().ok().and_then(Option::as_ref), refusal.status.as_u16());
+            tracing::info!(call_id, route = route.map(super::routes::Route::pattern), status, kind, error, "refused");
+            refusal.into_response()
+        });
         let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());
         let headers = response.headers_mut();
         headers.extend(HeaderValue::try_from(seconds).ok().map(|value| (DURATION, value)));

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::settings::Pace;
 
 /// Calls a method that both kinds of streams have.
 macro_rules! each {
@@ -41,12 +43,24 @@ impl Stream {
         }
     }
 
+    /// Bytes that were written and that the client has not taken.
+    #[allow(unsafe_code, reason = "no safe wrapper has this request")]
+    fn unsent(&self) -> u64 {
+        let mut bytes: libc::c_int = 0;
+        let descriptor = each!(self, stream => std::os::fd::AsRawFd::as_raw_fd(stream));
+        // SAFETY: the request writes one integer; the descriptor is open as long as its stream is there.
+        let status = unsafe { libc::ioctl(descriptor, libc::TIOCOUTQ, &raw mut bytes) };
+        if status == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+    }
+
     /// Comes back once nobody waits for an answer any more.
     pub(super) async fn gone(&self, farewell: Duration) {
         loop {
             // Waits for the other side's end of the stream, and for nothing else: data that has not been read yet (a
             // pipelined request) does not count.
-            let Ok(ready) = each!(self, stream => stream.ready(Interest::PRIORITY).await) else { return };
+            let Ok(ready) = each!(self, stream => stream.ready(Interest::PRIORITY | Interest::ERROR).await) else {
+                return;
+            };
             if ready.is_write_closed() || ready.is_error() {
                 return;
             }
@@ -62,14 +76,45 @@ impl Stream {
 /// What the HTTP code reads from and writes to.
 pub(super) struct Wire {
     stream: Arc<Stream>,
-    /// How long the client may take nothing.
-    pause: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
+    pace: Pace,
+    stalled: Option<Stalled>,
+}
+
+/// Since when nothing more can be written.
+struct Stalled {
+    /// When the client is looked after again.
+    next: Pin<Box<Sleep>>,
+    /// When all of it should have been taken, at the slowest pace.
+    latest: Instant,
+    /// Bytes that it has not taken.
+    left: u64,
+}
+
+impl Stalled {
+    fn now(stream: &Stream, pace: &Pace) -> Stalled {
+        let left = stream.unsent();
+        let latest = Instant::now() + pace.pause + Duration::from_secs(left / pace.rate.max(1));
+        Stalled { next: Box::pin(sleep(pace.pause)), latest, left }
+    }
+
+    /// Comes back once the client has taken nothing for too long, or too little. More can be written long after something has been
+    /// taken: the kernel waits until there is room for much.
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &Stream, pace: &Pace) -> Poll<()> {
+        while self.next.as_mut().poll(cx).is_ready() {
+            let left = stream.unsent();
+            if left >= self.left || Instant::now() >= self.latest {
+                return Poll::Ready(());
+            }
+            self.left = left;
+            self.next.as_mut().reset(Instant::now() + pace.pause);
+        }
+        Poll::Pending
+    }
 }
 
 impl Wire {
-    pub(super) fn new(stream: Arc<Stream>, pause: Duration) -> Wire {
-        Wire { stream, pause, stalled: None }
+    pub(super) fn new(stream: Arc<Stream>, pace: Pace) -> Wire {
+        Wire { stream, pace, stalled: None }
     }
 
     /// Writes, unless the client has taken nothing for too long.
@@ -77,8 +122,8 @@ impl Wire {
         loop {
             match each!(&*self.stream, stream => stream.poll_write_ready(cx)) {
                 Poll::Pending => {
-                    let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.pause)));
-                    return stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
+                    let stalled = self.stalled.get_or_insert_with(|| Stalled::now(&self.stream, &self.pace));
+                    return stalled.poll(cx, &self.stream, &self.pace).map(|()| Err(io::ErrorKind::TimedOut.into()));
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) => {}
