@@ -79,12 +79,13 @@ function bar(kind, from, length, whole) {
 // for took in all: a parked instance may have run in between.
 function gantt(report) {
   const rows = report.steps.flatMap((step) => step.instances.map((instance) => ({ step, instance })));
-  const ends = rows.map(({ instance: i }) => i.start_us + i.load_us + i.run_us + i.park_us);
+  const ends = rows.map(({ instance: i }) => i.start_us + i.run_us + i.park_us);
   const whole = Math.max(1, report.duration_us, ...ends.slice(0, GANTT_ROWS));
   const chart = make("div", { class: "gantt", id: "gantt" });
   for (const { step, instance: i } of rows.slice(0, GANTT_ROWS)) {
     const parts = [["load", i.load_us], ["run", i.run_us], ["park", i.park_us]];
-    let from = i.start_us;
+    // An instance starts when it has been loaded.
+    let from = Math.max(0, i.start_us - i.load_us);
     const bars = parts.map(([kind, length]) => {
       from += length;
       return bar(kind, from - length, length, whole);
@@ -112,6 +113,7 @@ async function invocation(id) {
     make("h2", {}, `${shown.workflow} `, make("span", { class: shown.status }, shown.status)),
     make("p", { class: "dim" }, `call ${shown.call_id} · id ${shown.id} · ${time(shown.duration_us)} · ${shown.traceparent}`),
   ];
+  ended = !["queued", "running"].includes(shown.status);
   if (shown.error) {
     const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
     parts.push(make("h2", { class: "failed" }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
@@ -131,11 +133,13 @@ async function invocation(id) {
 }
 
 let turn = 0;
+let ended = false;
 async function show() {
   const mine = ++turn;
   const id = decodeURIComponent(location.hash.slice(1));
   try {
     await showHealth();
+    ended = false;
     const parts = await (id ? invocation(id) : overview());
     if (mine === turn) main.replaceChildren(...parts);
   } catch (error) {
@@ -149,6 +153,6 @@ login.addEventListener("submit", (event) => {
   show();
 });
 addEventListener("hashchange", show);
-// An invocation that is looked at stays as it is; the overview follows what happens.
-setInterval(() => { if (!location.hash.slice(1) && !document.hidden) show(); }, REFRESH_MS);
+// An invocation that has ended stays as it is; all else follows what happens.
+setInterval(() => { if (!ended && !document.hidden) show(); }, REFRESH_MS);
 show();
