@@ -31,7 +31,7 @@ fn a_log_that_cannot_be_written_is_lost_and_nothing_else() {
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     // There is something to be said about each of these.
     eventually("blanks are ready", || blanks(&server).len() >= 2);
-    blanks(&server).into_iter().for_each(|pid| drop(kill(Pid::from_raw(pid), Signal::SIGKILL)));
+    blanks(&server).into_iter().for_each(|pid| kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is there"));
     assert_eq!(server.post("/invoke/echo", b"y").expect(200).text(), "y");
     assert_eq!(server.stop().0, Some(0));
 }

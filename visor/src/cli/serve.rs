@@ -19,7 +19,7 @@ use crate::workflow::units;
     "MONOHULL_TOKEN=secret monohull serve --listen 0.0.0.0:7070"
 ))]
 pub(super) struct Serve {
-    /// Where to listen: HOST:PORT, or unix:PATH; port 0 takes any that is free
+    /// Where to listen: ADDRESS:PORT, or unix:PATH; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
     listen: Listen,
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder

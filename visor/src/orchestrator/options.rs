@@ -57,11 +57,12 @@ impl IsolationWish {
 }
 
 /// The folder with the libos modules: `modules` beside the program, or beside the program's folder, where
-/// `cargo xtask build` puts it; else that of the build this program comes from. `None` if there is no such folder.
+/// `cargo xtask build` puts it. `None` if there is no such folder.
 pub fn modules_folder() -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(2));
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let mut folders = beside.map(Path::to_path_buf).chain([built]).map(|folder| folder.join("modules"));
+    // Tests lie deeper down. A program that is installed trusts nobody's build folder.
+    let built = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
+    let mut folders = beside.map(Path::to_path_buf).chain(built).map(|folder| folder.join("modules"));
     folders.find(|folder| folder.is_dir())
 }

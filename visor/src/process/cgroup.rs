@@ -224,6 +224,11 @@ struct Group {
     events: (File, Events),
 }
 
+/// Most bytes that may still be charged to a group that is used again: what the kernel has not given back yet.
+const CHARGED_MAX: u64 = 4 << 20;
+/// How many groups are looked at before a new one is made.
+const LOOKED_AT: usize = 4;
+
 /// What the kernel has counted in a group.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Events {
@@ -278,13 +283,20 @@ impl Groups {
         Ok(())
     }
 
-    /// A group that nobody is in: one that was used before, or a new one.
+    /// A group that nobody is in, and to which next to nothing is charged: one that was used before, or a new one. What a worker has
+    /// handed out is its group's as long as somebody keeps it, and would be missing to the next.
     fn leaf(self: &Arc<Self>) -> io::Result<Leaf> {
-        let used = {
+        let mut used = None;
+        for _ in 0..LOOKED_AT {
             let mut free = self.free();
             let is_empty = free.front().is_some_and(|Free(_, last)| last.as_ref().is_none_or(has_ended));
-            if is_empty { free.pop_front() } else { None }
-        };
+            let Some(group) = (if is_empty { free.pop_front() } else { None }) else { break };
+            if group.0.charged().is_ok_and(|bytes| bytes <= CHARGED_MAX) {
+                used = Some(group);
+                break;
+            }
+            free.push_back(group);
+        }
         let group = match used {
             Some(Free(mut group, _)) => {
                 group.events.1 = group.events()?;
@@ -335,6 +347,12 @@ impl Groups {
 }
 
 impl Group {
+    /// Bytes that are charged to it.
+    fn charged(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.folder.join("memory.current"))?;
+        text.trim_end().parse().map_err(|_| ErrorKind::InvalidData.into())
+    }
+
     fn events(&self) -> io::Result<Events> {
         let mut text = [0; 256];
         let len = self.events.0.read_at(&mut text, 0)?;

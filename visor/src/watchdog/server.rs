@@ -102,6 +102,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let ends = Ends::new()?;
         let address = listener.address();
         tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
+        if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
+            tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
+        }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
         watchdog.serve(listener, ends).await

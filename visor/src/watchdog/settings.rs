@@ -64,12 +64,19 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+impl Listen {
+    /// Whether others than users of this machine can reach it.
+    pub(super) fn is_open_to_others(&self) -> bool {
+        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
 /// What is kept of invocations that have ended: the oldest goes first when any bound is reached.
 #[derive(Clone, Debug)]
 pub struct Keep {
-    /// How many. Default: 1000.
+    /// How many, of asynchronous and of synchronous ones. Default: 1000.
     pub number: usize,
-    /// Bytes of reports, printed lines and results of asynchronous calls. Default: 256 MiB.
+    /// Bytes of reports, printed lines and results, of all together; synchronous ones go first. Default: 256 MiB.
     pub bytes: u64,
     /// How long. Default: an hour.
     pub time: Duration,

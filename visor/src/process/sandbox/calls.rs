@@ -142,12 +142,16 @@ fn family(traced: bool) -> Result<List, BackendError> {
     let mut allow = |call: i64, rules: Vec<SeccompRule>| assert!(list.insert(call, rules).is_none(), "{call} is there");
 
     // -- Memory ----------------------------------------------------------------------------------------------------------
+    // (Huge pages that the host has set aside are nobody's here: they would be outside of the group's memory.)
     // Cells, images and the arena (`domain::region`), the C library's allocator, stacks of carrier threads, modules being
     // mapped by `dlopen`. What is anonymous and can be written never becomes code; a memory file could, but whoever comes that
     // far has trusted code to run already.
     allow(
         libc::SYS_mmap,
-        vec![when([without(2, X)])?, when([without(2, libc::PROT_WRITE), without(3, libc::MAP_ANONYMOUS)])?],
+        vec![
+            when([without(2, X), without(3, libc::MAP_HUGETLB)])?,
+            when([without(2, libc::PROT_WRITE), without(3, libc::MAP_ANONYMOUS | libc::MAP_HUGETLB)])?,
+        ],
     );
     allow(libc::SYS_munmap, vec![]);
     // As for `mmap`; the relocated data of a module becomes read-only.
@@ -186,7 +190,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // Last words: panics, and faults of trusted code (`fault::signals`).
     allow(libc::SYS_write, vec![when([is(0, 2)])?]);
     // Large answers leave as sealed memory (`sealed`).
-    allow(libc::SYS_memfd_create, vec![]);
+    allow(libc::SYS_memfd_create, vec![when([without(1, libc::MFD_HUGETLB as i32)])?]);
     allow(libc::SYS_pwrite64, vec![]);
     allow(libc::SYS_ftruncate, vec![]);
     // Disk images that came with the job (`domain::files`): written to the disk, and given up at the end.
