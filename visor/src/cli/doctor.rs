@@ -257,6 +257,8 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
             "root's rights, and a kernel with nf_tables and nft_masq",
         ),
         address_space(),
+        descriptors(),
+        processes(),
         max_map_count(),
         memory(),
         cores(),
@@ -346,12 +348,36 @@ fn devices() -> Finding {
 }
 
 fn address_space() -> Finding {
-    let limits = read("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
-    let limit = line.and_then(|line| line.split_whitespace().next()).unwrap_or("unlimited").to_owned();
+    let [limit, _] = limits("Max address space");
     let unlimited = limit == "unlimited";
     let advice = ["the fixed address ranges of a domain cannot be reserved", "ulimit -v unlimited"];
     measured("address space limit", limit, unlimited, State::Missing, advice)
+}
+
+/// What a server has by default: 1024 connections, 64 workflows that run and their blanks with two descriptors each, and results
+/// that are remembered.
+fn descriptors() -> Finding {
+    const ENOUGH: u64 = 4096;
+    let [_, limit] = limits("Max open files");
+    let enough = limit.parse().map_or(limit == "unlimited", |limit: u64| limit >= ENOUGH);
+    let advice = ["a server has less room for connections and large results than its settings say", "ulimit -Hn 65536"];
+    measured("descriptors, at most", limit, enough, State::Fallback, advice)
+}
+
+fn processes() -> Finding {
+    const ENOUGH: u64 = 1024;
+    let [limit, _] = limits("Max processes");
+    let enough = limit.parse().map_or(limit == "unlimited", |limit: u64| limit >= ENOUGH);
+    let advice = ["a server cannot run as many workflows at once as its settings say", "ulimit -u 4096"];
+    measured("processes and threads of this user", limit, enough, State::Fallback, advice)
+}
+
+/// This process's soft and hard limit of something.
+fn limits(name: &str) -> [String; 2] {
+    let limits = read("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let mut words = line.split_whitespace();
+    [(); 2].map(|()| words.next().unwrap_or("unlimited").to_owned())
 }
 
 fn max_map_count() -> Finding {

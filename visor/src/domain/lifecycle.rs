@@ -287,6 +287,7 @@ mod tests {
             time_stamp_counter: true,
             load_all: false,
             network: Network::default(),
+            ears: None,
             sink: None,
             mounts: Arc::new([]),
         };

@@ -15,6 +15,7 @@
 mod account;
 pub mod carrier;
 pub mod cell;
+mod ears;
 mod explanation;
 pub mod failure;
 pub mod fault;
@@ -38,6 +39,7 @@ use crate::network::Network;
 use crate::weaken::{self, Defence};
 use account::{Account, Accounts};
 use carrier::{Berth, Carrier, CarrierError, monotonic_ns};
+pub use ears::Ears;
 use failure::Failure;
 use files::host::HostFiles;
 pub(crate) use files::host::RWF_APPEND;
@@ -81,6 +83,8 @@ pub struct Options {
     pub load_all: bool,
     /// What functions may reach of the network.
     pub network: Network,
+    /// What it hears of sockets and of mapped files through. Without it there are no sockets, and files are filled at once.
+    pub ears: Option<Arc<Ears>>,
     /// Hears every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.
@@ -284,6 +288,7 @@ impl Domain {
             partition.separate_instances();
         }
         options.carriers = options.carriers.clamp(1, CARRIER_MAX);
+        let ears = options.ears.clone();
         let partition = Arc::new(partition);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
@@ -292,7 +297,7 @@ impl Domain {
             images: Images::default(),
             host_files: HostFiles::default(),
             options,
-            mappings: Mappings::new(partition.clone()),
+            mappings: Mappings::new(partition.clone(), ears),
             partition,
             table: Table::new(),
             scheduler: Mutex::new(Scheduler::new()),
@@ -457,7 +462,8 @@ impl Shared {
     fn outside(&self) -> std::io::Result<&Outside> {
         if self.outside.get().is_none() {
             // If two are made at once, one is kept.
-            let _ = self.outside.set(Outside::new()?);
+            let ears = self.options.ears.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+            let _ = self.outside.set(Outside::new(ears.outside.try_clone()?)?);
         }
         Ok(self.outside.get().expect("just set"))
     }

@@ -21,8 +21,8 @@ use monohull_abi::network::Readiness;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Tells the keys of what is outside from other keys that belong to modules.
 const KEY_TAG: u64 = 3 << 62;
@@ -58,11 +58,10 @@ pub(super) fn key_of(descriptor: RawFd, readiness: Readiness) -> u64 {
 }
 
 impl Outside {
-    /// Asks the kernel for what it takes.
-    pub(super) fn new() -> io::Result<Outside> {
-        // SAFETY: no preconditions; the results are checked.
-        let (epoll, bell) =
-            unsafe { (owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?, owned(libc::eventfd(1, libc::EFD_CLOEXEC))?) };
+    /// Asks the kernel for what it takes besides.
+    pub(super) fn new(epoll: OwnedFd) -> io::Result<Outside> {
+        // SAFETY: no preconditions; the result is checked.
+        let bell = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
         let outside =
             Outside { epoll, bell, armed: Mutex::default(), device: AtomicI32::new(-1), taken: AtomicBool::new(false) };
         outside.control(libc::EPOLL_CTL_ADD, outside.bell.as_raw_fd(), libc::EPOLLONESHOT as u32, BELL)?;
@@ -189,6 +188,17 @@ impl Outside {
     }
 }
 
+/// The next domain hears through the same: of a device, which stays, it is not told for this one's sake.
+impl Drop for Outside {
+    fn drop(&mut self) {
+        for descriptor in
+            self.armed.get_mut().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>()
+        {
+            let _ = self.control(libc::EPOLL_CTL_DEL, descriptor, 0, 0);
+        }
+    }
+}
+
 /// A descriptor that the kernel has just made.
 ///
 /// # Safety
@@ -203,6 +213,7 @@ unsafe fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Ears;
     use super::*;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -216,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_direction_is_told_once_when_armed() {
-        let outside = Outside::new().expect("an ear");
+        let outside = Outside::new(Ears::make().expect("ears").outside).expect("an ear");
         let (mut here, mut there) = UnixStream::pair().expect("a pair");
         let descriptor = here.as_raw_fd();
         let (read, write) = (key_of(descriptor, Readiness::Read), key_of(descriptor, Readiness::Write));
@@ -242,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_bell_rung_before_is_heard() {
-        let outside = Outside::new().expect("an ear");
+        let outside = Outside::new(Ears::make().expect("ears").outside).expect("an ear");
         outside.ring();
         outside.ring();
         let heard = outside.listen(None);

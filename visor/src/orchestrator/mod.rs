@@ -24,8 +24,8 @@ use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::domain::instance::Spec;
-use crate::domain::{Domain, DomainError, Ground, Options, Sink};
-use crate::network::{NetworkError, Way};
+use crate::domain::{Domain, DomainError, Ears, Ground, Options, Sink};
+use crate::network::{self, NetworkError, Way};
 use crate::report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use crate::workflow::Plan;
 use crate::workflow::plan::{Separation, TimeStampCounter};
@@ -90,6 +90,8 @@ pub struct Means {
     pub files: Vec<OwnedFd>,
     /// What leads to its network.
     pub network: Way,
+    /// What it hears through: see [`Ready::ears`].
+    pub ears: Option<Arc<Ears>>,
 }
 
 impl Ready {
@@ -118,6 +120,12 @@ impl Ready {
     /// The plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
+    }
+
+    /// What its domain hears through, if it has files that can be mapped, or a network.
+    pub fn ears(&self) -> std::io::Result<Option<Ears>> {
+        let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
+        needed.then(Ears::make).transpose()
     }
 
     /// The image of each of the plan's functions.
@@ -159,7 +167,8 @@ impl Ready {
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        let means = Means { files, network: self.plan.network.open()? };
+        let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let means = Means { files, network: self.plan.network.open()?, ears };
         self.run_on(ground, &conditions, means, &mut Files(options), progress, |mut report| {
             report.isolation_note = decision.note;
             report
@@ -194,6 +203,7 @@ impl Ready {
                 time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
                 load_all: conditions.load_all,
                 network: network.clone(),
+                ears: means.ears.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };

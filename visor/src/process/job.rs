@@ -4,6 +4,7 @@
 use super::link::FILES_MAX;
 use super::protocol::{Content, ToWorker, WireJob};
 use super::{Link, ProcessError};
+use crate::domain::Ears;
 use crate::domain::carrier::monotonic_ns;
 use crate::network::Way;
 use crate::orchestrator::mounts::Opened;
@@ -119,11 +120,14 @@ impl Job {
         // Brokers are started now, and no earlier: each ends when nobody has the other end.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
+        let ears = self.workflow.ears().map_err(failed)?.map(Ears::into_files);
+        files.extend(ears.iter().flatten().map(AsFd::as_fd));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let job = WireJob {
             workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
             inputs,
             files: self.files.len() as u32,
+            ears: ears.is_some(),
             load_all: self.load_all,
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
@@ -166,8 +170,15 @@ impl Received {
         }
         let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
         let mounts = mounts.collect::<Result<_, _>>()?;
+        let ears = if wire.ears { Some([(); Ears::COUNT].map(|()| files.next())) } else { None };
+        let ears = match ears {
+            Some([Some(outside), Some(pages)]) => Some(Arc::new(Ears::from_files([outside, pages]))),
+            Some(_) => return Err("the job lacks a file".to_owned()),
+            None => None,
+        };
         // All that are left lead to the network.
-        let means = Means { files: mounts, network: Way { files: files.collect(), addresses: wire.addresses.take() } };
+        let network = Way { files: files.collect(), addresses: wire.addresses.take() };
+        let means = Means { files: mounts, network, ears };
         Ok(Received { workflow, inputs, means, wire })
     }
 }

@@ -140,6 +140,8 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("userfaultfd", libc::SYS_userfaultfd, vec![0]),
         ("userfaultfd the kernel waits for", libc::SYS_userfaultfd, vec![int(libc::O_CLOEXEC | libc::O_NONBLOCK)]),
         ("ioctl of /dev/userfaultfd, a new one", libc::SYS_ioctl, vec![2, USERFAULTFD_IOC_NEW, 0]),
+        ("epoll_create1", libc::SYS_epoll_create1, vec![0]),
+        ("epoll_create", libc::SYS_epoll_create, vec![1]),
         ("bpf", libc::SYS_bpf, vec![0, 0, 0]),
         ("perf_event_open", libc::SYS_perf_event_open, vec![0, 0, 0, 0, 0]),
         ("keyctl", libc::SYS_keyctl, vec![0, 0, 0, 0, 0]),

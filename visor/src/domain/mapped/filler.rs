@@ -40,11 +40,10 @@ pub(super) struct Filler {
 
 impl Filler {
     /// Starts it.
-    pub(super) fn start(table: Arc<Table>) -> io::Result<Filler> {
+    pub(super) fn start(table: Arc<Table>, epoll: OwnedFd) -> io::Result<Filler> {
         let faults = Arc::new(Faults::new()?);
-        // SAFETY: no preconditions; the results are checked.
-        let (epoll, bell) =
-            unsafe { (owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))?, owned(libc::eventfd(1, libc::EFD_CLOEXEC))?) };
+        // SAFETY: no preconditions; the result is checked.
+        let bell = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
         hear(&epoll, libc::EPOLL_CTL_ADD, faults.as_fd().as_raw_fd(), libc::EPOLLIN)?;
         hear(&epoll, libc::EPOLL_CTL_ADD, bell.as_raw_fd(), 0)?;
         let epoll = Arc::new(epoll);

@@ -26,7 +26,7 @@ mod tests;
 
 use super::instance::{CELL_BITS, Instance};
 use super::region::Partition;
-use super::{Account, Shared, bounds_of_cell};
+use super::{Account, Ears, Shared, bounds_of_cell};
 use faults::Faults;
 use filler::Filler;
 use mapping::{AROUND, Mapping};
@@ -55,6 +55,7 @@ const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET 
 /// The mapped files of a domain.
 pub(super) struct Mappings {
     table: Arc<Table>,
+    ears: Option<Arc<Ears>>,
     /// Made when it is first needed; or why it cannot be had.
     filler: OnceLock<Result<Filler, String>>,
     made: AtomicU64,
@@ -94,14 +95,15 @@ pub(super) struct Touched {
 }
 
 impl Mappings {
-    pub(super) fn new(partition: Arc<Partition>) -> Mappings {
+    pub(super) fn new(partition: Arc<Partition>, ears: Option<Arc<Ears>>) -> Mappings {
         let table = Table {
             partition,
             by_start: Mutex::default(),
             answered: AtomicU64::new(0),
             given_up: AtomicBool::new(false),
         };
-        Mappings { table: Arc::new(table), filler: OnceLock::new(), made: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+        let (made, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Mappings { table: Arc::new(table), ears, filler: OnceLock::new(), made, bytes }
     }
 
     /// What has been mapped, if anything has.
@@ -170,7 +172,11 @@ impl Mappings {
         if self.table.given_up.load(Ordering::Acquire) {
             return None;
         }
-        let start = || Filler::start(self.table.clone()).map_err(|error| format!("userfaultfd: {error}"));
+        let start = || {
+            let ears = self.ears.as_ref().ok_or("nothing to hear of pages through")?;
+            let epoll = ears.pages.try_clone().map_err(|error| error.to_string())?;
+            Filler::start(self.table.clone(), epoll).map_err(|error| format!("userfaultfd: {error}"))
+        };
         let filler = self.filler.get_or_init(start);
         filler.as_ref().ok().map(|filler| &*filler.faults)
     }

@@ -235,8 +235,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // Frames to a device of the workflow's own (`hostcall::network`). What else a worker has open it may write to by other
     // calls, or it is sealed or for reading.
     allow(libc::SYS_writev, vec![]);
-    // Idle carriers listen to sockets and to each other (`domain::outside`).
-    allow(libc::SYS_epoll_create1, vec![]);
+    // Idle carriers listen to sockets and to each other (`domain::outside`), through what came with the job: no process of a
+    // workflow's makes more of it (`domain::ears`).
     allow(libc::SYS_eventfd2, vec![]);
     allow(libc::SYS_epoll_ctl, vec![]);
     allow(libc::SYS_epoll_pwait2, vec![]);
