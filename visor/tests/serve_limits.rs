@@ -228,6 +228,21 @@ fn without_its_spawner_a_server_ends() {
 }
 
 #[test]
+fn a_server_whose_spawner_does_not_answer_is_not_ready() {
+    let server = furnished(&["--blanks", "1"]);
+    let spawner = Pid::from_raw(server.descendants()[0]);
+    kill(spawner, Signal::SIGSTOP).expect("it runs");
+    // This takes the blank, and another is asked for.
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    eventually("it says so", || server.get("/readyz").status == 503);
+    let trouble = server.get("/healthz").expect(503).json()["trouble"].take();
+    assert!(trouble.as_str().is_some_and(|trouble| trouble.contains("does not answer")), "{trouble}");
+    kill(spawner, Signal::SIGCONT).expect("it is there");
+    eventually("all is well", || server.get("/readyz").status == 200);
+    assert_eq!(server.post("/invoke/echo", b"y").expect(200).text(), "y");
+}
+
+#[test]
 fn nothing_is_left_of_a_server_that_was_killed() {
     let server = furnished(&[]);
     let mut stream = server.connect();
