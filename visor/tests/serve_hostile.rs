@@ -29,7 +29,7 @@ fn hostile(options: &[&str]) -> Server {
     let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
     server.put_shipped("echo.json");
     server.put_example("hostcall-abuse");
-    for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds")] {
+    for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds"), (4, "crowds")] {
         let args = json!({ "role": "ask", "number": number::CLOCK, "arguments": [what] });
         server.put_workflow(&single(name, "hostcall-abuse", &json!({ "args": args })));
     }
@@ -73,6 +73,20 @@ fn of_lines_and_moments_so_many_are_kept_and_no_more() {
     let lines = logs.lines().filter(|line| line.contains("xxxxxxxx")).count();
     assert!((30..=35).contains(&lines), "{lines} lines in {} bytes", logs.len());
     assert!(logs.len() < 2 << 20, "{} bytes", logs.len());
+}
+
+/// The kernel counts descriptors on their way for all processes of a user together.
+#[test]
+fn descriptors_that_a_worker_has_on_their_way_keep_nobody_from_working() {
+    let server = hostile(&[]);
+    std::thread::scope(|scope| {
+        let crowding = scope.spawn(|| server.post("/invoke/crowds", b""));
+        for _ in 0..100 {
+            assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+        }
+        crowding.join().expect("it is answered");
+    });
+    server.get("/readyz").expect(200);
 }
 
 #[test]

@@ -92,6 +92,15 @@ fn clients_that_follow_lines_and_go_away_leave_their_place() {
     server.ask("DELETE", &location, b"").expect(204);
 }
 
+/// A server that has been sent so many bytes, which it is to give back.
+fn asked_to_echo(bytes: usize, options: &[&str]) -> (Server, TcpStream) {
+    let server = Server::start_with(options);
+    server.put_shipped("echo.json");
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/echo", &[], &vec![b'x'; bytes])).expect("sent");
+    (server, stream)
+}
+
 /// Reads an answer piece by piece, with pauses.
 fn read_slowly(stream: &mut TcpStream, piece: usize, pause: Duration) -> Answer {
     struct Slow<'s>(&'s mut TcpStream, usize, Duration);
@@ -110,10 +119,7 @@ fn read_slowly(stream: &mut TcpStream, piece: usize, pause: Duration) -> Answer 
 #[test]
 fn who_reads_slowly_but_goes_on_gets_all_of_it() {
     const BYTES: usize = 12 << 20;
-    let server = Server::start_with(&["--client-pause", "1s"]);
-    server.put_shipped("echo.json");
-    let mut stream = server.connect();
-    stream.write_all(&request("POST", "/invoke/echo", &[], &vec![b'x'; BYTES])).expect("sent");
+    let (_server, mut stream) = asked_to_echo(BYTES, &["--client-pause", "1s"]);
     // Some 2.5 MB a second: the kernel says only seldom that more can be written.
     let answer = read_slowly(&mut stream, 128 << 10, Duration::from_millis(50)).expect(200);
     assert_eq!(answer.body.len(), BYTES);
@@ -122,10 +128,7 @@ fn who_reads_slowly_but_goes_on_gets_all_of_it() {
 #[test]
 fn an_answer_that_is_being_sent_is_finished_before_the_end() {
     const BYTES: usize = 24 << 20;
-    let server = Server::start_with(&["--drain", "30s"]);
-    server.put_shipped("echo.json");
-    let mut stream = server.connect();
-    stream.write_all(&request("POST", "/invoke/echo", &[], &vec![b'x'; BYTES])).expect("sent");
+    let (server, mut stream) = asked_to_echo(BYTES, &["--drain", "30s"]);
     let mut first = [0; 1];
     assert_eq!(stream.peek(&mut first).expect("it answers"), 1);
     server.signal(Signal::SIGTERM);

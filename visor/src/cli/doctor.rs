@@ -359,7 +359,7 @@ fn address_space() -> Finding {
 fn descriptors() -> Finding {
     const ENOUGH: u64 = 4096;
     let [_, limit] = limits("Max open files");
-    let enough = limit.parse().map_or(limit == "unlimited", |limit: u64| limit >= ENOUGH);
+    let enough = allows(&limit, ENOUGH);
     let advice = ["a server has less room for connections and large results than its settings say", "ulimit -Hn 65536"];
     measured("descriptors, at most", limit, enough, State::Fallback, advice)
 }
@@ -367,9 +367,13 @@ fn descriptors() -> Finding {
 fn processes() -> Finding {
     const ENOUGH: u64 = 1024;
     let [limit, _] = limits("Max processes");
-    let enough = limit.parse().map_or(limit == "unlimited", |limit: u64| limit >= ENOUGH);
+    let enough = allows(&limit, ENOUGH);
     let advice = ["a server cannot run as many workflows at once as its settings say", "ulimit -u 4096"];
     measured("processes and threads of this user", limit, enough, State::Fallback, advice)
+}
+
+fn allows(limit: &str, least: u64) -> bool {
+    limit.parse().map_or(limit == "unlimited", |limit: u64| limit >= least)
 }
 
 /// This process's soft and hard limit of something.

@@ -6,10 +6,11 @@
 //! workflow touches, and not their neighbours, which a fault maps as well.
 //!
 //! ```text
-//!  before        ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     mapped, as the search for gadgets has read all of it
-//!  Touched::watch    ························     nothing; from now on a fault maps one page
-//!  rehearsal     ··▒···▒▒·······▒···▒····     what a workflow touches
-//!  hand_down     █·▒···▒▒·······▒···▒····     a page that is no longer the file's: forks copy the entries
+//!  before            ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     mapped, as the search for gadgets has read all of it
+//!  OneByOne::begin   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     from now on a fault maps one page
+//!  give_back_read    ························     nothing
+//!  rehearsal         ··▒···▒▒·······▒···▒····     what a workflow touches
+//!  hand_down         █·▒···▒▒·······▒···▒····     a page that is no longer the file's: forks copy the entries
 //! ```
 //!
 //! The program's own code lies on huge pages, of which there are few ([`super::huge`]); that of other objects hardly runs.

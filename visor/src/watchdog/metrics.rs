@@ -100,7 +100,7 @@ pub(super) struct Metrics {
     /// Outcomes there have been, so that they can be found again for a workflow.
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
-    pub(super) connections: Gauge,
+    connections: Gauge,
     remembered: Gauge,
     remembered_bytes: Gauge,
     log_dropped: Gauge,

@@ -88,6 +88,10 @@ fn say_many_lines_and_moments() {
     }
 }
 
+const MEMFD_CREATE: u64 = 319;
+/// The most files of a packet (`SCM_MAX_FD`).
+const AT_ONCE: usize = 253;
+
 /// A report of 24 MiB that says that eight million modules without a name were loaded, in memory as long messages are.
 fn say_long_report() {
     const HEAD: &[u8] = br#"{"workflow":"w","status":"done","isolation":"process","cold_start_us":0,"duration_us":0,"steps":[],"output":{},"error":null,"modules":["""#;
@@ -95,9 +99,7 @@ fn say_long_report() {
     const TAIL: &[u8] = b"]}";
     const SIZE: usize = 24 << 20;
     const PWRITE: u64 = 18;
-    const SENDMSG: u64 = 46;
     const FCNTL: u64 = 72;
-    const MEMFD_CREATE: u64 = 319;
     let file = system_call([MEMFD_CREATE, c"report".as_ptr() as u64, 3, 0, 0, 0]) as u64;
     let mut at = 0u64;
     let mut write = |bytes: &[u8]| at += system_call([PWRITE, file, bytes.as_ptr() as u64, bytes.len() as u64, at, 0]) as u64;
@@ -114,12 +116,25 @@ fn say_long_report() {
     write(&[0]);
     // All four seals.
     system_call([FCNTL, file, 1033, 15, 0, 0]);
-    let packet = *b"\x01\x01";
+    send_with(b"\x01\x01", file, 1);
+}
+
+/// Sends a packet with a file attached, so many times.
+fn send_with(packet: &[u8], file: u64, times: usize) {
+    const SENDMSG: u64 = 46;
     let part = [packet.as_ptr() as u64, packet.len() as u64];
-    // `struct cmsghdr`: length, SOL_SOCKET and SCM_RIGHTS, the file.
-    let rights = [20, 1 | 1 << 32, file];
-    let message = [0, 0, part.as_ptr() as u64, 1, rights.as_ptr() as u64, size_of_val(&rights) as u64, 0u64];
+    // `struct cmsghdr`: length, SOL_SOCKET and SCM_RIGHTS, the file again and again, four bytes each.
+    let mut rights = [file | file << 32; 2 + AT_ONCE.div_ceil(2)];
+    let len = 16 + 4 * times as u64;
+    rights[..2].copy_from_slice(&[len, 1 | 1 << 32]);
+    let message = [0, 0, part.as_ptr() as u64, 1, rights.as_ptr() as u64, len.next_multiple_of(8), 0u64];
     system_call([SENDMSG, 3, message.as_ptr() as u64, 0, 0, 0]);
+}
+
+/// Puts as many descriptors on their way to the supervisor as the kernel lets this process, while that reads the report.
+fn crowd() {
+    let file = system_call([MEMFD_CREATE, c"crowd".as_ptr() as u64, 1, 0, 0, 0]) as u64;
+    (0..40).for_each(|_| send_with(b"words", file, AT_ONCE));
 }
 
 unsafe extern "C" fn clock(_: *mut c_void, call: *mut Call) -> Outcome {
@@ -133,7 +148,11 @@ unsafe extern "C" fn clock(_: *mut c_void, call: *mut Call) -> Outcome {
             0 => say_moments(),
             1 => say_long_moments(),
             2 => say_many_lines_and_moments(),
-            _ => say_long_report(),
+            3 => say_long_report(),
+            _ => {
+                say_long_report();
+                crowd();
+            }
         }
     }
     if cfg!(panics) {
