@@ -53,6 +53,8 @@ pub(crate) struct Attack {
     pub(crate) attempt: u32,
     /// Where everything lies.
     pub(crate) places: Places,
+    /// The threads that attack at once: those of a crowd do what makes the next step possible before any of them does that.
+    pub(crate) crowd: Barrier,
 }
 
 #[monohull::main]
@@ -80,9 +82,17 @@ fn main(
         }
         ("attacker", Some(kind)) => {
             let attempt = monohull::instance().attempt;
-            let (what, how) = (what.unwrap_or_default(), how.unwrap_or_default());
-            let attack = Attack { what, how, attempt, places: Places::read()? };
-            attacker(&kind, &attack, &threads.unwrap_or_default())
+            let threads = threads.unwrap_or_default();
+            let crowds: Vec<usize> = threads.split(',').filter_map(|number| number.parse().ok()).collect();
+            let crowd = crowds.get(attempt as usize - 1).copied().unwrap_or(1);
+            let attack = Attack {
+                what: what.unwrap_or_default(),
+                how: how.unwrap_or_default(),
+                attempt,
+                places: Places::read()?,
+                crowd: Barrier::new(crowd),
+            };
+            attacker(&kind, &attack, crowd, attempt as usize == crowds.len())
         }
         _ => {
             Err("role is victim, giver, taker, gather, owner, thief, reader, parts, rest, or attacker with a kind"
@@ -91,8 +101,8 @@ fn main(
     }
 }
 
-/// `threads` says with how many threads each attempt attacks: `1,8,1`.
-fn attacker(kind: &str, attack: &Attack, threads: &str) -> Result<(), Box<dyn Error>> {
+/// An attempt, with so many threads; `threads` says how many for each: `1,8,1`.
+fn attacker(kind: &str, attack: &Attack, crowd: usize, is_last: bool) -> Result<(), Box<dyn Error>> {
     let strike = match kind {
         "memory" => memory::strike,
         "jump" => jumps::strike,
@@ -104,9 +114,7 @@ fn attacker(kind: &str, attack: &Attack, threads: &str) -> Result<(), Box<dyn Er
         "leftovers" => leftovers::strike,
         _ => return Err("there is no such kind of attack".into()),
     };
-    let crowds: Vec<usize> = threads.split(',').filter_map(|number| number.parse().ok()).collect();
-    let crowd = crowds.get(attack.attempt as usize - 1).copied().unwrap_or(1);
-    if attack.attempt as usize == crowds.len() && attack.attempt > 1 {
+    if is_last && attack.attempt > 1 {
         // The earlier attempts have failed. Have they?
         SlotVec::<u64>::with_slot("done").publish()?;
         SlotBuffer::<[u8]>::from_slot("verdict")?.discard();
@@ -114,9 +122,8 @@ fn attacker(kind: &str, attack: &Attack, threads: &str) -> Result<(), Box<dyn Er
     if crowd == 1 {
         println!("got {}", strike(attack)?);
     } else {
-        let together = Barrier::new(crowd);
         let each = || {
-            together.wait();
+            attack.crowd.wait();
             strike(attack).map(|got| println!("got {got}")).map_err(|error| error.to_string())
         };
         let ends: Vec<Result<(), String>> = thread::scope(|scope| {

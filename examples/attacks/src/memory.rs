@@ -14,9 +14,6 @@ use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotVec};
 use monohull_trampoline::user::stack_pointer;
 
-/// The most words of a buffer that has to move.
-const MOVED_MAX: usize = 8 << 20;
-
 pub(crate) fn strike(attack: &Attack) -> Booty {
     if attack.what == "left-in-frame" {
         return left_in_frame();
@@ -55,8 +52,8 @@ fn target(attack: &Attack) -> Result<u64, Box<dyn Error>> {
         "mapped" => dear(Dear::Mapped)?,
         "unfilled" => dear(Dear::Unfilled)?,
         "handed-on" => hand_on()?,
-        "freed" => free(),
-        "moved" => moved()?,
+        "freed" => free(attack),
+        "moved" => moved(attack),
         "guard" => bottom_of_stack(),
         "tls" => thread_pointer(),
         name => attack.places.find(name)?,
@@ -91,43 +88,45 @@ pub(crate) fn dear(which: Dear) -> Result<u64, Box<dyn Error>> {
 
 /// A buffer of one's own, given away; its address is still known.
 fn hand_on() -> Result<u64, Box<dyn Error>> {
-    let mut gift = gift();
+    let mut gift = gift("gift");
     gift.push(SECRET);
     let address = gift.as_ptr() as u64;
     gift.publish()?;
     Ok(address)
 }
 
-/// A buffer of one's own, freed.
-fn free() -> u64 {
-    let mut gift = gift();
+/// A buffer of one's own, freed when everybody in the crowd has one: whoever asks for one later may get its place.
+fn free(attack: &Attack) -> u64 {
+    let mut gift = gift("gift");
     gift.push(SECRET);
     let address = gift.as_ptr() as u64;
+    attack.crowd.wait();
     gift.discard();
+    attack.crowd.wait();
     address
 }
 
-/// Where a buffer of one's own was, which has grown and had to move.
-fn moved() -> Result<u64, Box<dyn Error>> {
-    let mut gift = gift();
-    gift.push(SECRET);
-    let address = gift.as_ptr() as u64;
-    while gift.as_ptr() as u64 == address {
-        if gift.len() > MOVED_MAX {
-            return Err("the buffer grows where it is".into());
-        }
-        for _ in 0..gift.len() {
-            gift.push(SECRET);
-        }
+/// Where a buffer of one's own was, which has grown and had to move; again nobody in the crowd gets its place.
+fn moved(attack: &Attack) -> u64 {
+    // The lower of two cannot grow past the other.
+    let mut both = ["gift", "wall"].map(gift);
+    both.sort_by_key(|buffer| buffer.as_ptr() as u64);
+    let [mut lower, upper] = both;
+    lower.push(SECRET);
+    let address = lower.as_ptr() as u64;
+    attack.crowd.wait();
+    while lower.as_ptr() as u64 == address {
+        lower.reserve(lower.capacity());
     }
-    // It is still there.
-    core::mem::forget(gift);
-    Ok(address)
+    attack.crowd.wait();
+    // They are still there.
+    core::mem::forget([lower, upper]);
+    address
 }
 
 /// A buffer under a name that no other thread uses.
-fn gift() -> SlotVec<u64> {
-    SlotVec::with_slot(&format!("gift-{:#x}", stack_pointer()))
+fn gift(name: &str) -> SlotVec<u64> {
+    SlotVec::with_slot(&format!("{name}-{:#x}", stack_pointer()))
 }
 
 /// The lowest page of the main stack, which lies at the bottom of the cell.
