@@ -94,7 +94,7 @@ fn a_datagram_server_answers_whom_it_has_heard() {
     let (report, heard) = beside(&document, |printed| {
         let address = printed.recv().expect("an address");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client");
-        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         client.send_to(b"anybody?", address).expect("sent");
         let mut room = [0; 64];
         let bytes = client.recv(&mut room).expect("an answer");

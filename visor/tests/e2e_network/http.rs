@@ -36,7 +36,7 @@ fn server(answer: Vec<u8>) -> (String, std::thread::JoinHandle<String>) {
     let address = server.local_addr().expect("its address").to_string();
     let serving = std::thread::spawn(move || {
         let (mut client, _) = server.accept().expect("a client");
-        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -99,7 +99,7 @@ fn pages_are_served_from_inside_a_workflow() {
         ]
         .map(|requests| {
             let mut stream = TcpStream::connect(&address).expect("a connection");
-            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+            stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
             stream.write_all(requests.as_bytes()).expect("written");
             stream.shutdown(Shutdown::Write).expect("shut down");
             let mut answer = String::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than anything here takes: only a test that would hang runs into it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// All that was heard of a workflow.
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ const FAR_END: [&str; 2] = ["10.97.0.2/30", "fd97::2/64"];
 /// What a wire does to frames, if there is one.
 const WIRE_VARIABLE: &str = "MONOHULL_WIRE";
 /// How long something that should happen may take on a busy computer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
