@@ -1,6 +1,6 @@
 //! A network that means harm: frames that are none, a device that is taken away. The workflow goes on, or is told.
 
-use crate::net::{FAR4, Net};
+use crate::net::{FAR4, Net, PATIENCE};
 use serde_json::json;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -84,7 +84,7 @@ fn everything_fails_once_the_device_is_gone_and_the_function_goes_on() {
     let server = net.inside(|| TcpListener::bind((FAR4, 0)).expect("a server"));
     let at = server.local_addr().expect("its address").to_string();
     let mut run = net.run("network-probe", json!({ "questions": [{ "outlive": at }] }));
-    let _client = server.accept().expect("a client");
+    let _client = run.accept(&server);
     assert_eq!(run.line(), "ready");
     net.remove(&net.devices()[0].0);
     for what in ["recv_from", "recv", "send_to", "write", "read", "accept", "connect", "bind", "lookup"] {
@@ -101,6 +101,7 @@ fn who_waits_for_a_name_is_told_that_the_device_is_gone() {
     // It hears, and says nothing.
     let silent = net.inside(|| UdpSocket::bind((FAR4, 53)).expect("a resolver"));
     let mut run = net.run("network-probe", json!({ "questions": [{ "resolve": "www.test" }] }));
+    silent.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     silent.recv(&mut [0; 512]).expect("a question");
     net.remove(&net.devices()[0].0);
     assert!(run.line().starts_with("NetworkDown: "));

@@ -12,8 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::fs::{File, Permissions};
-use std::io::{BufRead, BufReader, Lines};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::{BufRead, BufReader, ErrorKind, Lines};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ const FAR_END: [&str; 2] = ["10.97.0.2/30", "fd97::2/64"];
 /// What a wire does to frames, if there is one.
 const WIRE_VARIABLE: &str = "MONOHULL_WIRE";
 /// How long something that should happen may take on a busy computer.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
@@ -372,6 +372,25 @@ impl Run {
             if let Some((_, said)) = line.split_once(" | ") {
                 return said.to_owned();
             }
+        }
+    }
+
+    /// Who connects next to a server of the test's. If nobody does, what the run said instead.
+    #[track_caller]
+    pub(crate) fn accept(&mut self, server: &TcpListener) -> (TcpStream, SocketAddr) {
+        server.set_nonblocking(true).expect("it waits here, not there");
+        let start = Instant::now();
+        loop {
+            let error = match server.accept() {
+                Ok(accepted) => return accepted,
+                Err(error) => error,
+            };
+            let runs = self.child.try_wait().is_ok_and(|ended| ended.is_none());
+            if error.kind() != ErrorKind::WouldBlock || !runs || start.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                panic!("nobody connects: {error}: {}", self.errors());
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -1,14 +1,11 @@
 //! Options of sockets, on a device of the kernel's: as they are set, and what those do that somebody else can see.
 
-use crate::net::Net;
+use crate::net::{Net, PATIENCE};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
-
-/// How long something that should happen may take on a busy computer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Somebody to connect to, and where.
 fn server(net: &Net) -> (TcpListener, String) {
@@ -35,7 +32,7 @@ fn options_are_read_as_they_were_set() {
     let net = Net::new();
     let (server, at) = server(&net);
     let mut run = net.run("network-probe", json!({ "questions": [{ "options": at }] }));
-    drop(server.accept().expect("a client"));
+    drop(run.accept(&server));
     assert_eq!(run.line(), "(false, None, false) (true, 9, Some(7s), true) (false, None)");
     run.end();
 }
@@ -46,7 +43,7 @@ fn a_silent_peer_is_asked_whether_it_is_there_and_given_up_if_not() {
     let net = Net::new();
     let (server, at) = server(&net);
     let mut run = net.run("network-probe", json!({ "questions": [{ "keep-alive": [at, 1] }] }));
-    let accepted = [server.accept().expect("a client"), server.accept().expect("a client")];
+    let accepted = [run.accept(&server), run.accept(&server)];
     let ports = run.line();
     let named = |port: &str| {
         let (stream, _) = accepted.iter().find(|(_, from)| from.port().to_string() == port).expect("a port of theirs");
@@ -77,7 +74,7 @@ fn nothing_waits_on_sockets_that_do_not_block() {
     let net = Net::new();
     let (server, at) = server(&net);
     let mut run = net.run("network-probe", json!({ "questions": [{ "non-blocking": at }] }));
-    let (mut client, _) = server.accept().expect("a client");
+    let (mut client, _) = run.accept(&server);
     let said = run.line();
     let would_wait = "Err(WouldBlock)";
     let (kinds, written) = said.split_once(", written ").expect("both");

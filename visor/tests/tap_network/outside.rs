@@ -17,14 +17,14 @@ const REACHED: &str = "10.96.1.1";
 const HIDDEN: &str = "10.96.2.1";
 const OPTIONS: [&str; 6] = ["--pool", "10.99.0.0/24", "--outside", "out", "--reach", "10.96.1.0/24"];
 
-/// A workflow that asks at both addresses, and then stays.
-fn curious() -> Value {
-    let ask = |host: &str| json!({ "ask": [format!("{host}:7"), 1000] });
-    json!({ "questions": [ask(REACHED), ask(HIDDEN), { "serve": ["0.0.0.0:80", 1] }] })
+/// A workflow that asks at both addresses, and then stays; it waits so long for the first answer, in ms.
+fn curious(patience: u64) -> Value {
+    let ask = |host: &str, patience: u64| json!({ "ask": [format!("{host}:7"), patience] });
+    json!({ "questions": [ask(REACHED, patience), ask(HIDDEN, 1000), { "serve": ["0.0.0.0:80", 1] }] })
 }
 
 fn with_a_way_out(net: &Net) -> Run {
-    net.run_on("network-probe", curious(), json!({ "mode": "tap", "outside": true }))
+    net.run_on("network-probe", curious(60_000), json!({ "mode": "tap", "outside": true }))
 }
 
 /// What the answer to a question is, or that there is none.
@@ -42,7 +42,7 @@ fn only_who_asks_gets_out_and_only_where_he_may() {
     let world = World::new(&[REACHED, HIDDEN]);
     let net = Net::beside(&world, &OPTIONS);
     let before = net.state();
-    let mut beside = net.run("network-probe", curious());
+    let mut beside = net.run("network-probe", curious(1000));
     assert!(!answered(&beside.line()) && !answered(&beside.line()), "it has not asked for a way out");
     drop(beside);
     let mut run = with_a_way_out(&net);
@@ -50,7 +50,7 @@ fn only_who_asks_gets_out_and_only_where_he_may() {
     assert!(!answered(&run.line()), "that network is not on the operator's list");
     assert_eq!(world.heard(), [NEAR], "masquerading hides the pool");
     // Beside it, still not.
-    let mut beside = net.run("network-probe", curious());
+    let mut beside = net.run("network-probe", curious(1000));
     assert!(!answered(&beside.line()), "the way is its neighbour's");
     assert_ne!(net.state(), before);
     drop((run, beside));
