@@ -127,18 +127,52 @@ impl Count {
 pub(crate) fn count(command: &mut Command) -> Result<Count> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start cargo: {error}"))?;
     let mut count = Count::default();
+    let mut program = Program::default();
     let mut shown = std::io::stdout().lock();
     for line in BufReader::new(child.stdout.take().expect("piped")).split(b'\n') {
         let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
         // Somebody who reads only the head of our output must not stop the tests.
         let _ = shown.write_all(&line).and_then(|()| shown.write_all(b"\n"));
-        count.hear(&String::from_utf8_lossy(&line));
+        let line = String::from_utf8_lossy(&line);
+        program.hear(&line).into_iter().for_each(|cut| count.add(Count::failure(&cut)));
+        count.hear(&line);
     }
+    program.end().into_iter().for_each(|cut| count.add(Count::failure(&cut)));
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     if !status.success() && count.failed == 0 {
         count.add(Count::failure(&format!("{command:?} ended with {status}")));
     }
     Ok(count)
+}
+
+/// Where a test program is: one that is killed, because it takes too long say, lists nothing.
+#[derive(Default)]
+struct Program {
+    /// The last test that it named, while it runs.
+    last: Option<String>,
+}
+
+impl Program {
+    /// Takes in a line. What is to be said of the program before, if another one begins and that has not closed.
+    fn hear(&mut self, line: &str) -> Option<String> {
+        if line.starts_with("test result: ") {
+            self.last = None;
+        } else if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
+            let cut = self.end();
+            self.last = Some("its first test".to_owned());
+            return cut;
+        } else if let Some((name, _)) = line.strip_prefix("test ").and_then(|test| test.split_once(" ... "))
+            && let Some(last) = &mut self.last
+        {
+            name.clone_into(last);
+        }
+        None
+    }
+
+    /// What is to be said of it if nothing more comes.
+    fn end(&mut self) -> Option<String> {
+        self.last.take().map(|last| format!("a test program that ended at, or some time after, {last}"))
+    }
 }
 
 /// The number in front of `word`.
@@ -149,7 +183,7 @@ fn number_before(text: &str, word: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Count;
+    use super::{Count, Program};
 
     /// What libtest says of a program in which two tests failed.
     const SAID: &str = "test c ... ok\n\nfailures:\n\n---- a stdout ----\n    indented\n\n\nfailures:\n    a\n    m::b\n\n\
@@ -161,5 +195,16 @@ mod tests {
         SAID.lines().for_each(|line| count.hear(line));
         assert_eq!((count.passed, count.failed), (12, 2));
         assert_eq!(count.names, ["a", "m::b"]);
+    }
+
+    #[test]
+    fn a_program_that_is_cut_short_is_named_by_its_last_test() {
+        let said = ["running 2 tests", "test a ... ok", "test m::b ... ", "running 1 test", "test c ... ok", SAID];
+        let mut program = Program::default();
+        let cut: Vec<String> = said.join("\n").lines().filter_map(|line| program.hear(line)).collect();
+        assert_eq!(cut, ["a test program that ended at, or some time after, m::b"]);
+        assert_eq!(program.end(), None);
+        program.hear("running 1 test");
+        assert_eq!(program.end().as_deref(), Some("a test program that ended at, or some time after, its first test"));
     }
 }
