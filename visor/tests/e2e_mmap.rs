@@ -329,19 +329,23 @@ fn mappings_that_come_and_go_under_hostcalls_give_errors_or_the_files_own_bytes(
 fn a_deadline_ends_who_waits_for_pages() {
     let host = Host::new();
     for mount in [host.image("read"), host.directory("read")] {
-        let document = json!({
-            "name": "deadline",
-            "functions": { "mmap-probe": { "image": "mmap-probe" } },
-            "steps": [
-                { "name": "map", "function": "mmap-probe", "args": { "how": "wait-for-file", "folder": "/data" },
-                  "timeout": "300ms", "instances": 4 },
-            ],
-            "files": [mount],
-        });
-        let report = support::run(&document);
+        let ended_after = |time: &str| {
+            support::run(&json!({
+                "name": "deadline",
+                "functions": { "mmap-probe": { "image": "mmap-probe" } },
+                "steps": [
+                    { "name": "map", "function": "mmap-probe", "args": { "how": "wait-for-file", "folder": "/data" },
+                      "timeout": time, "instances": 4 },
+                ],
+                "files": [&mount],
+            }))
+        };
+        // On a host that is busy the time may be up before anybody waits.
+        let waited = |report: &RunReport| report.mapped_files.as_ref().is_some_and(|mapped| mapped.faults > 0);
+        let mut reports = ["300ms", "3s", "30s"].into_iter().map(ended_after);
+        let report = reports.find(waited).expect("it has mapped, and touched a page");
         let error = report.error.as_ref().expect("it does not end by itself");
         assert_eq!(error.kind, FailureKind::Timeout, "{error:#?}");
         assert!(report.steps[0].instances.iter().all(|instance| instance.status != Status::Done));
-        assert!(report.mapped_files.expect("it has mapped").faults > 0);
     }
 }

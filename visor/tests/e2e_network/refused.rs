@@ -151,7 +151,7 @@ fn who_waits_for_the_network_still_has_a_deadline() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a silent server");
     let address = silent.local_addr().expect("its address").to_string();
     let mut document = probe(json!({ "mode": "host", "connect": [address] }), json!([{ "wait": address }]));
-    document["steps"][0]["timeout"] = "200ms".into();
+    document["steps"][0]["timeout"] = "5s".into();
     let (report, _) = beside(&document, |printed| assert_eq!(printed.recv().as_deref(), Ok("connected")));
     assert_eq!(report.error.expect("its time was up").kind, FailureKind::Timeout);
 }

@@ -42,8 +42,15 @@ fn a_hostcall_with_a_stack_that_is_not_ones_own_comes_back_to_a_fault() {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_timer_with_a_stack_that_is_not_ones_own_writes_nothing_there() {
     for place in ELSEWHERE {
-        let timer = signal("timer", place).attacker(json!({ "timeout": "100ms" }));
-        timer.fails("timeout", &["ran longer than 100ms"]);
+        // On a host that is busy the time may be up before the victim has said anything.
+        for time in ["100ms", "1s", "10s", "60s"] {
+            let timer = signal("timer", place).attacker(json!({ "timeout": time }));
+            let ran = timer.run("mpk", &timer.attempts);
+            if time == "60s" || !ran.printed("victim").is_empty() {
+                timer.has_failed(&ran, &["timeout"], &[&format!("ran longer than {time}")]);
+                break;
+            }
+        }
     }
 }
 
