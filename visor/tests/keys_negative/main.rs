@@ -155,8 +155,11 @@ fn dispatch() {
     for (door, _) in DOORS {
         let ran = attack("door", door, "syscall").without("dispatch").run("mpk", "1");
         let answered = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
-        let error = &ran.report["error"];
-        assert!(answered || error["kind"] == "process", "{door}: {}: {}", ran.status, ran.output);
+        let kind = &ran.report["error"]["kind"];
+        // Whoever returns from a signal that there was not gets what happens to lie on the stack for registers, and goes there.
+        let gone_astray =
+            door == "rt-sigreturn" && ["memory-fault", "illegal-instruction"].iter().any(|fault| kind == fault);
+        assert!(answered || kind == "process" || gone_astray, "{door}: {}: {}", ran.status, ran.output);
     }
     attack("jump", "middle", "").succeeds_without("dispatch");
     attack("jump", "vdso-clock", "kernels-clock").succeeds_without("dispatch");
