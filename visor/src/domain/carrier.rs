@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, f
 pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
-    /// A nudge has been sent that its handler has not seen.
+    /// A nudge has been sent since it was last turned to an instance.
     nudged: AtomicBool,
     /// Its timer has fired, or was set by the handler, since it was last put right.
     timer_set: AtomicBool,
@@ -197,9 +197,9 @@ impl Carrier {
 
     /// Before the first entry of another instance: what stops it and when its time is up.
     ///
-    /// After this no signal meant for an earlier instance can come any more: a nudge that was sent is waited for, none is
-    /// sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
-    /// that finds user code running always means this instance.
+    /// After this no signal meant for an earlier instance can come any more: a nudge that was sent has come or is called off, none
+    /// is sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
+    /// that finds user code running always means this instance. None of this rests on the handler, which functions can call.
     pub fn turn_to(
         &mut self,
         partition: &Partition,
@@ -209,9 +209,9 @@ impl Carrier {
     ) -> Result<(), CarrierError> {
         self.enter_with(partition, key)?;
         let state = &CARRIERS[self.index];
-        while state.nudged.load(Ordering::Acquire) {
-            // SAFETY: has no preconditions; returning from any system call delivers what is pending.
-            unsafe { libc::sched_yield() };
+        if state.nudged.swap(false, Ordering::AcqRel) {
+            // Waits for the timer if it is just firing; what is pending then is delivered on the way back.
+            set(state.nudger.load(Ordering::Acquire), NEVER)?;
         }
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
@@ -350,9 +350,7 @@ pub fn nudge(index: usize) {
 /// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
 pub fn looked_up(index: usize, signal: i32, in_user: bool) {
     let state = &CARRIERS[index];
-    if signal == NUDGE {
-        state.nudged.store(false, Ordering::Release);
-    } else {
+    if signal != NUDGE {
         // It is not armed any more, whatever the run loop believes.
         state.timer_set.store(true, Ordering::Relaxed);
     }
