@@ -2,11 +2,11 @@
 //!
 //! Free pages are of two kinds. Those in the [`PageSpace`] have never been used or have been discarded, and read as
 //! zero. *Warm* runs were given back a moment ago; they keep their memory, up to a budget, and are zeroed when they are
-//! used again. That is much cheaper than a page fault per page, and finding one costs no walk along a free list.
+//! used again. That is much cheaper than a page fault per page.
 //!
 //! ```text
 //!  take ──▶ warm run of that size? ──▶ zero it ──▶ buffer ──▶ give ──▶ warm, while the budget lasts
-//!              └─ no ─▶ first free pages, commit up to them            └─ else discard, free pages
+//!              └─ no ─▶ free pages that fit, commit up to them         └─ else discard, free pages
 //! ```
 
 use crate::pages::{HUGE, PageSpace, Run};
@@ -48,7 +48,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new(host: HostRef) -> Arena {
-        let (space, warm) = (PageSpace::default(), BTreeMap::new());
+        let (space, warm) = (PageSpace::new(ARENA_BASE..ARENA_END), BTreeMap::new());
         Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: Vec::new(), kept_apart: false }
     }
 

@@ -3,6 +3,7 @@
 mod arena;
 mod endings;
 mod hostile;
+mod pages;
 mod pins;
 mod slots;
 
