@@ -10,7 +10,7 @@
 //! ```
 
 use crate::pages::{HUGE, PageSpace, Run};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, page_up};
 use monohull_abi::module::SYSTEM_INSTANCE;
@@ -40,8 +40,8 @@ pub(crate) struct Arena {
     warm_bytes: u64,
     /// Everything below has been committed.
     committed: u64,
-    /// Empty runs that still have the key of their last owner.
-    stuck: Vec<Run>,
+    /// Runs that still have the key of their last owner, or that could not be wiped.
+    stuck: VecDeque<Run>,
     /// Pages of different owners are different mappings: so it was with the last that were handed over.
     kept_apart: bool,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn new(host: HostRef) -> Arena {
         let (space, warm) = (PageSpace::new(ARENA_BASE..ARENA_END), BTreeMap::new());
-        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: Vec::new(), kept_apart: false }
+        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: VecDeque::new(), kept_apart: false }
     }
 
     /// Takes at least `bytes`, at least one page. `None` if there is no more.
@@ -92,18 +92,18 @@ impl Arena {
     /// Takes memory back.
     pub(crate) fn give(&mut self, run: Run) {
         if !self.assign(&run, SYSTEM_INSTANCE) {
-            // Whoever has its last owner's key, now or later, can reach it: it says nothing, and nobody gets it meanwhile.
-            self.host.arena_discard(run.address(), run.bytes());
-            self.stuck.push(run);
+            // An instance with the key of its last owner, now or later, can reach it: it is emptied, and stays out of use.
+            let _ = self.host.arena_discard(run.address(), run.bytes());
+            self.stuck.push_back(run);
             return;
         }
         self.keep(run);
         // What was refused then, for want of a mapping say, may be had now.
-        if let Some(stuck) = self.stuck.pop() {
+        if let Some(stuck) = self.stuck.pop_front() {
             if self.assign(&stuck, SYSTEM_INSTANCE) {
                 self.discard(stuck);
             } else {
-                self.stuck.push(stuck);
+                self.stuck.push_back(stuck);
             }
         }
     }
@@ -139,9 +139,12 @@ impl Arena {
         }
     }
 
+    /// Empties memory and makes it free. What cannot be emptied is not used until it can.
     fn discard(&mut self, run: Run) {
-        self.host.arena_discard(run.address(), run.bytes());
-        self.space.give(run);
+        match self.host.arena_discard(run.address(), run.bytes()) {
+            Ok(()) => self.space.give(run),
+            Err(_) => self.stuck.push_back(run),
+        }
     }
 
     fn commit(&mut self, end: u64) -> bool {
@@ -160,10 +163,10 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// The next domain in this process finds the arena as the first one did.
+    /// The memory goes with the arena. What cannot be emptied goes with the domain's address space, right after.
     fn drop(&mut self) {
         if self.committed > ARENA_BASE {
-            self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);
+            let _ = self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);
         }
     }
 }

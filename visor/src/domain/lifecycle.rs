@@ -18,7 +18,7 @@ use super::scheduler::{Scheduler, TimerKind, get};
 use super::thread::{State, THREADS_MAX, ThreadRef};
 use super::{Cells, Ended, Event, Shared, after, bounds_of_cell};
 use crate::weaken::{self, Defence};
-use monohull_abi::layout::{CARRIER_MAX, PAGE};
+use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
 use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -215,7 +215,7 @@ impl Shared {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
                     let frame = frame_page(carrier, cell.key().number());
-                    self.partition.discard(frame..frame + PAGE);
+                    self.partition.empty_page(frame);
                 }
             }
             self.cells.lock().expect("cells").left.push(cell);

@@ -79,6 +79,8 @@ struct Shared {
     kept_apart: Cell<bool>,
     /// No page changes its owner.
     assigns_nothing: Cell<bool>,
+    /// No page gives up what it holds.
+    discards_nothing: Cell<bool>,
     /// Mapped files, by instance and address.
     mappings: RefCell<BTreeMap<(u32, u64), Mapping>>,
 }
@@ -140,6 +142,7 @@ impl Domain {
             owners: RefCell::default(),
             kept_apart: Cell::new(false),
             assigns_nothing: Cell::new(false),
+            discards_nothing: Cell::new(false),
             mappings: RefCell::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
@@ -203,6 +206,11 @@ impl Domain {
     /// Whether the host refuses to change the owner of pages.
     pub fn refuse_to_assign(&self, refuse: bool) {
         self.shared.assigns_nothing.set(refuse);
+    }
+
+    /// Whether the host refuses to give memory of the arena back.
+    pub fn refuse_to_discard(&self, refuse: bool) {
+        self.shared.discards_nothing.set(refuse);
     }
 
     /// A call that has not been made yet.

@@ -207,9 +207,14 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
     i64::from(shared.kept_apart.get())
 }
 
-unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
+unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.memory.borrow_mut().discard(address, len);
+    let shared = unsafe { shared(domain) };
+    if shared.discards_nothing.get() {
+        return Errno::Io.to_value();
+    }
+    shared.memory.borrow_mut().discard(address, len);
+    0
 }
 
 unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
