@@ -1,6 +1,7 @@
 //! The module through its table, in a miniature visor.
 
 mod arena;
+mod batches;
 mod endings;
 mod hostile;
 mod pages;
