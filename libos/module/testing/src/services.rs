@@ -2,7 +2,7 @@
 
 use crate::{CURRENT, Shared, mappings};
 use monohull_abi::file::MountInfo;
-use monohull_abi::layout::{CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::alloc::Layout;
@@ -114,6 +114,9 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
     let mut copy = vec![0; len];
     // SAFETY: `from` is readable for `len` bytes, or arena memory, which `read_user` knows.
     if unsafe { read_user(copy.as_mut_ptr(), from as u64, len) } != 0 {
+        return Errno::Fault.to_value();
+    }
+    if (ARENA_BASE..ARENA_END).contains(&to) && current().writes_fail.get() {
         return Errno::Fault.to_value();
     }
     if is_user(to) {
