@@ -172,8 +172,7 @@ impl Table {
         let mut found = false;
         for address in left.addresses.by_ref().take(BATCH) {
             found = true;
-            let Some(buffer) = self.buffers.get(&address) else { continue };
-            if left.ending == Ending::Done && matches!(buffer.place, Place::Filled { .. }) {
+            if !self.buffers.get(&address).is_some_and(|buffer| buffer.goes_with(left.id, left.ending)) {
                 continue;
             }
             let Some(Buffer { run, place, align, .. }) = self.buffers.remove(&address) else { continue };
@@ -183,7 +182,7 @@ impl Table {
                     self.held -= 1;
                     origin
                 }
-                Place::Shelved { slot } => Some(slot),
+                Place::Shelved { slot, .. } => Some(slot),
                 Place::Filled { slot } => {
                     // Another instance may have filled a slot of this name meanwhile.
                     if self.names.get(&slot.name) == Some(&address) {

@@ -34,7 +34,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use monohull_abi::layout::page_up;
-use monohull_abi::module::SYSTEM_INSTANCE;
+use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
 use monohull_abi::types::{SlotInfo, SlotView};
 use monohull_module::HostRef;
 
@@ -102,6 +102,16 @@ pub(crate) enum Resized {
     Move { capacity: u64, new: Taken },
 }
 
+impl Buffer {
+    /// Whether it goes when this instance has ended: not what another instance has taken meanwhile, or allocated at the same address.
+    pub(crate) fn goes_with(&self, id: u32, ending: Ending) -> bool {
+        match &self.place {
+            Place::Held { by, .. } | Place::Shelved { by, .. } => *by == id,
+            Place::Filled { slot } => slot.producer == id && ending == Ending::Failed,
+        }
+    }
+}
+
 /// A filled slot, or one that was filled until somebody took the buffer.
 pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
@@ -116,7 +126,7 @@ pub(crate) enum Place {
     /// An instance works with it; `origin` is where it took it from, until it writes to it.
     Held { by: u32, origin: Option<Box<Slot>> },
     /// An instance is done with this input, but might be repeated.
-    Shelved { slot: Box<Slot> },
+    Shelved { by: u32, slot: Box<Slot> },
     /// Nobody has it.
     Filled { slot: Box<Slot> },
 }
@@ -319,7 +329,7 @@ impl Table {
                 instance.shelved += bytes;
                 instance.shelf.push(address);
                 if let Some(slot) = origin.take() {
-                    buffer.place = Place::Shelved { slot };
+                    buffer.place = Place::Shelved { by, slot };
                     self.holds(by, -1);
                 }
             }

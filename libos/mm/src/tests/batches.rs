@@ -88,6 +88,38 @@ fn slots_of_an_instance_that_is_done_stay_filled_meanwhile() {
     (0..MANY).for_each(|number| _ = mm.take(B, &format!("slot {number}"), BYTES).unwrap());
 }
 
+/// What an instance that is done has published is another's as soon as it has been taken.
+#[test]
+fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
+    let mm = Mm::start();
+    (0..MANY).for_each(|_| _ = mm.alloc(A, PAGE));
+    let outputs = ["held", "shelved", "freed"].map(|name| {
+        let address = mm.alloc(A, PAGE);
+        assert_eq!(mm.publish(A, name, address, 1, BYTES), 0);
+        address
+    });
+    let mut first = true;
+    counted(
+        &mm,
+        || assert!(mm.end(A, Done)),
+        || {
+            if core::mem::take(&mut first) {
+                for (instance, name) in [(3, "held"), (3, "shelved"), (4, "freed")] {
+                    mm.take(instance, name, BYTES).unwrap();
+                }
+                assert_eq!(mm.free(3, outputs[1]), 0);
+                assert_eq!([mm.touch(4, outputs[2]), mm.free(4, outputs[2])], [0; 2]);
+                assert_eq!(mm.alloc(4, PAGE), outputs[2], "another buffer at the same address");
+            }
+        },
+    );
+    assert!(mm.owns(3, outputs[0], PAGE) && mm.owns(4, outputs[2], PAGE));
+    assert_eq!((mm.charged(3), mm.charged(4)), (2 * PAGE, PAGE));
+    assert!(mm.end(3, Failed), "its inputs go back");
+    assert_eq!(mm.look("shelved").map(|(info, _)| info.address), Ok(outputs[1]));
+    assert!(mm.look("held").is_ok());
+}
+
 /// An input belongs to the instance that has taken it, not to its producer, even while the producer's own slots are withdrawn.
 #[test]
 fn an_input_goes_back_into_its_slot_while_its_producer_is_withdrawn() {
