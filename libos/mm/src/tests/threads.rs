@@ -18,10 +18,13 @@ impl Random {
 /// nothing is left.
 #[test]
 fn instances_work_and_end_side_by_side() {
-    const ROUNDS: usize = 12;
+    /// Each has a cell of its own, of which there are 256.
+    const ROUNDS: usize = 80;
     const INSTANCES: u32 = 3;
+    const NAMES: usize = 20;
     let mm = Mm::start();
     let handed_on = AtomicU64::new(0);
+    let name_of = |random: &mut Random| format!("{}", random.below(NAMES));
     let work = |cell: u32| {
         let _part = mm.take_part();
         let mut random = Random(cell.into());
@@ -29,7 +32,7 @@ fn instances_work_and_end_side_by_side() {
             let instance = cell + INSTANCES * round as u32;
             let mark = instance.to_ne_bytes();
             let mut held: Vec<(u64, [u8; 4])> = Vec::new();
-            for step in 0..60 {
+            for _ in 0..150 {
                 match random.below(6) {
                     0 if !held.is_empty() => {
                         let (address, mark) = held.swap_remove(random.below(held.len()));
@@ -44,15 +47,16 @@ fn instances_work_and_end_side_by_side() {
                     }
                     2 if !held.is_empty() => {
                         let (address, mark) = held.swap_remove(random.below(held.len()));
-                        let name = format!("{}.{instance}.{step}", random.below(4));
-                        mm.poke(address, &mark);
-                        assert_eq!(mm.publish(instance, &name, address, 4, BYTES), 0);
+                        match mm.publish(instance, &name_of(&mut random), address, 4, BYTES) {
+                            0 => {}
+                            refused => {
+                                assert_eq!(refused, Errno::Exists.to_value(), "another has filled it");
+                                held.push((address, mark));
+                            }
+                        }
                     }
                     3 => {
-                        // Of any other instance that may be alive.
-                        let other = 1 + random.below((INSTANCES as usize) * ROUNDS) as u32;
-                        let name = format!("{}.{other}.{}", random.below(4), random.below(60));
-                        if let Ok(view) = mm.take(instance, &name, BYTES) {
+                        if let Ok(view) = mm.take(instance, &name_of(&mut random), BYTES) {
                             let mark = mm.peek(view.address, 4).try_into().unwrap();
                             assert!(mm.owns(instance, view.address, view.capacity));
                             held.push((view.address, mark));
@@ -72,13 +76,12 @@ fn instances_work_and_end_side_by_side() {
         }
     };
     thread::scope(|scope| (1..=INSTANCES).for_each(|cell| _ = scope.spawn(move || work(cell))));
-    // What was left in slots goes as the slots' takers go.
-    for instance in 1..=INSTANCES * ROUNDS as u32 {
-        for (number, step) in (0..4).flat_map(|number| (0..60).map(move |step| (number, step))) {
-            _ = mm.take(B, &format!("{number}.{instance}.{step}"), BYTES);
-        }
+    assert!(handed_on.into_inner() > 0, "otherwise this shows nothing");
+    // What was left in slots goes with the instance that takes it.
+    for name in 0..NAMES {
+        _ = mm.take(250, &format!("{name}"), BYTES);
     }
-    mm.end(B, Ending::Done);
+    mm.end(250, Ending::Done);
     let stats = mm.stats(A);
     assert_eq!((stats.arena_buffers, stats.arena_bytes), (0, 0));
 }
