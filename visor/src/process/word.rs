@@ -115,11 +115,11 @@ pub(super) unsafe fn fork() -> io::Result<Option<(Pid, i32)>> {
     Ok((pid != 0).then(|| (Pid::from_raw(pid as i32), pidfd)))
 }
 
-/// Limits the descriptors that this process may have open.
-pub(super) fn limit_files(most: u64) -> io::Result<()> {
+/// Limits what this process may have of a resource (`RLIMIT_*`).
+pub(super) fn limit(resource: u32, most: u64) -> io::Result<()> {
     let limits = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: 0 stands for the process itself; the kernel reads one structure, and is given no room for the old one.
-    unsafe { call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE as usize, &raw const limits as usize, 0])? };
+    unsafe { call(libc::SYS_prlimit64, [0, resource as usize, &raw const limits as usize, 0])? };
     Ok(())
 }
 
