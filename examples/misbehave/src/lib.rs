@@ -49,6 +49,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "interrupt-return" => processor::interrupt_return(),
 
         "endless-loop" => waits::endless_loop(),
+        "endless-loop-after-sleep" => waits::endless_loop_after_sleep(),
         "endless-loop-in-thread" => waits::endless_loop_in_thread(),
         "sleep" => waits::sleep_for_ever(),
         "deadlock" => waits::deadlock(),

@@ -20,8 +20,8 @@
 //! # Locks and panics
 //!
 //! Handlers get `&State`, so what changes lies under a [`Mutex`] that is held for a few instructions and never across
-//! a call that may come back into the module (checking an address in the arena does). A panic leaves its handler for
-//! good and may leave a lock held. There is no poisoning: the domain calls a module that panicked never again.
+//! a call that may come back into the module (checking an address in the arena does). A panic ends the process, so
+//! there is no poisoning.
 //!
 //! What takes longer, reading frames from a device for one, lies under a [`SleepingMutex`].
 #![no_std]

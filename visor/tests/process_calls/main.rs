@@ -3,8 +3,10 @@
 //! As in `tests/process`, the spawner is forked before there are threads.
 
 mod calls;
+mod panics;
 #[path = "../support/mod.rs"]
 mod support;
+mod timers;
 #[path = "../process/watch.rs"]
 mod watch;
 #[path = "../support/wrong_module.rs"]
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     // With keys wherever there are some, also where they must be asked for: there workers are traced, and the list is longer.
     let wish = if keys::support().is_available() { IsolationWish::Mpk } else { IsolationWish::Auto };
     let usual = Settings::usual(wish).expect("modules are built first: run `cargo xtask test`");
+    let greedy: &'static Spawner = Box::leak(Box::new(timers::start(&usual)));
+    let panicking: &'static [panics::Panicking] = panics::start(&usual).leak();
     let settings = Settings { modules: calls::modules(), preload: Vec::new(), ..usual };
     let spawner = Spawner::start(&settings).unwrap_or_else(|error| panic!("{error}"));
     let spawner: &'static Spawner = Box::leak(Box::new(spawner));
@@ -31,5 +35,14 @@ fn main() -> ExitCode {
             Ok(())
         })
     };
-    libtest_mimic::run(&arguments, calls::TESTS.iter().map(trial).collect()).exit_code()
+    let mut trials: Vec<Trial> = calls::TESTS.iter().map(trial).collect();
+    trials.push(Trial::test("a_module_that_panics_ends_its_process", move || {
+        panics::a_module_that_panics_ends_its_process(panicking);
+        Ok(())
+    }));
+    trials.push(Trial::test("a_worker_that_takes_all_timers_keeps_no_other_from_running", move || {
+        timers::a_worker_that_takes_all_timers_keeps_no_other_from_running(greedy, spawner);
+        Ok(())
+    }));
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
