@@ -60,13 +60,18 @@ impl Workflow {
 
     /// A workflow of instances of the probe function that run at the same time, on one carrier.
     pub(crate) fn probes(arguments: &[Value]) -> Result<Workflow> {
+        Workflow::probes_on(1, arguments)
+    }
+
+    /// The same on so many carriers.
+    pub(crate) fn probes_on(carriers: usize, arguments: &[Value]) -> Result<Workflow> {
         let step = |(index, arguments): (usize, &Value)| json!({"name": format!("probe-{index}"), "function": "probe", "args": arguments, "memory": "4GiB"});
         Workflow::new(&json!({
             "name": "bench-probe",
             "functions": {"probe": {"image": image("bench-probe")}},
             "steps": arguments.iter().enumerate().map(step).collect::<Vec<_>>(),
             "outputs": ["figures"],
-            "limits": {"carriers": 1},
+            "limits": {"carriers": carriers},
         }))
     }
 

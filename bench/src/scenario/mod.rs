@@ -14,6 +14,7 @@ mod open_loop;
 mod park;
 mod sandboxes;
 mod serve;
+mod slot_holder;
 mod slot_large;
 mod slot_small;
 mod soak;
@@ -75,6 +76,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "slot-large",
         about: "16 MiB from function to function, against reading it",
         run: slot_large::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "slot-holder",
+        about: "the slowest slot call while an instance with 400 000 buffers ends, against 10 ms",
+        run: slot_holder::run,
         lacks: nothing,
     },
     Scenario { name: "serve", about: "a no-op over HTTP, against Apache", run: serve::run, lacks: nothing },

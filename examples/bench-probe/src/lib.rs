@@ -2,13 +2,14 @@
 //! operation, are left in slot `figures` for the benchmark to read.
 //!
 //! The name of a libos module makes the first call of that module, and no other.
-//! `ping` and `pong`, `give` and `sum` are the halves of a measurement: two instances that run at the same time.
+//! `ping` and `pong`, `give` and `sum`, `hoard` and `beside` are the halves of a measurement: two instances that run at the same time.
 #![no_std]
 #![deny(unsafe_code)]
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_abi::number;
+use monohull_abi::types::MemoryStats;
 use monohull_std::error::Error;
 use monohull_std::mmap::Mmap;
 use monohull_std::net::UdpSocket;
@@ -31,6 +32,12 @@ fn main(what: String, count: u64, bytes: Option<usize>, cell_bytes: Option<usize
             leave(&[("in place", in_place), ("handed over", handed_over)]);
         }
         "sum" => sum_given(count)?,
+        "hoard" => hoard(count),
+        "beside" => {
+            let (worst, glimpses) = beside()?;
+            leave(&[("worst", worst), ("glimpses", glimpses)]);
+        }
+        "alone" => leave(&[("worst", (0..count).map(|_| slot_calls()).fold(0.0, f64::max))]),
         "nothing" => {}
         "time" => _ = black_box(Instant::now()),
         "mm" => SlotBuffer::<[u8]>::with_slot_len("scratch", 1).discard(),
@@ -155,6 +162,47 @@ fn sum_given(count: u64) -> Result<(), SlotError> {
         buffer.hand_on("summed")?;
     }
     Ok(())
+}
+
+/// Ends while it holds this many buffers of a page.
+fn hoard(count: u64) {
+    for _ in 0..count {
+        let mut buffer = SlotBuffer::<[u8]>::with_slot_len("hoarded", 1);
+        buffer[0] = 1;
+        core::mem::forget(buffer);
+    }
+    // Published when it is dropped.
+    drop(SlotBuffer::<[u8]>::with_slot_len("hoard", 1));
+}
+
+/// Makes slot calls until all that [`hoard`] has left is gone: the longest time that they took, and how often a part of it was gone
+/// in between.
+fn beside() -> Result<(f64, f64), SlotError> {
+    /// The input, which is kept until this instance ends.
+    const KEPT: u64 = 1;
+    SlotBuffer::<[u8]>::from_slot("hoard")?.discard();
+    let (mut worst, mut glimpses, mut left) = (0.0, 0.0, buffers());
+    while left > KEPT {
+        worst = slot_calls().max(worst);
+        let now = buffers();
+        glimpses += f64::from(u8::from(now < left && now > KEPT));
+        left = now;
+    }
+    Ok((worst, glimpses))
+}
+
+/// A buffer is allocated and freed; in nanoseconds.
+fn slot_calls() -> f64 {
+    let start = Instant::now();
+    SlotBuffer::<[u8]>::with_slot_len("scratch", 1).discard();
+    nanoseconds_per(start, 1)
+}
+
+/// How many slot buffers there are in the workflow.
+fn buffers() -> u64 {
+    let mut stats = MemoryStats::default();
+    hostcall(number::MEMORY_STATS, [&raw mut stats as u64, 0, 0, 0, 0, 0]);
+    black_box(&stats).arena_buffers
 }
 
 /// Not inlined: both sides run the same instructions.

@@ -252,8 +252,9 @@ pub struct Host {
     /// reach them, where each instance has a protection key of its own. 0; 1 where they have, so that pages of different owners
     /// are different mappings, of which a process has some 65 000; or an error negated and nothing changed.
     pub arena_assign: unsafe extern "C" fn(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64,
-    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
-    pub arena_discard: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64),
+    /// Gives the memory of whole committed pages of the arena back: 0, and they read as zero afterwards; or an error negated, and
+    /// they may still hold what they held.
+    pub arena_discard: unsafe extern "C" fn(domain: *mut c_void, address: u64, len: u64) -> i64,
     /// Charges (or, negative, refunds) bytes to an instance's memory limit: 0, or `OutOfMemory` negated.
     pub charge: unsafe extern "C" fn(domain: *mut c_void, instance: u32, bytes: i64) -> i64,
     /// The memory limit of an instance in bytes.

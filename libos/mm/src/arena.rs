@@ -1,17 +1,25 @@
 //! Memory for buffers: pages that are committed and zero when they are handed out.
 //!
-//! Free pages are of two kinds. Those in the [`PageSpace`] have never been used or have been discarded, and read as
+//! Free pages are of two kinds. Those in the [`PageSpace`] have never been used or have been emptied, and read as
 //! zero. *Warm* runs were given back a moment ago; they keep their memory, up to a budget, and are zeroed when they are
-//! used again. That is much cheaper than a page fault per page, and finding one costs no walk along a free list.
+//! used again. That is much cheaper than a page fault per page.
 //!
 //! ```text
-//!  take ──▶ warm run of that size? ──▶ zero it ──▶ buffer ──▶ give ──▶ warm, while the budget lasts
-//!              └─ no ─▶ first free pages, commit up to them            └─ else discard, free pages
+//!  take ──▶ warm run of that size? ──▶ zero it ──▶ buffer
+//!              └─ no ─▶ free pages that fit, commit up to them ──▶ buffer
+//!
+//!  locked                                not locked: [`Returns::settle`]           locked
+//!  retire ──▶ kept, while the budget lasts? ──▶ to the system's key ────────────▶ accept ──▶ warm
+//!               └─ no ─▶                        to the system's key, emptied ──▶           ──▶ free pages
 //! ```
+//!
+//! Giving memory back takes system calls, whose time grows with the memory. They are made without the lock that all buffers of the
+//! domain share, while the runs are in no list.
 
 use crate::pages::{HUGE, PageSpace, Run};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Range;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, page_up};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_module::HostRef;
@@ -21,14 +29,66 @@ const WARM_BUDGET: u64 = 64 << 20;
 /// Least and most that is committed at a time.
 const COMMIT_MIN: u64 = 1 << 20;
 const COMMIT_MAX: u64 = 64 << 20;
-/// Who needs this much at once gets whole huge pages: a fault for each small page would take longer than zeroing a huge one.
+/// A request of this size gets whole huge pages: a fault for each small page would take longer than zeroing a huge one.
 const HUGE_NEED: u64 = HUGE / 4;
+/// Most bytes that are emptied by one system call: the kernel holds a lock of the whole address space meanwhile.
+const EMPTY_STEP: u64 = 4 << 20;
+/// Most warm runs that make room for another one.
+const EVICTIONS_MAX: usize = 128;
 
 /// Pages as they come from the arena.
 pub(crate) struct Taken {
     pub(crate) run: Run,
-    /// Whether the memory must be zeroed before anybody sees it.
+    /// Whether the memory must be zeroed before a function sees it.
     pub(crate) dirty: bool,
+}
+
+/// Runs on their way back to the arena.
+#[derive(Default)]
+pub(crate) struct Returns(Vec<Returned>);
+
+struct Returned {
+    run: Run,
+    /// It may have the key of an instance.
+    held: bool,
+    /// It becomes warm; otherwise it is emptied.
+    keep: bool,
+    /// It still has the key of its last owner, or still holds its last owner's data.
+    stuck: bool,
+}
+
+impl Returns {
+    /// Adds a run whose memory is not to be used again before it is emptied.
+    pub(crate) fn add(&mut self, run: Run) {
+        self.0.push(Returned { run, held: true, keep: false, stuck: false });
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Makes the system calls that the runs need; neighbours share theirs. Call it without a lock.
+    pub(crate) fn settle(&mut self, host: HostRef) {
+        self.0.sort_unstable_by_key(|returned| returned.run.address());
+        let together =
+            |a: &Returned, b: &Returned| a.run.end() == b.run.address() && (a.held, a.keep) == (b.held, b.keep);
+        for group in self.0.chunk_by_mut(together) {
+            let [first, ..] = &*group else { continue };
+            let (held, keep, start) = (first.held, first.keep, first.run.address());
+            let range = start..group.last().map_or(start, |last| last.run.end());
+            let is_systems = !held || host.arena_assign(SYSTEM_INSTANCE, start, range.end - start).is_ok();
+            // An instance with the key of the last owner could read what cannot be taken from it: it is emptied all the same.
+            let is_clean = (keep && is_systems) || empty(host, range);
+            group.iter_mut().for_each(|returned| returned.stuck = !is_systems || !is_clean);
+        }
+    }
+}
+
+/// Empties memory, step by step.
+fn empty(host: HostRef, range: Range<u64>) -> bool {
+    let mut starts = range.clone().step_by(EMPTY_STEP as usize);
+    starts.all(|start| host.arena_discard(start, EMPTY_STEP.min(range.end - start)).is_ok())
 }
 
 /// The arena of one domain.
@@ -37,19 +97,20 @@ pub(crate) struct Arena {
     space: PageSpace,
     /// Runs that keep their memory, by size.
     warm: BTreeMap<u64, Vec<Run>>,
+    /// Bytes in them, and in those on their way there.
     warm_bytes: u64,
     /// Everything below has been committed.
     committed: u64,
-    /// Empty runs that still have the key of their last owner.
-    stuck: Vec<Run>,
+    /// Runs that still have the key of their last owner, or that could not be emptied.
+    stuck: VecDeque<Run>,
     /// Pages of different owners are different mappings: so it was with the last that were handed over.
     kept_apart: bool,
 }
 
 impl Arena {
     pub(crate) fn new(host: HostRef) -> Arena {
-        let (space, warm) = (PageSpace::default(), BTreeMap::new());
-        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: Vec::new(), kept_apart: false }
+        let (space, warm) = (PageSpace::new(ARENA_BASE..ARENA_END), BTreeMap::new());
+        Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: VecDeque::new(), kept_apart: false }
     }
 
     /// Takes at least `bytes`, at least one page. `None` if there is no more.
@@ -77,7 +138,7 @@ impl Arena {
         self.commit(end) && self.space.extend(run, bytes)
     }
 
-    /// Hands pages to an instance, or to nobody but the system.
+    /// Hands pages to an instance, or to the system.
     pub(crate) fn assign(&mut self, run: &Run, owner: u32) -> bool {
         let answer = self.host.arena_assign(owner, run.address(), run.bytes());
         self.kept_apart = answer.unwrap_or(self.kept_apart);
@@ -89,37 +150,42 @@ impl Arena {
         self.kept_apart
     }
 
-    /// Takes memory back.
-    pub(crate) fn give(&mut self, run: Run) {
-        if !self.assign(&run, SYSTEM_INSTANCE) {
-            // Whoever has its last owner's key, now or later, can reach it: it says nothing, and nobody gets it meanwhile.
-            self.host.arena_discard(run.address(), run.bytes());
-            self.stuck.push(run);
-            return;
+    /// Takes back memory that may have the key of an instance. It is free once it has been settled and accepted.
+    pub(crate) fn retire(&mut self, run: Run, returns: &mut Returns) {
+        self.make_room(run.bytes(), returns);
+        let keep = self.warm_bytes + run.bytes() <= WARM_BUDGET;
+        if keep {
+            self.warm_bytes += run.bytes();
         }
-        self.keep(run);
+        returns.0.push(Returned { run, held: true, keep, stuck: false });
         // What was refused then, for want of a mapping say, may be had now.
-        if let Some(stuck) = self.stuck.pop() {
-            if self.assign(&stuck, SYSTEM_INSTANCE) {
-                self.discard(stuck);
-            } else {
-                self.stuck.push(stuck);
+        if let Some(stuck) = self.stuck.pop_front() {
+            returns.add(stuck);
+        }
+    }
+
+    /// Makes memory that has been settled free.
+    pub(crate) fn accept(&mut self, returns: &mut Returns) {
+        for Returned { run, keep, stuck, .. } in returns.0.drain(..) {
+            match (stuck, keep) {
+                (false, true) => self.warm.entry(run.bytes()).or_default().push(run),
+                (false, false) => self.space.give(run),
+                (true, _) => {
+                    if keep {
+                        self.warm_bytes -= run.bytes();
+                    }
+                    self.stuck.push_back(run);
+                }
             }
         }
     }
 
-    /// Keeps free memory warm, while the budget lasts.
-    fn keep(&mut self, run: Run) {
-        if run.bytes() > WARM_BUDGET {
-            return self.discard(run);
+    /// Gives up warm runs for one of this size. The largest go first: they are the fewest, and cost the most memory.
+    fn make_room(&mut self, bytes: u64, returns: &mut Returns) {
+        while bytes <= WARM_BUDGET && self.warm_bytes + bytes > WARM_BUDGET && returns.0.len() < EVICTIONS_MAX {
+            let Some(run) = self.take_largest_warm(bytes) else { return };
+            returns.0.push(Returned { run, held: false, keep: false, stuck: false });
         }
-        while self.warm_bytes + run.bytes() > WARM_BUDGET {
-            // The largest first: they are the fewest, and cost the most memory.
-            let Some(largest) = self.take_largest_warm() else { break };
-            self.discard(largest);
-        }
-        self.warm_bytes += run.bytes();
-        self.warm.entry(run.bytes()).or_default().push(run);
     }
 
     fn take_warm(&mut self, bytes: u64, align: u64) -> Option<Run> {
@@ -128,20 +194,19 @@ impl Arena {
         Some(run)
     }
 
-    fn take_largest_warm(&mut self) -> Option<Run> {
+    /// The largest, unless it has just this size and would make room for its like.
+    fn take_largest_warm(&mut self, size: u64) -> Option<Run> {
         loop {
             let mut class = self.warm.last_entry()?;
-            if let Some(run) = class.get_mut().pop() {
-                self.warm_bytes -= run.bytes();
-                return Some(run);
+            match class.get_mut().pop_if(|run| run.bytes() != size) {
+                Some(run) => {
+                    self.warm_bytes -= run.bytes();
+                    return Some(run);
+                }
+                None if !class.get().is_empty() => return None,
+                None => _ = class.remove(),
             }
-            class.remove();
         }
-    }
-
-    fn discard(&mut self, run: Run) {
-        self.host.arena_discard(run.address(), run.bytes());
-        self.space.give(run);
     }
 
     fn commit(&mut self, end: u64) -> bool {
@@ -160,10 +225,10 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// The next domain in this process finds the arena as the first one did.
+    /// The memory goes with the arena. What cannot be emptied goes with the domain's address space, right after.
     fn drop(&mut self) {
         if self.committed > ARENA_BASE {
-            self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);
+            let _ = self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);
         }
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   slots    hostcalls: arguments in, answers and explanations out
+//!   batches  freeing many buffers
 //!   table    who owns which buffer, what lies in which slot
 //!   arena    committed, zeroed memory
 //!   pages    which pages are free
@@ -17,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 mod arena;
+mod batches;
 mod pages;
 mod slots;
 mod table;
@@ -27,13 +29,14 @@ use monohull_abi::layout::page_up;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::types::MemoryStats;
 use monohull_abi::{Errno, number};
-use monohull_module::{HostRef, Module, Mutex, module};
+use monohull_module::{HostRef, Module, SleepingMutex, module};
 use table::Table;
 
 /// The memory of one domain.
 pub struct Memory {
     host: HostRef,
-    table: Mutex<Table>,
+    /// Taken by every call, and held while pages change their key: so waiting for it must not use up a processor.
+    table: SleepingMutex<Table>,
 }
 
 module! {
@@ -56,15 +59,11 @@ impl Module for Memory {
     const NAME: &'static str = "mm";
 
     fn start(host: HostRef) -> Option<Memory> {
-        Some(Memory { host, table: Mutex::new(Table::new(host)) })
+        Some(Memory { host, table: SleepingMutex::new(Table::new(host)) })
     }
 
     fn ended(&self, instance: u32, ending: Ending) -> bool {
-        let (whole, refilled) = self.table.lock().ended(instance, ending);
-        for name in refilled {
-            self.host.wake(slots::key_of(&name), u64::MAX);
-        }
-        whole
+        self.end(instance, ending)
     }
 }
 
@@ -76,7 +75,8 @@ impl Memory {
         }
         let bytes = page_up(asked);
         let mut grown = self.host.heap_grow(call.instance, bytes);
-        if grown == Err(Errno::OutOfMemory) && self.table.lock().clear_shelf(call.instance) {
+        if grown == Err(Errno::OutOfMemory) {
+            self.clear_shelf(call.instance);
             grown = self.host.heap_grow(call.instance, bytes);
         }
         grown.map_err(|errno| if errno == Errno::OutOfMemory { self.over_limit(call, bytes) } else { errno })

@@ -1,38 +1,28 @@
-//! Which pages of the arena are free, kept where no function can write.
+//! Which pages of the arena are free.
 //!
-//! A free-list allocator writes its list into the free memory it manages. The arena's free memory may be written by
-//! functions, so the list would be theirs to forge. `linked_list_allocator` therefore manages a *shadow* of the arena in
-//! trusted memory, in which sixteen bytes (the size of its list node) stand for one page:
+//! The index lies in trusted memory. A free list inside the free pages would be the functions' to forge, because the
+//! arena is theirs to write to. Free pages form *holes*, which are found by address, to merge neighbours, and by size,
+//! to find the smallest one that fits:
 //!
 //! ```text
-//!  arena    | page 0 | page 1 | page 2 | page 3 | …          4 GiB per generation
-//!  shadow   |  16 B  |  16 B  |  16 B  |  16 B  | …         16 MiB, touched only where the arena is used
+//!  arena       | run | hole, 3 pages | run | run | hole, 1 page | run | hole, all the rest |
+//!  by address       0x1000 → 3 pages            0x6000 → 1 page       0x8000 → …
+//!  by size     (1 page, 0x6000) (3 pages, 0x1000) (…, 0x8000)
 //! ```
 //!
-//! The shadow comes in generations, made when the previous ones are full; the first serves all but huge workflows.
-#![allow(unsafe_code, reason = "the allocator's interface is unsafe; the tokens below make it safe")]
+//! Every operation takes a time logarithmic in the number of holes. Functions choose the order in which buffers are
+//! freed, so they choose how many holes there are.
 
-use alloc::vec::Vec;
-use core::alloc::Layout;
-use core::mem::MaybeUninit;
-use core::ptr::NonNull;
-use linked_list_allocator::Heap;
-use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE};
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Range;
+use monohull_abi::layout::PAGE;
 
 /// Buffers from this size on are aligned to it, so that they can be backed by huge pages.
 pub(crate) const HUGE: u64 = 2 << 20;
-/// Bytes of the arena in one generation, unless a buffer needs more.
-const GENERATION: u64 = 4 << 30;
-/// Bytes of the shadow that stand for one page: a node of the free list.
-const NODE: u64 = 16;
+/// Holes that are tried before one is taken that is large enough wherever it begins.
+const TRIES: usize = 16;
 
-/// The shadow of one huge page. Its alignment makes that the shadow of a huge-page boundary is aligned alike.
-#[repr(align(8192))]
-struct Chunk {
-    _nodes: [MaybeUninit<u8>; (HUGE / PAGE * NODE) as usize],
-}
-
-/// Consecutive pages that nobody else has. Neither copied nor made by anyone but [`PageSpace`].
+/// Consecutive pages that belong to one holder. It cannot be copied, and only [`PageSpace`] makes one.
 #[derive(Debug)]
 pub(crate) struct Run {
     address: u64,
@@ -56,99 +46,86 @@ impl Run {
     }
 }
 
-/// A part of the arena and the shadow that describes it.
-struct Generation {
-    start: u64,
-    bytes: u64,
-    free: Heap,
-    /// The memory of `free`: reserved, never used as a vector.
-    shadow: Vec<Chunk>,
-}
-
-// SAFETY: the pointers in `free` lead into `shadow`, which this value owns; nothing is tied to a thread.
-unsafe impl Send for Generation {}
-
 /// The free pages of the arena.
-#[derive(Default)]
 pub(crate) struct PageSpace {
-    generations: Vec<Generation>,
+    /// Start and bytes of each hole; no two touch.
+    by_address: BTreeMap<u64, u64>,
+    /// The same holes: bytes and start.
+    by_size: BTreeSet<(u64, u64)>,
 }
 
 impl PageSpace {
-    /// Takes `bytes` (whole pages, not none), first fit. `None` if the arena or the trusted heap is full.
-    pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Option<Run> {
-        let fitting = |generation: &mut Generation| generation.take(bytes, align);
-        if let Some(run) = self.generations.iter_mut().find_map(fitting) {
-            return Some(run);
-        }
-        let start = self.generations.last().map_or(ARENA_BASE, |last| last.start + last.bytes);
-        let size = bytes.checked_next_multiple_of(HUGE)?.max(GENERATION).min(ARENA_END - start);
-        self.generations.push(Generation::new(start, size)?);
-        self.generations.last_mut()?.take(bytes, align)
+    /// All pages of a range are free.
+    pub(crate) fn new(range: Range<u64>) -> PageSpace {
+        let mut space = PageSpace { by_address: BTreeMap::new(), by_size: BTreeSet::new() };
+        space.add(range);
+        space
     }
 
-    /// Makes a run longer if the pages behind it are the first free ones that fit.
+    /// Takes `bytes` (whole pages, not none) from the smallest hole that fits. `None` if there is none; with an alignment of more
+    /// than a page also if only a hole fits that happens to begin at the right address.
+    pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Option<Run> {
+        let hole = self.fitting(bytes, align)?;
+        self.remove(&hole);
+        let address = hole.start.next_multiple_of(align);
+        self.add(hole.start..address);
+        self.add(address + bytes..hole.end);
+        Some(Run { address, bytes })
+    }
+
+    /// Makes a run longer if the pages behind it are free.
     pub(crate) fn extend(&mut self, run: &mut Run, bytes: u64) -> bool {
-        let Some(generation) = self.generation_of(run) else { return false };
-        match generation.take(bytes, PAGE) {
-            Some(more) if more.address == run.end() => {
-                run.bytes += more.bytes;
-                true
-            }
-            Some(elsewhere) => {
-                generation.give(elsewhere);
-                false
-            }
-            None => false,
-        }
+        let Some(&free) = self.by_address.get(&run.end()).filter(|free| **free >= bytes) else { return false };
+        let hole = run.end()..run.end() + free;
+        self.remove(&hole);
+        self.add(hole.start + bytes..hole.end);
+        run.bytes += bytes;
+        true
     }
 
     /// Gives pages back.
     pub(crate) fn give(&mut self, run: Run) {
-        if let Some(generation) = self.generation_of(&run) {
-            generation.give(run);
+        let mut hole = run.address..run.end();
+        if let Some((&start, &bytes)) = self.by_address.range(..hole.start).next_back()
+            && start + bytes == hole.start
+        {
+            self.remove(&(start..hole.start));
+            hole.start = start;
+        }
+        if let Some(&bytes) = self.by_address.get(&hole.end) {
+            let next = hole.end..hole.end + bytes;
+            self.remove(&next);
+            hole.end = next.end;
+        }
+        self.add(hole);
+    }
+
+    /// The hole to take from.
+    fn fitting(&self, bytes: u64, align: u64) -> Option<Range<u64>> {
+        let fits = |hole: &&(u64, u64)| hole.1.next_multiple_of(align) + bytes <= hole.1 + hole.0;
+        let snug = self.by_size.range((bytes, 0)..).take(TRIES).find(fits);
+        // A hole of this size fits wherever it begins.
+        let ample = || self.by_size.range((bytes + align - PAGE, 0)..).next();
+        snug.or_else(ample).map(|&(bytes, start)| start..start + bytes)
+    }
+
+    fn add(&mut self, hole: Range<u64>) {
+        if !hole.is_empty() {
+            self.by_address.insert(hole.start, hole.end - hole.start);
+            self.by_size.insert((hole.end - hole.start, hole.start));
         }
     }
 
-    fn generation_of(&mut self, run: &Run) -> Option<&mut Generation> {
-        self.generations.iter_mut().find(|g| (g.start..g.start + g.bytes).contains(&run.address))
-    }
-}
-
-impl Generation {
-    fn new(start: u64, bytes: u64) -> Option<Generation> {
-        if bytes == 0 {
-            return None;
-        }
-        let mut shadow: Vec<Chunk> = Vec::new();
-        shadow.try_reserve_exact((bytes / HUGE) as usize).ok()?;
-        let size = (bytes / PAGE * NODE) as usize;
-        // SAFETY: the reserved memory has this size and alignment, and is used for nothing else as long as the vector
-        // lives, which is as long as the heap.
-        let free = unsafe { Heap::new(shadow.as_mut_ptr().cast(), size) };
-        Some(Generation { start, bytes, free, shadow })
+    fn remove(&mut self, hole: &Range<u64>) {
+        self.by_address.remove(&hole.start);
+        self.by_size.remove(&(hole.end - hole.start, hole.start));
     }
 
-    fn take(&mut self, bytes: u64, align: u64) -> Option<Run> {
-        let layout = Layout::from_size_align(nodes(bytes), nodes(align)).ok()?;
-        let node = self.free.allocate_first_fit(layout).ok()?;
-        let offset = node.as_ptr() as u64 - self.shadow.as_ptr() as u64;
-        Some(Run { address: self.start + offset / NODE * PAGE, bytes })
+    /// The holes, in the order of their addresses.
+    #[cfg(test)]
+    pub(crate) fn holes(&self) -> alloc::vec::Vec<Range<u64>> {
+        assert!(self.by_size.iter().all(|(bytes, start)| self.by_address.get(start) == Some(bytes)));
+        assert_eq!(self.by_size.len(), self.by_address.len());
+        self.by_address.iter().map(|(start, bytes)| *start..start + bytes).collect()
     }
-
-    fn give(&mut self, run: Run) {
-        let offset = nodes(run.address - self.start);
-        let Ok(layout) = Layout::from_size_align(nodes(run.bytes), NODE as usize) else { return };
-        // SAFETY: the offset lies in the shadow, because the run came from this generation.
-        let node = unsafe { NonNull::new_unchecked(self.shadow.as_mut_ptr().cast::<u8>().add(offset)) };
-        // SAFETY: the nodes of a run were allocated and are given back once, since a run is a token that `give`
-        // consumes. The list knows holes only, by address and size, so neither the alignment that was asked for nor
-        // whether a run was allocated in two parts (`extend`) makes a difference to it.
-        unsafe { self.free.deallocate(node, layout) }
-    }
-}
-
-/// Bytes of the shadow that stand for whole pages.
-fn nodes(bytes: u64) -> usize {
-    (bytes / PAGE * NODE) as usize
 }

@@ -32,18 +32,18 @@ impl Memory {
             let why = format_args!("an alignment of {align} is not a power of two up to {ALIGN_MAX}");
             return Err(self.host.explain(call, Errno::Invalid, why));
         }
-        let taken = self.table.lock().take_pages(call.instance, bytes, align);
+        let taken = self.with_room(call.instance, |table, _| table.take_pages(call.instance, bytes, align));
         let taken = taken.map_err(|denied| self.deny(call, denied))?;
         if taken.dirty {
             self.host.arena_zero(taken.run.address(), taken.run.bytes())?;
         }
-        let held = self.table.lock().hold(call.instance, taken.run);
+        let held = self.with_table(call.instance, |table, returns| table.hold(call.instance, taken.run, returns));
         held.map_err(|denied| self.deny(call, denied))
     }
 
     pub(crate) fn resize(&self, call: &mut Call) -> Result<u64, Errno> {
         let [address, bytes, ..] = call.args;
-        let resized = self.table.lock().resize(call.instance, address, bytes);
+        let resized = self.with_room(call.instance, |table, _| table.resize(call.instance, address, bytes));
         match resized.map_err(|denied| self.deny(call, denied))? {
             Resized::InPlace => Ok(address),
             Resized::Move { old, new } => {
@@ -52,22 +52,22 @@ impl Memory {
                 if new.dirty {
                     self.host.arena_zero(new.run.address() + kept, new.run.bytes() - kept)?;
                 }
-                let mut table = self.table.lock();
-                table.give_pages(old);
-                let held = table.hold(call.instance, new.run);
-                drop(table);
+                let held = self.with_table(call.instance, |table, returns| {
+                    table.arena.retire(old, returns);
+                    table.hold(call.instance, new.run, returns)
+                });
                 held.map_err(|denied| self.deny(call, denied))
             }
         }
     }
 
     pub(crate) fn free(&self, call: &mut Call) -> Result<u64, Errno> {
-        let freed = self.table.lock().free(call.instance, call.args[0]);
+        let freed = self.with_table(call.instance, |table, returns| table.free(call.instance, call.args[0], returns));
         freed.map(|()| 0).map_err(|denied| self.deny(call, denied))
     }
 
     pub(crate) fn touch(&self, call: &mut Call) -> Result<u64, Errno> {
-        let touched = self.table.lock().touch(call.instance, call.args[0]);
+        let touched = self.with_table(call.instance, |table, _| table.touch(call.instance, call.args[0]));
         touched.map(|()| 0).map_err(|denied| self.deny(call, denied))
     }
 
@@ -126,16 +126,19 @@ impl Memory {
         let desc = self.read_type(call, desc)?;
         // Before anything changes hands: is there a place for the answer?
         self.write_out(call, out, SlotView::default(), "the place for the slot's view")?;
-        let found = {
-            let mut table = self.table.lock();
-            let found = table.take(call.instance, name, desc.fingerprint);
+        let (instance, mut waits) = (call.instance, false);
+        let found = self.with_room(instance, |table, _| {
+            let found = table.take(instance, name, desc.fingerprint);
             if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Nobody {
                 // Under the lock, so that a publisher that comes now finds the waiter.
                 self.host.wait(call, key_of(name), NEVER);
-                return Ok(None);
+                waits = true;
             }
             found
-        };
+        });
+        if waits {
+            return Ok(None);
+        }
         let found = found.map_err(|denied| match denied {
             Denied::WrongType(holds) => {
                 let mut room = Room::<TYPE_NAME_MAX>::new();

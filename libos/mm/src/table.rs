@@ -17,21 +17,24 @@
 //! the failure, as a function does that returns an error; so a freed input is shelved, within limits, until its taker has
 //! ended. Once an instance is *spoiled*, its inputs cannot be whole any more, and nothing is shelved for it.
 //!
+//! All slot calls of a domain share one lock, and an instance may hold or have shelved hundreds of thousands of buffers. So nothing
+//! that concerns all buffers of an instance is done under one lock: [`crate::batches`] frees them some at a time.
+//!
 //! While a hostcall copies from or to a held buffer, the buffer is *pinned*: it stays where and whose it is. So between
 //! the check of an address and its use nothing can change, whatever other threads of the holder do.
 //!
 //! Memory is charged to the instance that holds a buffer, or that published it and has not ended: a limit that ended
 //! with `publish` would be no limit.
 
-use crate::arena::{Arena, Taken};
+use crate::arena::{Arena, Returns, Taken};
 use crate::pages::Run;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use monohull_abi::layout::page_up;
-use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
+use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::types::{SlotInfo, SlotView};
 use monohull_module::HostRef;
 
@@ -97,16 +100,16 @@ pub(crate) enum Resized {
 }
 
 /// A filled slot, or one that was filled until somebody took the buffer.
-struct Slot {
-    name: Arc<str>,
+pub(crate) struct Slot {
+    pub(crate) name: Arc<str>,
     content: Content,
-    /// Who published it.
+    /// The instance that published it and can withdraw it; the system once another instance has taken it.
     producer: u32,
     /// The slot in which the producer found it, if it handed on an input without writing to it.
-    before: Option<Box<Slot>>,
+    pub(crate) before: Option<Box<Slot>>,
 }
 
-enum Place {
+pub(crate) enum Place {
     /// An instance works with it; `origin` is where it took it from, until it writes to it.
     Held { by: u32, origin: Option<Box<Slot>> },
     /// An instance is done with this input, but might be repeated.
@@ -115,39 +118,43 @@ enum Place {
     Filled { slot: Box<Slot> },
 }
 
-struct Buffer {
-    run: Run,
-    place: Place,
+pub(crate) struct Buffer {
+    pub(crate) run: Run,
+    pub(crate) place: Place,
     /// Copies under way. They end before an instance does; what is left then, a module that panicked has left.
     pins: u32,
 }
 
 /// What the table knows about a living instance.
 #[derive(Default)]
-struct Instance {
-    /// Buffers it holds or has shelved, and those it published that nobody has taken.
-    addresses: HashSet<u64, Hasher>,
+pub(crate) struct Instance {
+    /// Buffers it holds or has shelved, and those it published that nobody has taken. Ordered, so that neighbours are freed together.
+    pub(crate) addresses: BTreeSet<u64>,
     /// Bytes in them.
-    charged: u64,
-    /// Bytes in the shelved ones.
-    shelved: u64,
+    pub(crate) charged: u64,
+    /// The shelved ones.
+    pub(crate) shelf: Vec<u64>,
+    /// Bytes in them.
+    pub(crate) shelved: u64,
     /// How many it holds.
     held: u32,
     /// Its inputs cannot be whole any more.
-    spoiled: bool,
+    pub(crate) spoiled: bool,
 }
 
 /// All buffers of one domain.
 pub(crate) struct Table {
-    host: HostRef,
-    arena: Arena,
-    buffers: BTreeMap<u64, Buffer>,
+    pub(crate) host: HostRef,
+    pub(crate) arena: Arena,
+    pub(crate) buffers: BTreeMap<u64, Buffer>,
     /// Ordered, not hashed: functions choose the names.
-    names: BTreeMap<Arc<str>, u64>,
-    instances: HashMap<u32, Instance, Hasher>,
-    bytes: u64,
+    pub(crate) names: BTreeMap<Arc<str>, u64>,
+    pub(crate) instances: HashMap<u32, Instance, Hasher>,
+    /// Failed instances whose slots are being withdrawn: until that is done, they are empty already.
+    pub(crate) withdrawn: Vec<u32>,
+    pub(crate) bytes: u64,
     /// How many buffers all instances hold.
-    held: u32,
+    pub(crate) held: u32,
 }
 
 impl Table {
@@ -158,6 +165,7 @@ impl Table {
             buffers: BTreeMap::new(),
             names: BTreeMap::new(),
             instances: HashMap::default(),
+            withdrawn: Vec::new(),
             bytes: 0,
             held: 0,
         }
@@ -202,11 +210,11 @@ impl Table {
     }
 
     /// Makes pages a buffer of `by`, to which they have been charged. Returns its address.
-    pub(crate) fn hold(&mut self, by: u32, run: Run) -> Result<u64, Denied> {
+    pub(crate) fn hold(&mut self, by: u32, run: Run, returns: &mut Returns) -> Result<u64, Denied> {
         let address = run.address();
         if !self.arena.assign(&run, by) {
             self.refund(by, run.bytes());
-            self.arena.give(run);
+            self.arena.retire(run, returns);
             return Err(Denied::ArenaFull);
         }
         self.note(by, address);
@@ -245,16 +253,11 @@ impl Table {
         if moved.is_none() { Ok(Resized::InPlace) } else { Err(Denied::ArenaFull) }
     }
 
-    /// Takes pages back that no buffer needs any more, and for which nobody is charged.
-    pub(crate) fn give_pages(&mut self, run: Run) {
-        self.arena.give(run);
-    }
-
     /// Frees a buffer that `by` holds.
-    pub(crate) fn free(&mut self, by: u32, address: u64) -> Result<(), Denied> {
+    pub(crate) fn free(&mut self, by: u32, address: u64, returns: &mut Returns) -> Result<(), Denied> {
         let is_input = self.held_unpinned(by, address)?.is_some();
         if !is_input {
-            self.release(by, address);
+            self.release(by, address, returns);
             return Ok(());
         }
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
@@ -263,6 +266,7 @@ impl Table {
         match (shelf, &mut buffer.place) {
             (Some(instance), Place::Held { origin, .. }) if self.arena.assign(&buffer.run, SYSTEM_INSTANCE) => {
                 instance.shelved += bytes;
+                instance.shelf.push(address);
                 if let Some(slot) = origin.take() {
                     buffer.place = Place::Shelved { slot };
                     self.holds(by, -1);
@@ -270,7 +274,7 @@ impl Table {
             }
             _ => {
                 self.spoil(by);
-                self.release(by, address);
+                self.release(by, address, returns);
             }
         }
         Ok(())
@@ -287,7 +291,7 @@ impl Table {
     /// Fills a slot with a buffer that `by` holds. Returns the bytes in use.
     pub(crate) fn publish(&mut self, by: u32, name: &str, address: u64, content: Content) -> Result<u64, Denied> {
         self.held_unpinned(by, address)?;
-        if self.names.contains_key(name) {
+        if self.filled(name).is_some() {
             return Err(Denied::NameTaken);
         }
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
@@ -307,10 +311,8 @@ impl Table {
 
     /// Takes a slot's buffer over; `None` if the slot is empty.
     pub(crate) fn take(&mut self, by: u32, name: &str, fingerprint: u64) -> Result<Option<Found>, Denied> {
-        let Some(&address) = self.names.get(name) else { return Ok(None) };
-        let Some(Buffer { run, place: Place::Filled { slot }, .. }) = self.buffers.get(&address) else {
-            return Ok(None);
-        };
+        let Some((run, slot)) = self.filled(name) else { return Ok(None) };
+        let address = run.address();
         if slot.content.fingerprint != fingerprint {
             return Err(Denied::WrongType(slot.content.type_name.clone()));
         }
@@ -344,6 +346,8 @@ impl Table {
             let place = core::mem::replace(&mut buffer.place, Place::Held { by, origin: None });
             if let (Place::Held { origin, .. }, Place::Filled { mut slot }) = (&mut buffer.place, place) {
                 let before = slot.before.take();
+                // What another instance has taken is not withdrawn, whatever becomes of its producer.
+                slot.producer = SYSTEM_INSTANCE;
                 *origin = if own { before } else { Some(slot) };
             }
         }
@@ -352,65 +356,17 @@ impl Table {
 
     /// What lies in a slot: its facts and its type's name.
     pub(crate) fn look(&self, name: &str) -> Option<(SlotInfo, &str)> {
-        let address = *self.names.get(name)?;
-        let Place::Filled { slot } = &self.buffers.get(&address)?.place else { return None };
+        let (run, slot) = self.filled(name)?;
         let Content { count, element_size, fingerprint, ref type_name } = slot.content;
-        Some((SlotInfo { address, count, element_size, fingerprint }, type_name))
+        Some((SlotInfo { address: run.address(), count, element_size, fingerprint }, type_name))
     }
 
-    /// An instance has ended: frees what it leaves behind. Returns whether its inputs are whole, and the names of the
-    /// slots that are filled again.
-    pub(crate) fn ended(&mut self, id: u32, ending: Ending) -> (bool, Vec<Arc<str>>) {
-        let Some(instance) = self.instances.remove(&id) else { return (true, Vec::new()) };
-        self.held -= instance.held;
-        let mut whole = !instance.spoiled;
-        let mut inputs = Vec::new();
-        for address in &instance.addresses {
-            let Some(buffer) = self.buffers.get(address) else { continue };
-            if ending == Ending::Done && matches!(buffer.place, Place::Filled { .. }) {
-                continue;
-            }
-            let Some(Buffer { run, place, .. }) = self.buffers.remove(address) else { continue };
-            self.bytes -= run.bytes();
-            let input = match place {
-                Place::Held { origin, .. } => origin,
-                Place::Shelved { slot } => Some(slot),
-                Place::Filled { slot } => {
-                    self.names.remove(&slot.name);
-                    slot.before
-                }
-            };
-            match input.filter(|_| ending == Ending::Failed) {
-                Some(slot) => inputs.push((run, slot)),
-                None => self.arena.give(run),
-            }
-        }
-        if instance.charged > 0 {
-            self.host.refund(id, instance.charged);
-        }
-        // Only now: the instance may have published something under the name of an input.
-        let mut refilled = Vec::new();
-        for (run, slot) in inputs {
-            // In a slot they are nobody's, as they were before; who has failed may be tried again with the same key.
-            if self.names.contains_key(&slot.name) || !self.arena.assign(&run, SYSTEM_INSTANCE) {
-                whole = false;
-                self.arena.give(run);
-                continue;
-            }
-            refilled.push(slot.name.clone());
-            self.names.insert(slot.name.clone(), run.address());
-            self.insert(run, Place::Filled { slot });
-        }
-        (whole, refilled)
-    }
-
-    /// Frees the inputs shelved for an instance, which needs the memory. False if there are none.
-    pub(crate) fn clear_shelf(&mut self, id: u32) -> bool {
-        let has_shelf = self.instances.get(&id).is_some_and(|instance| instance.shelved > 0);
-        if has_shelf {
-            self.spoil(id);
-        }
-        has_shelf
+    /// The buffer in a slot, unless it is being withdrawn.
+    pub(crate) fn filled(&self, name: &str) -> Option<(&Run, &Slot)> {
+        let Buffer { run, place: Place::Filled { slot }, .. } = self.buffers.get(self.names.get(name)?)? else {
+            return None;
+        };
+        (!self.withdrawn.contains(&slot.producer)).then_some((run, slot))
     }
 
     /// The origin of a buffer that `by` holds.
@@ -428,13 +384,13 @@ impl Table {
         if pinned { Err(Denied::Pinned) } else { Ok(origin) }
     }
 
-    fn insert(&mut self, run: Run, place: Place) {
+    pub(crate) fn insert(&mut self, run: Run, place: Place) {
         self.bytes += run.bytes();
         self.buffers.insert(run.address(), Buffer { run, place, pins: 0 });
     }
 
     /// Frees a buffer that is charged to `by`.
-    fn release(&mut self, by: u32, address: u64) {
+    pub(crate) fn release(&mut self, by: u32, address: u64, returns: &mut Returns) {
         if let Some(buffer) = self.buffers.remove(&address) {
             self.bytes -= buffer.run.bytes();
             self.forget(by, address);
@@ -442,24 +398,20 @@ impl Table {
             if matches!(buffer.place, Place::Held { .. }) {
                 self.holds(by, -1);
             }
-            self.arena.give(buffer.run);
+            self.arena.retire(buffer.run, returns);
         }
     }
 
-    /// The inputs of an instance are lost; so it needs no shelf.
-    fn spoil(&mut self, id: u32) {
-        let Some(instance) = self.instances.get_mut(&id).filter(|instance| !instance.spoiled) else { return };
-        instance.spoiled = true;
-        if core::mem::take(&mut instance.shelved) == 0 {
-            return;
+    /// The inputs of an instance are lost. Its shelf is useless from here on, and the instance frees it.
+    pub(crate) fn spoil(&mut self, id: u32) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.spoiled = true;
         }
-        let buffers = &self.buffers;
-        let is_shelved =
-            |address: &u64| buffers.get(address).is_some_and(|buffer| matches!(buffer.place, Place::Shelved { .. }));
-        let shelved: Vec<u64> = instance.addresses.iter().copied().filter(is_shelved).collect();
-        for address in shelved {
-            self.release(id, address);
-        }
+    }
+
+    /// Whether an instance has a shelf that is useless.
+    pub(crate) fn has_useless_shelf(&self, id: u32) -> bool {
+        self.instances.get(&id).is_some_and(|instance| instance.spoiled && !instance.shelf.is_empty())
     }
 
     fn charge(&mut self, id: u32, bytes: u64) -> Result<(), Denied> {
@@ -467,9 +419,7 @@ impl Table {
             return Ok(());
         }
         // More than a limit can be is refused here; it might not fit in the number that the visor takes.
-        let affordable = bytes <= i64::MAX as u64;
-        let charge = |host: HostRef| affordable && host.charge(id, bytes).is_ok();
-        if charge(self.host) || (self.clear_shelf(id) && charge(self.host)) {
+        if bytes <= i64::MAX as u64 && self.host.charge(id, bytes).is_ok() {
             self.instances.entry(id).or_default().charged += bytes;
             return Ok(());
         }

@@ -239,11 +239,12 @@ impl HostRef {
         answer.map(|answer| answer == 1)
     }
 
-    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards.
-    pub fn arena_discard(&self, address: u64, bytes: u64) {
+    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards. After an error they may still hold
+    /// what they held.
+    pub fn arena_discard(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
-        unsafe { (self.0.arena_discard)(self.0.domain, address, bytes) }
+        Errno::from_value(unsafe { (self.0.arena_discard)(self.0.domain, address, bytes) }).map(drop)
     }
 
     /// Zeroes committed memory of the arena.

@@ -27,6 +27,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod fs;
 #[doc(hidden)]

@@ -1,7 +1,7 @@
-//! A lock for what may take longer than a few instructions: system calls, say. Whoever waits for it sleeps.
+//! A mutex whose waiters sleep, on a futex.
 //!
-//! The host may have fewer processors than carriers, or take one away from whoever holds a lock. Who only spins then keeps it from
-//! him for a whole time slice.
+//! The host may have fewer processors than the domain has carriers, or preempt the carrier that holds a lock. A waiter that only spun
+//! would then use up the time slice that the holder needs.
 
 use core::ffi::c_long;
 use core::hint::spin_loop;
@@ -17,6 +17,8 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// Somebody may be asleep.
 const AWAITED: u32 = 2;
+/// Unlocked, for a thread that was asleep: one that comes new lets it go first.
+const HANDED_OVER: u32 = 3;
 /// Looks before the first sleep: about a microsecond, less than a sleep costs.
 const LOOKS: u32 = 32;
 
@@ -42,11 +44,25 @@ impl RawSleeping {
             }
             spin_loop();
         }
-        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-            // SAFETY: the word is this lock's, and there is no time limit. It returns at once if the word has changed meanwhile, and
-            // may return for no reason: then this looks again.
-            unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAIT_PRIVATE, c_long::from(AWAITED), 0 as c_long) };
+        if self.0.load(Ordering::Relaxed) == HANDED_OVER {
+            // The unlock of the thread that takes it wakes this one. Once is enough: it may also have been woken to take it.
+            self.sleep_while(HANDED_OVER);
         }
+        while !matches!(self.0.swap(AWAITED, Ordering::Acquire), FREE | HANDED_OVER) {
+            self.sleep_while(AWAITED);
+        }
+    }
+
+    /// Sleeps until another thread wakes this one, unless the state is another by now. It may also return for no reason.
+    fn sleep_while(&self, state: u32) {
+        // SAFETY: the word is this lock's, and there is no time limit.
+        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAIT_PRIVATE, c_long::from(state), 0 as c_long) };
+    }
+
+    /// Wakes a thread that sleeps; false if none does.
+    fn wake_one(&self) -> bool {
+        // SAFETY: only the address of the word is used, to find a thread that sleeps.
+        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAKE_PRIVATE, 1 as c_long) == 1 }
     }
 }
 
@@ -69,8 +85,87 @@ unsafe impl lock_api::RawMutex for RawSleeping {
 
     unsafe fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            // SAFETY: only the address of the word is used, to find one who sleeps.
-            unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAKE_PRIVATE, 1 as c_long) };
+            self.wake_one();
         }
+    }
+}
+
+/// For long work in batches: [`unlock_fair`](lock_api::MutexGuard::unlock_fair) lets a thread that waits go first. After an ordinary
+/// unlock the same thread may lock again before a thread that sleeps has woken up, and the latter waits for hundreds of batches.
+// SAFETY: HANDED_OVER means unlocked, as FREE does, and only the thread that changes it from there gets the lock.
+unsafe impl lock_api::RawMutexFair for RawSleeping {
+    unsafe fn unlock_fair(&self) {
+        if self.0.load(Ordering::Relaxed) != AWAITED {
+            // SAFETY: the caller's promise.
+            return unsafe { lock_api::RawMutex::unlock(self) };
+        }
+        self.0.store(HANDED_OVER, Ordering::Release);
+        let taker = self.wake_one();
+        let open = || self.0.compare_exchange(HANDED_OVER, FREE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !taker && open() {
+            // No thread slept then; one that came meanwhile may.
+            self.wake_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SleepingGuard, SleepingMutex};
+    use core::hint::spin_loop;
+    use core::sync::atomic::{AtomicI32, Ordering};
+    use std::thread;
+
+    #[test]
+    fn one_thread_at_a_time_has_it() {
+        const TURNS: u64 = 20_000;
+        let total = SleepingMutex::new(0);
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let total = &total;
+                scope.spawn(move || {
+                    for turn in 0..TURNS {
+                        let mut guard = total.lock();
+                        let seen = *guard;
+                        (0..turn % 8).for_each(|_| spin_loop());
+                        *guard = seen + 1;
+                        if turn % 3 == number % 3 {
+                            SleepingGuard::unlock_fair(guard);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(*total.lock(), 4 * TURNS);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_goes_first_after_a_fair_unlock() {
+        for _ in 0..50 {
+            let (lock, sleeper) = (SleepingMutex::new(0), AtomicI32::new(0));
+            thread::scope(|scope| {
+                let guard = lock.lock();
+                scope.spawn(|| {
+                    // SAFETY: no conditions.
+                    sleeper.store(unsafe { gettid() }, Ordering::Relaxed);
+                    *lock.lock() += 1;
+                });
+                while !is_asleep(sleeper.load(Ordering::Relaxed)) {
+                    thread::yield_now();
+                }
+                SleepingGuard::unlock_fair(guard);
+                assert_eq!(*lock.lock(), 1, "this thread was first");
+            });
+        }
+    }
+
+    unsafe extern "C" {
+        fn gettid() -> i32;
+    }
+
+    /// Whether a thread of this process sleeps in the kernel.
+    fn is_asleep(thread: i32) -> bool {
+        let stat = std::fs::read_to_string(std::format!("/proc/self/task/{thread}/stat"));
+        stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
     }
 }

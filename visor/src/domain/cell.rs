@@ -193,7 +193,8 @@ impl Cell {
         header - 8
     }
 
-    /// Makes the cell fit for another instance of the same image; no thread of it exists any more.
+    /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
+    /// still hold data of the old instance, and nothing may run in it before it has been cleared.
     pub fn wipe(&mut self, partition: &Partition) -> Result<(), RegionError> {
         for pages in &self.pristine {
             // SAFETY: these are the writable pages they were copied from.
@@ -202,7 +203,7 @@ impl Cell {
             }
         }
         for zeros in &self.zeros {
-            partition.discard(zeros.clone());
+            partition.discard(zeros.clone())?;
         }
         if self.heap_end > self.heap_start {
             partition.reset(self.heap_start..self.heap_end)?;
@@ -210,7 +211,7 @@ impl Cell {
         }
         let stack = self.stack(None);
         let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
-        partition.discard(stack.start + PAGE..warm);
+        partition.discard(stack.start + PAGE..warm)?;
         // SAFETY: the top pages of the main stack, which no thread uses any more.
         unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
         if self.stacks > 0 {
@@ -225,5 +226,44 @@ impl Cell {
     pub fn clear(self, partition: &Partition) -> Result<usize, RegionError> {
         partition.reset(self.base()..self.base() + CELL_SIZE)?;
         Ok(self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Keys;
+    use super::super::one_at_a_time;
+    use super::*;
+    use std::path::Path;
+
+    const STACK: u64 = 64 << 10;
+
+    /// What an instance has left deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
+    /// instance before it has been cleared, and nothing of it is left.
+    #[test]
+    fn a_cell_that_cannot_be_wiped_is_refused_and_can_be_cleared() {
+        let _one = one_at_a_time();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let partition = Partition::reserve(Keys::disabled()).expect("address space");
+        let make = || Cell::new(&partition, 0, image.clone(), STACK, Key::FUNCTIONS).expect("a cell");
+        let page = cell_base(0) + PAGE;
+        // SAFETY: a page of the main stack, which is mapped while there is a cell; no thread runs on it.
+        let page_of_stack = || unsafe { std::slice::from_raw_parts_mut(page as *mut u8, PAGE as usize) };
+
+        let mut cell = make();
+        page_of_stack().fill(7);
+        cell.wipe(&partition).expect("memory that is not locked is wiped");
+        assert_eq!(page_of_stack(), [0; PAGE as usize]);
+
+        page_of_stack().fill(7);
+        // SAFETY: the page is mapped; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(page as *const _, PAGE as usize) }, 0, "one page may be locked");
+        cell.wipe(&partition).expect_err("locked memory is not wiped");
+        assert_eq!(page_of_stack()[0], 7, "otherwise this shows nothing");
+        assert_eq!(cell.clear(&partition).expect("it is cleared"), 0);
+        let _cell = make();
+        assert_eq!(page_of_stack(), [0; PAGE as usize]);
     }
 }

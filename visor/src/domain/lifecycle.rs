@@ -17,7 +17,7 @@ use super::region::RegionError;
 use super::sched::{Scheduler, THREADS_MAX};
 use super::{Ended, Event, SchedulerGuard, Shared, after, bounds_of_cell};
 use crate::weaken::{self, Defence};
-use monohull_abi::layout::{CARRIER_MAX, PAGE};
+use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
 use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -212,7 +212,7 @@ impl Shared {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
                     let frame = frame_page(carrier, cell.key().number());
-                    self.partition.discard(frame..frame + PAGE);
+                    self.partition.empty_page(frame);
                 }
             }
             self.cells.lock().expect("cells").left.push(cell);

@@ -7,6 +7,7 @@
 use super::keys::{Key, Keys};
 use crate::weaken::{self, Defence};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
+use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -54,6 +55,9 @@ pub enum RegionError {
 
 /// `MADV_GUARD_INSTALL`, Linux 6.13: a guard page without a mapping of its own.
 const MADV_GUARD_INSTALL: i32 = 102;
+
+/// One page of zeros to copy from.
+static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// The reserved layout. There is one per process at a time, because its addresses are fixed.
 #[derive(Debug)]
@@ -140,13 +144,25 @@ impl Partition {
     }
 
     /// Gives the memory behind anonymous pages back; they keep their rights and read as zero.
-    pub fn discard(&self, range: Range<u64>) {
+    ///
+    /// This is how memory is wiped between two owners. The host refuses it for locked memory (`mlockall`), and then the pages may
+    /// still hold what they held: they must not get another owner before they are [reset](Self::reset) or discarded.
+    pub fn discard(&self, range: Range<u64>) -> Result<(), RegionError> {
         if range.is_empty() {
-            return;
+            return Ok(());
         }
         check(&range);
-        // SAFETY: as in `protect`; the caller's data there is meant to go. It cannot fail for a mapped range.
-        unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_DONTNEED) };
+        // SAFETY: as in `protect`; the caller's data there is meant to go.
+        let status = unsafe { libc::madvise(range.start as *mut _, size(&range), libc::MADV_DONTNEED) };
+        if status == 0 { Ok(()) } else { Err(refused("wipe", &range)) }
+    }
+
+    /// Makes a page read as zero, by writing zeros where the host keeps the memory. A page without rights holds nothing.
+    pub fn empty_page(&self, page: u64) {
+        if self.discard(page..page + PAGE).is_err() {
+            // SAFETY: the page lies in the reservation, and what it holds is meant to go; a fault is survived.
+            unsafe { copy(page as *mut u8, ZEROS.as_ptr(), ZEROS.len()) };
+        }
     }
 
     /// Asks for huge pages where they fit. Only a hint.
@@ -225,4 +241,40 @@ fn map(
 fn unmap(range: &Range<u64>) {
     // SAFETY: the reservation was made by this type and ends with it.
     unsafe { libc::munmap(range.start as *mut _, size(range)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::one_at_a_time;
+    use super::*;
+    use monohull_abi::layout::ARENA_BASE;
+
+    fn bytes_at<'a>(page: u64) -> &'a mut [u8] {
+        // SAFETY: the tests below have made the page readable and writable, and use one reference at a time.
+        unsafe { std::slice::from_raw_parts_mut(page as *mut u8, PAGE as usize) }
+    }
+
+    /// `MADV_DONTNEED` is refused for locked memory, which then keeps its contents.
+    #[test]
+    fn memory_that_the_host_does_not_wipe_is_an_error() {
+        let _one = one_at_a_time();
+        let partition = Partition::reserve(Keys::disabled()).expect("address space");
+        let pages = ARENA_BASE..ARENA_BASE + 2 * PAGE;
+        partition.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        pages.clone().step_by(PAGE as usize).for_each(|page| bytes_at(page).fill(7));
+        // SAFETY: the page is mapped; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(pages.start as *const _, PAGE as usize) }, 0, "one page may be locked");
+        let error = partition.discard(pages.clone()).expect_err("locked memory is not given back");
+        assert!(error.to_string().contains("refused to wipe 8192 bytes"), "{error}");
+        assert_eq!(bytes_at(pages.start)[0], 7, "it still holds what it held");
+        partition.empty_page(pages.start);
+        assert_eq!(bytes_at(pages.start), [0; PAGE as usize]);
+        bytes_at(pages.start).fill(7);
+        partition.reset(pages.clone()).expect("a mapping");
+        partition.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        pages.clone().step_by(PAGE as usize).for_each(|page| assert_eq!(bytes_at(page), [0; PAGE as usize]));
+        bytes_at(pages.start).fill(7);
+        partition.discard(pages.clone()).expect("it is not locked any more");
+        assert_eq!(bytes_at(pages.start), [0; PAGE as usize]);
+    }
 }

@@ -11,7 +11,7 @@ mod wrong_module;
 use goblin::elf::Elf;
 use monohull::domain::hostcall::NAMES;
 use monohull::orchestrator::RunOptions;
-use monohull::report::{Failure, RunReport, Silent};
+use monohull::report::{Failure, Silent};
 use monohull_abi::module::Sizes;
 use monohull_abi::{Errno, number};
 use serde_json::{Value, json};

@@ -93,11 +93,11 @@ fn discarded_neighbours_merge() {
 }
 
 #[test]
-fn the_arena_goes_on_where_the_first_generation_ends() {
+fn buffers_of_gigabytes_lie_side_by_side() {
     let mm = Mm::start();
     mm.set_limit(A, 1 << 40);
     let buffers: Vec<u64> = (0..3).map(|_| mm.alloc(A, 3 << 30)).collect();
-    assert_eq!(buffers, [ARENA_BASE, ARENA_BASE + (4 << 30), ARENA_BASE + (8 << 30)]);
+    assert_eq!(buffers, [ARENA_BASE, ARENA_BASE + (3 << 30), ARENA_BASE + (6 << 30)]);
     let giant = mm.alloc(A, 20 << 30);
     assert!(mm.owns(A, giant, 20 << 30));
     buffers.into_iter().for_each(|address| assert_eq!(mm.free(A, address), 0));
@@ -176,4 +176,29 @@ fn memory_that_keeps_its_owner_is_nobodys_until_it_does_not() {
     mm.free(A, second);
     assert_ne!(mm.owner_of(first), A, "taken away at the next occasion");
     assert_eq!(mm.peek(first, 6), [0; 6]);
+}
+
+/// Memory that the host does not wipe, because it is locked for one, gets no other owner until it is wiped.
+#[test]
+fn memory_that_cannot_be_wiped_is_nobodys_until_it_can() {
+    let mm = Mm::start();
+    // Larger than what is kept: it is given back when it is freed.
+    let bytes = 65 << 20;
+    let secret = mm.alloc(A, bytes);
+    mm.poke(secret, b"secret");
+    mm.refuse_to_discard(true);
+    assert_eq!(mm.free(A, secret), 0);
+    assert_eq!(mm.peek(secret, 6), b"secret", "otherwise this shows nothing");
+    let (large, small) = (mm.alloc(B, bytes), mm.alloc(B, 1));
+    for (address, bytes) in [(large, bytes), (small, PAGE)] {
+        assert!(address + bytes <= secret || secret + bytes <= address, "it has another owner");
+    }
+    // It is tried again with each buffer that is freed.
+    assert_eq!(mm.free(B, small), 0);
+    assert_eq!(mm.peek(secret, 6), b"secret");
+    mm.refuse_to_discard(false);
+    let small = mm.alloc(B, 1);
+    assert_eq!(mm.free(B, small), 0);
+    let again = mm.alloc(B, bytes);
+    assert_eq!((again, mm.peek(again, 6)), (secret, [0; 6].to_vec()));
 }

@@ -1,8 +1,10 @@
 //! The module through its table, in a miniature visor.
 
 mod arena;
+mod batches;
 mod endings;
 mod hostile;
+mod pages;
 mod pins;
 mod slots;
 

@@ -11,6 +11,7 @@ mod heap;
 mod mappings;
 mod memory;
 mod network;
+mod owners;
 mod services;
 
 pub use files::Files;
@@ -23,6 +24,7 @@ use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
 use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE};
 use monohull_abi::network::TapConfig;
 use network::Device;
+use owners::Owners;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -74,11 +76,15 @@ struct Shared {
     accounts: RefCell<HashMap<u32, Account>>,
     device: Option<Device>,
     /// Whose key the pages of the arena have.
-    owners: RefCell<HashMap<u64, u32>>,
+    owners: RefCell<Owners>,
+    /// Runs before pages change their owner.
+    meanwhile: Cell<Option<*mut dyn FnMut()>>,
     /// Each instance has a key of its own.
     kept_apart: Cell<bool>,
     /// No page changes its owner.
     assigns_nothing: Cell<bool>,
+    /// No page gives up what it holds.
+    discards_nothing: Cell<bool>,
     /// Mapped files, by instance and address.
     mappings: RefCell<BTreeMap<(u32, u64), Mapping>>,
 }
@@ -138,8 +144,10 @@ impl Domain {
             accounts: RefCell::default(),
             device,
             owners: RefCell::default(),
+            meanwhile: Cell::new(None),
             kept_apart: Cell::new(false),
             assigns_nothing: Cell::new(false),
+            discards_nothing: Cell::new(false),
             mappings: RefCell::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
@@ -203,6 +211,24 @@ impl Domain {
     /// Whether the host refuses to change the owner of pages.
     pub fn refuse_to_assign(&self, refuse: bool) {
         self.shared.assigns_nothing.set(refuse);
+    }
+
+    /// Whether the host refuses to give memory of the arena back.
+    pub fn refuse_to_discard(&self, refuse: bool) {
+        self.shared.discards_nothing.set(refuse);
+    }
+
+    /// Does something in which `other` runs each time before pages of the arena change their owner: in place of another carrier, whose
+    /// calls are served there only if the module holds no lock then.
+    pub fn meanwhile<R>(&self, other: &mut dyn FnMut(), work: impl FnOnce() -> R) -> R {
+        let other: *mut (dyn FnMut() + '_) = other;
+        // SAFETY: only the lifetime changes, and it is taken back before that ends.
+        self.shared
+            .meanwhile
+            .set(Some(unsafe { std::mem::transmute::<*mut (dyn FnMut() + '_), *mut dyn FnMut()>(other) }));
+        let result = work();
+        self.shared.meanwhile.set(None);
+        result
     }
 
     /// A call that has not been made yet.
@@ -318,8 +344,7 @@ impl Domain {
 
     /// Whose key the page of an address in the arena has; the system's, if it was never handed to anybody.
     pub fn owner_of(&self, address: u64) -> u32 {
-        let page = address & !(PAGE - 1);
-        self.shared.owners.borrow().get(&page).copied().unwrap_or(SYSTEM_INSTANCE)
+        self.shared.owners.borrow().of(address)
     }
 
     /// Why the last call was refused.

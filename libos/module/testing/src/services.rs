@@ -199,17 +199,26 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
 unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
     // SAFETY: as in `owns`.
     let shared = unsafe { shared(domain) };
+    if let Some(meanwhile) = shared.meanwhile.take() {
+        // SAFETY: it lives until `Domain::meanwhile` takes it back, and is called by one at a time, which has taken it.
+        unsafe { (*meanwhile)() };
+        shared.meanwhile.set(Some(meanwhile));
+    }
     if shared.assigns_nothing.get() {
         return Errno::OutOfMemory.to_value();
     }
-    let pages = (address..address + len).step_by(PAGE as usize);
-    shared.owners.borrow_mut().extend(pages.map(|page| (page, instance)));
+    shared.owners.borrow_mut().set(address..address + len, instance);
     i64::from(shared.kept_apart.get())
 }
 
-unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
+unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.memory.borrow_mut().discard(address, len);
+    let shared = unsafe { shared(domain) };
+    if shared.discards_nothing.get() {
+        return Errno::Io.to_value();
+    }
+    shared.memory.borrow_mut().discard(address, len);
+    0
 }
 
 unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {

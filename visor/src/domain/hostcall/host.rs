@@ -17,6 +17,7 @@ use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::io::{self, ErrorKind};
+use std::sync::Once;
 
 /// Arena commits from this size on ask for huge pages.
 const HUGE: u64 = 2 << 20;
@@ -224,9 +225,13 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
     }
 }
 
-unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) {
+unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
-    unsafe { shared(domain) }.partition.discard(address..address + len);
+    let Err(error) = unsafe { shared(domain) }.partition.discard(address..address + len) else { return 0 };
+    // It is tried again and again: said once.
+    static SAID: Once = Once::new();
+    SAID.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
+    Errno::Io.to_value()
 }
 
 unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
