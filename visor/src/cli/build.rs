@@ -14,6 +14,7 @@ use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
 
 use super::exit::Exit;
+use crate::escape::{Line, shown};
 
 /// The profile `image`: no unwinder, one code unit, symbols kept for reports.
 const PROFILE: &[&str] = &[
@@ -60,12 +61,12 @@ impl Build {
         match build_image(&self.path, self.out.as_deref()) {
             Ok(built) => {
                 if let Some(layout) = built.layout {
-                    eprintln!(
+                    super::output::note(format_args!(
                         "linked again with `-C {layout}`: without, instructions hold forbidden bytes by accident"
-                    );
+                    ));
                 }
                 show_warnings(&built);
-                super::print(&format!("{}\n", built.path.display()));
+                super::output::text(format_args!("{}\n", shown(&built.path)));
                 Exit::Done
             }
             Err(error) => {
@@ -85,14 +86,19 @@ fn show_warnings(built: &Built) {
             && finding.context.as_ref().is_some_and(|context| context.class == Class::Instruction)
     };
     for finding in built.report.findings.iter().filter(written) {
-        eprintln!("warning: {finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+        show_finding("warning: ", finding);
     }
 }
 
 fn show_refusals(report: &Report) {
     for finding in report.refusals() {
-        eprintln!("{finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+        show_finding("", finding);
     }
+}
+
+fn show_finding(level: &str, finding: &Finding) {
+    let Finding { why, remedy, .. } = finding;
+    super::output::note(format_args!("{level}{}\n  why:    {why}\n  remedy: {remedy}", Line(finding)));
 }
 
 /// An image that was built.
@@ -110,13 +116,13 @@ pub struct Built {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// there is no crate; the invocation is at fault
-    #[error("{} is no crate: it has no Cargo.toml", .0.display())]
+    #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
     NoCrate(PathBuf),
     /// the crate has no library; its manifest is at fault
     #[error("the crate {0} has no library (src/lib.rs), which is what an image is made of")]
     NoLibrary(String),
     /// cargo cannot be started; the host is at fault
-    #[error("cannot start {}: {source}", program.display())]
+    #[error("cannot start {}: {source}", shown(program))]
     NoCargo {
         /// What was started.
         program: PathBuf,
@@ -124,13 +130,13 @@ pub enum BuildError {
         source: io::Error,
     },
     /// cargo failed; it has said why, and the crate is at fault
-    #[error("cargo could not build {}; the crate is at fault", .0.display())]
+    #[error("cargo could not build {}; the crate is at fault", shown(.0))]
     Cargo(PathBuf),
     /// cargo's answer cannot be read; Monohull is at fault
     #[error("cargo's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),
     /// the image is no ELF file the checker can read; Monohull is at fault
-    #[error("the image {} cannot be checked: {source}", path.display())]
+    #[error("the image {} cannot be checked: {source}", shown(path))]
     Unchecked {
         /// The image.
         path: PathBuf,
@@ -138,7 +144,7 @@ pub enum BuildError {
         source: monohull_checker::CheckError,
     },
     /// the image holds what user code must not contain; the function is at fault
-    #[error("the image {} holds instructions that user code must not contain; the function is at fault", path.display())]
+    #[error("the image {} holds instructions that user code must not contain; the function is at fault", shown(path))]
     Refused {
         /// The image.
         path: PathBuf,
@@ -148,7 +154,7 @@ pub enum BuildError {
     /// other instructions hold the bytes of forbidden ones, in every layout; the function is at fault
     #[error(
         "instructions of the image {} happen to hold the bytes of forbidden ones, also in {} other layouts; the \
-         function's code has to change there", path.display(), OTHER_LAYOUTS.len()
+         function's code has to change there", shown(path), OTHER_LAYOUTS.len()
     )]
     Accidents {
         /// The image.
@@ -157,7 +163,7 @@ pub enum BuildError {
         report: Box<Report>,
     },
     /// a file cannot be read or written; the host is at fault
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     File {
         /// The file.
         path: PathBuf,

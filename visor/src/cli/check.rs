@@ -7,12 +7,13 @@ use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use monohull_checker::context::{Context, Evidence};
 use monohull_checker::{Class, Finding, Form, Kind, Report, Rules, Severity};
 use serde::Serialize;
+
+use crate::escape::{Line, shown};
 
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
@@ -23,7 +24,10 @@ Example:
 Exit codes:
   0  every file may be loaded (there may be warnings)
   1  a file holds what user code must not contain
-  2  the invocation is wrong, or a file cannot be read or judged";
+  2  the invocation is wrong, a file cannot be read or judged, or the output cannot be written";
+
+/// The exit code for what gives no verdict.
+pub(super) const UNREADABLE: u8 = Status::Unreadable as u8;
 
 /// Look for instructions that user code must not contain
 #[derive(Debug, Args)]
@@ -67,22 +71,25 @@ struct Document<'a> {
 }
 
 impl Check {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self) -> u8 {
         let files: Vec<Verdict> = self.files.iter().map(|file| judge(file)).collect();
         let status = files.iter().map(|verdict| verdict.status).max().unwrap_or(Status::Clean);
         if self.json {
-            super::print_json(&Document { status, files });
+            super::output::json(&Document { status, files });
         } else {
             files.iter().for_each(|verdict| self.show(verdict));
         }
-        ExitCode::from(status as u8)
+        status as u8
     }
 
     fn show(&self, verdict: &Verdict) {
-        let file = verdict.file.display();
+        let file = shown(verdict.file);
         match &verdict.report {
-            Some(report) => super::print(&format!("{file}: {}", text(report, self.explain))),
-            None => eprintln!("monohull: {file}: {}", verdict.error.as_deref().unwrap_or_default()),
+            Some(report) => super::output::text(format_args!("{file}: {}", text(report, self.explain))),
+            None => {
+                let error = Line(verdict.error.as_deref().unwrap_or_default());
+                super::output::note(format_args!("monohull: {file}: {error}"));
+            }
         }
     }
 }
@@ -150,7 +157,7 @@ fn show_kind(text: &mut String, report: &Report, kind: Kind, explain: bool) {
 }
 
 fn show_finding(text: &mut String, finding: &Finding) {
-    let _ = writeln!(text, "    {finding}");
+    let _ = writeln!(text, "    {}", Line(finding));
     if let Some(context) = &finding.context {
         show_context(text, context);
     }
@@ -172,9 +179,9 @@ fn show_context(text: &mut String, context: &Context) {
     for line in &context.neighbourhood {
         let mark = if line.here { '>' } else { ' ' };
         let bytes: String = line.bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
-        let _ = writeln!(text, "      {mark} {:#8x}: {bytes:<30} {}", line.address, line.text);
+        let _ = writeln!(text, "      {mark} {:#8x}: {bytes:<30} {}", line.address, Line(&line.text));
     }
     if let (Class::Accident | Class::Unclear, Some(jumped)) = (context.class, &context.when_jumped_to) {
-        let _ = writeln!(text, "      when jumped to: {jumped}");
+        let _ = writeln!(text, "      when jumped to: {}", Line(jumped));
     }
 }

@@ -7,6 +7,7 @@ use std::{fs, io};
 use clap::Args;
 
 use super::exit::Exit;
+use crate::escape::shown;
 use crate::workflow::document::{Document, Function, Limits, Step};
 use crate::workflow::{
     plan::{Separation, TimeStampCounter},
@@ -33,13 +34,13 @@ enum NewError {
     #[error("{0} is no name for a function: expected 1 to 63 letters, digits, `-` and `_`, a letter first, no keyword")]
     BadName(String),
     /// there is something of that name; the invocation is at fault
-    #[error("{} exists already", .0.display())]
+    #[error("{} exists already", shown(.0))]
     Exists(PathBuf),
     /// the shim is not there; the invocation is at fault
-    #[error("{} is not the crate `monohull-std`; --std PATH says where it lies", .0.display())]
+    #[error("{} is not the crate `monohull-std`; --std PATH says where it lies", shown(.0))]
     NoShim(PathBuf),
     /// a file cannot be written; the host is at fault
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     File { path: PathBuf, source: io::Error },
 }
 
@@ -48,7 +49,7 @@ impl New {
         match self.create() {
             Ok(()) => {
                 let name = &self.name;
-                super::print(&format!(
+                super::output::text(format_args!(
                     "Created {name}. Next:\n  cd {name} && monohull build && monohull run workflow.json\n"
                 ));
                 Exit::Done

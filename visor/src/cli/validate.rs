@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::exit::Exit;
+use crate::escape::shown;
 use crate::workflow::{self, Checked, Level, Mistake};
 
 /// Check a workflow file and report all mistakes in it
@@ -35,7 +36,7 @@ impl Validate {
         let valid = checked.plan.is_some();
         if self.json {
             let status = if valid { "valid" } else { "invalid" };
-            super::print_json(&Verdict { status, file: &self.file, mistakes: &checked.mistakes });
+            super::output::json(&Verdict { status, file: &self.file, mistakes: &checked.mistakes });
         } else {
             self.show(&checked);
         }
@@ -44,12 +45,12 @@ impl Validate {
 
     fn show(&self, checked: &Checked) {
         for mistake in &checked.mistakes {
-            eprintln!("{mistake}");
+            super::output::note(mistake);
         }
         match &checked.plan {
-            Some(plan) => super::print(&format!(
+            Some(plan) => super::output::text(format_args!(
                 "{}: workflow `{}` is valid (steps: {}, functions: {})\n",
-                self.file.display(),
+                shown(&self.file),
                 plan.name,
                 plan.steps.len(),
                 plan.functions.len()
@@ -57,7 +58,8 @@ impl Validate {
             None => {
                 let errors = checked.mistakes.iter().filter(|mistake| mistake.level == Level::Error).count();
                 let plural = if errors == 1 { "mistake" } else { "mistakes" };
-                eprintln!("{}: {errors} {plural}; the workflow file is at fault", self.file.display());
+                let file = shown(&self.file);
+                super::output::note(format_args!("{file}: {errors} {plural}; the workflow file is at fault"));
             }
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::files::{ImageAccess, Mount, Source, claim_image};
+use crate::escape::shown;
 use crate::host_files::{self, Client, Directory};
 use crate::report::Failure;
 use crate::workflow::Plan;
@@ -53,7 +54,7 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
             }
             MountSource::Directory { path, writable } => {
                 let directory = Directory::open(path, *writable);
-                let directory = directory.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                let directory = directory.map_err(|error| failed(format!("{}: {error}", shown(&path))))?;
                 opened.push(Opened::Directory(directory));
             }
         }
@@ -65,11 +66,11 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
 /// last descriptor is closed, also after a kill.
 fn open_image(path: &Path, access: Access) -> Result<File, String> {
     let writes = access == Access::Write;
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(&path));
     let file = File::options().read(true).write(writes).open(path).map_err(|error| said(&error))?;
     claim_image(&file, writes).map_err(|_| {
         let who = if writes { "somebody else has it open" } else { "a workflow that writes to it runs" };
-        format!("{} is in use: {who}", path.display())
+        format!("{} is in use: {who}", shown(&path))
     })?;
     // Said now, in words; whoever changes the image later gets errors from its files.
     Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;

@@ -15,6 +15,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::escape::shown;
+
 mod check;
 pub mod document;
 pub mod plan;
@@ -36,7 +38,7 @@ pub(crate) use source::{quoted, suggestion};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
     /// The file cannot be read; the invocation is at fault.
-    #[error("cannot read the workflow file {}: {source}", path.display())]
+    #[error("cannot read the workflow file {}: {source}", shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,

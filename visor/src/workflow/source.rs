@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::common::Range;
 use serde::Serialize;
 
+use crate::escape::shown;
+
 /// A workflow file's text, with the means to turn offsets into lines and columns.
 pub(super) struct Source<'a> {
     /// What the file is called in messages.
@@ -83,7 +85,7 @@ pub struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: ", self.file.display(), self.line, self.column)?;
+        write!(f, "{}:{}:{}: ", shown(&self.file), self.line, self.column)?;
         if self.level == Level::Warning {
             f.write_str("warning: ")?;
         }
