@@ -14,6 +14,8 @@ use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
 
 use super::exit::Exit;
+use super::imports;
+use crate::domain::image::{Image, ImageError};
 use crate::escape::{Line, shown};
 
 /// The profile `image`: no unwinder, one code unit, symbols kept for reports.
@@ -143,6 +145,16 @@ pub enum BuildError {
         /// What is wrong with it.
         source: monohull_checker::CheckError,
     },
+    /// the loader would refuse the image; the function, or a crate that it uses, is at fault
+    #[error("the image {} cannot be loaded: {source}\n{explanation}", shown(path))]
+    Unloadable {
+        /// The image.
+        path: PathBuf,
+        /// What the loader says.
+        source: ImageError,
+        /// Which function asks for it, and what to do.
+        explanation: String,
+    },
     /// the image holds what user code must not contain; the function is at fault
     #[error("the image {} holds instructions that user code must not contain; the function is at fault", shown(path))]
     Refused {
@@ -207,7 +219,7 @@ enum Message {
 }
 
 /// Builds the image of the function crate in the folder `path`, checks it and puts it into `out`, or into `images` in
-/// cargo's target folder. The image is called after the package. One that the checker refuses is not put anywhere.
+/// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
     let mut ask = Command::new(cargo_program());
@@ -232,7 +244,13 @@ fn link_clean(manifest: &Path, name: &str) -> Result<(Vec<u8>, Report, Option<&'
         let image = fs::read(&path).map_err(|source| BuildError::File { path: path.clone(), source })?;
         let report = check(&path, &image)?;
         if !report.is_refused() {
-            return Ok((image, report, layout));
+            return match Image::parse(name, &image) {
+                Ok(_) => Ok((image, report, layout)),
+                Err(source) => {
+                    let explanation = imports::explain(&source, &image).unwrap_or_default();
+                    Err(BuildError::Unloadable { path, source, explanation })
+                }
+            };
         }
         if !report.refusals().all(is_accident) {
             return Err(BuildError::Refused { path, report: Box::new(report) });

@@ -16,6 +16,7 @@ mod deploy;
 mod doctor;
 pub mod exit;
 mod image;
+mod imports;
 mod invoke;
 mod isolation;
 mod list;
