@@ -44,6 +44,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["run"],
         &["validate"],
         &["new"],
+        &["init"],
         &["build"],
         &["doctor"],
         &["schema"],
@@ -264,7 +265,7 @@ fn new_makes_a_crate_that_stands_alone() {
     let read = |file: &str| fs::read_to_string(folder.path().join("hello").join(file)).expect(file);
     assert!(read("Cargo.toml").contains("name = \"hello\"") && read("Cargo.toml").contains("[workspace]"));
     assert!(!read("Cargo.toml").contains("crate-type"));
-    assert!(read("src/lib.rs").contains("#[monohull::main]"));
+    assert!(read("src/lib.rs").contains("#[std::main]"));
     assert_eq!(read(".gitignore"), "/target\n");
     let output = monohull(folder.path(), &["validate", "--file-only", "hello/workflow.json"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
@@ -277,7 +278,7 @@ fn new_makes_a_crate_that_stands_alone() {
         assert_eq!(code(&output), 2, "{name}");
         assert!(text(&output.stderr).contains("is no name for a function"), "{}", text(&output.stderr));
     }
-    let shim = monohull(folder.path(), &["new", "other", "--std", "nowhere"]);
+    let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
 }

@@ -3,6 +3,9 @@
 //! A function crate is an ordinary library. Only here is it linked as a shared object, so that its manifest stays
 //! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo is
 //! told the profile and the linker's options on its command line.
+//!
+//! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
+//! same crates in each: `monohull-std` and what it rests on.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,7 @@ use std::{fs, io};
 use clap::Args;
 use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::exit::Exit;
 use super::imports;
@@ -198,6 +202,25 @@ impl BuildError {
 struct Metadata {
     packages: Vec<Package>,
     target_directory: PathBuf,
+    workspace_root: PathBuf,
+    /// Where intermediate files go; cargo before 1.91 does not say.
+    build_directory: Option<PathBuf>,
+}
+
+impl Metadata {
+    /// The folder for intermediate files that all function crates of this user share, so that each dependency is compiled once. None
+    /// if the user has chosen folders, and for a workspace of several crates: cargo knows those by their place in the workspace,
+    /// and would take one of another workspace for it.
+    fn shared_build_folder(&self) -> Option<PathBuf> {
+        let usual = self.workspace_root.join("target");
+        let chosen = self.target_directory != usual || self.build_directory.as_ref() != Some(&usual);
+        if chosen || self.packages.len() != 1 {
+            return None;
+        }
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+        Some(cache?.join("monohull/build"))
+    }
 }
 
 #[derive(Deserialize)]
@@ -225,10 +248,11 @@ pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError>
     let mut ask = Command::new(cargo_program());
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
-    let package = metadata.packages.into_iter().find(|package| package.manifest_path == manifest);
-    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name;
+    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
+    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name.clone();
 
-    let (image, report, layout) = link_clean(&manifest, &name)?;
+    let shared = metadata.shared_build_folder();
+    let (image, report, layout) = link_clean(&manifest, &name, shared.as_deref())?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     install(&folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
@@ -237,10 +261,14 @@ pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError>
 
 /// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that somebody
 /// wrote is in every layout.
-fn link_clean(manifest: &Path, name: &str) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
+fn link_clean(
+    manifest: &Path,
+    name: &str,
+    shared: Option<&Path>,
+) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
     let mut first = None;
     for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
-        let path = link(manifest, layout)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
+        let path = link(manifest, layout, shared)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
         let image = fs::read(&path).map_err(|source| BuildError::File { path: path.clone(), source })?;
         let report = check(&path, &image)?;
         if !report.is_refused() {
@@ -266,7 +294,7 @@ fn is_accident(finding: &Finding) -> bool {
 }
 
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
-fn link(manifest: &Path, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
+fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
     let mut command = Command::new(cargo_program());
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
     command.arg("--message-format=json-render-diagnostics");
@@ -276,6 +304,12 @@ fn link(manifest: &Path, layout: Option<&str>) -> Result<Option<PathBuf>, BuildE
     command.arg("--manifest-path").arg(manifest).arg("--");
     for option in CODEGEN.iter().copied().chain(layout) {
         command.args(["-C", option]);
+    }
+    if let Some(folder) = shared {
+        command.env("CARGO_BUILD_BUILD_DIR", folder);
+        // Crates of the same name in different folders are different.
+        let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
+        command.args(["-C", &format!("metadata={place:x}")]);
     }
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
