@@ -44,6 +44,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["run"],
         &["validate"],
         &["new"],
+        &["init"],
         &["build"],
         &["doctor"],
         &["schema"],
@@ -93,11 +94,66 @@ fn validate_reports_all_mistakes() {
     assert!(message.contains("bad.json:3:49: `instances` is 0"), "{message}");
     assert!(message.contains("bad.json: 2 mistakes; the workflow file is at fault"), "{message}");
 
-    let output = monohull(folder.path(), &["validate", "good.json"]);
+    let output = monohull(folder.path(), &["validate", "--file-only", "good.json"]);
     assert_eq!((code(&output), text(&output.stderr).as_str()), (0, ""));
     let missing = monohull(folder.path(), &["validate", "none.json"]);
     assert_eq!(code(&missing), 2);
     assert!(text(&missing.stderr).contains("cannot read the workflow file none.json"));
+}
+
+/// What a workflow file refers to is looked at on this host, and reported where the reference stands.
+#[test]
+fn validate_looks_at_what_a_file_refers_to() {
+    const WORKFLOW: &str = r#"{
+  "name": "w",
+  "functions": { "f": { "image": "f.so" } },
+  "steps": [{ "name": "s", "function": "f" }],
+  "files": [
+    { "at": "/disk", "image": "disk.img", "access": "read" },
+    { "at": "/folder", "directory": "folder", "access": "read" }
+  ],
+  "inputs": [{ "slot": "text", "path": "text.txt" }]
+}"#;
+    let folder = files();
+    let path = |name: &str| folder.path().join(name);
+    let validate = || {
+        let output = monohull(folder.path(), &["validate", "w.json"]);
+        (code(&output), text(&output.stderr))
+    };
+    fs::write(path("w.json"), WORKFLOW).expect("written");
+    let (code, message) = validate();
+    assert_eq!(code, 2, "{message}");
+    for part in [
+        "w.json:3:34: the image f.so: No such file",
+        "`monohull build` makes one",
+        "w.json:6:5: disk.img: No such file",
+        "w.json:7:5: folder: No such file",
+        "w.json:9:40: warning: the input file text.txt: No such file",
+        "w.json: 3 mistakes",
+    ] {
+        assert!(message.contains(part), "{part} is missing:\n{message}");
+    }
+
+    // There, but not what they should be.
+    for name in ["f.so", "disk.img", "folder", "text.txt"] {
+        fs::write(path(name), "text").expect("written");
+    }
+    let (code, message) = validate();
+    assert_eq!(code, 2, "{message}");
+    for part in [
+        "w.json:3:34: the image f.so is refused: this is not an ELF file",
+        "w.json:6:5: disk.img: ",
+        "w.json:7:5: folder: ",
+    ] {
+        assert!(message.contains(part), "{part} is missing:\n{message}");
+    }
+
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+    fs::copy(image, path("f.so")).expect("images are built first: run `cargo xtask test`");
+    fs::remove_file(path("folder")).and_then(|()| fs::create_dir(path("folder"))).expect("a folder");
+    let made = monohull(folder.path(), &["image", "create", "disk.img", "--size", "1MiB", "--force"]);
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(validate(), (0, String::new()));
 }
 
 #[test]
@@ -111,7 +167,7 @@ fn validate_speaks_json() {
     assert_eq!(error["message"], "there is no function `g`");
     assert_eq!((&error["file"], &error["line"]), (&"bad.json".into(), &3.into()));
     assert_eq!((&error["level"], &error["blame"]), (&"error".into(), &"workflow".into()));
-    let output = monohull(folder.path(), &["validate", "--json", "good.json"]);
+    let output = monohull(folder.path(), &["validate", "--json", "--file-only", "good.json"]);
     let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((code(&output), &verdict["status"]), (0, &"valid".into()));
 }
@@ -209,9 +265,9 @@ fn new_makes_a_crate_that_stands_alone() {
     let read = |file: &str| fs::read_to_string(folder.path().join("hello").join(file)).expect(file);
     assert!(read("Cargo.toml").contains("name = \"hello\"") && read("Cargo.toml").contains("[workspace]"));
     assert!(!read("Cargo.toml").contains("crate-type"));
-    assert!(read("src/lib.rs").contains("#[monohull::main]"));
+    assert!(read("src/lib.rs").contains("#[std::main]"));
     assert_eq!(read(".gitignore"), "/target\n");
-    let output = monohull(folder.path(), &["validate", "hello/workflow.json"]);
+    let output = monohull(folder.path(), &["validate", "--file-only", "hello/workflow.json"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
 
     let again = monohull(folder.path(), &["new", "hello"]);
@@ -222,7 +278,7 @@ fn new_makes_a_crate_that_stands_alone() {
         assert_eq!(code(&output), 2, "{name}");
         assert!(text(&output.stderr).contains("is no name for a function"), "{}", text(&output.stderr));
     }
-    let shim = monohull(folder.path(), &["new", "other", "--std", "nowhere"]);
+    let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
 }
@@ -260,7 +316,13 @@ fn bare(folder: &Path, name: &str, more: &str) {
 #[test]
 fn build_links_checks_and_installs_an_image() {
     let folder = files();
-    bare(folder.path(), "bare-one", "#[unsafe(no_mangle)] pub extern \"C\" fn monohull_start() -> u32 { 7 }\n");
+    let version = monohull_abi::ABI_VERSION;
+    let source = format!(
+        r#"#[unsafe(no_mangle)] pub static MONOHULL_IMAGE: [u64; 2] = [u64::from_le_bytes(*b"MONOHULL"), {version}];
+#[unsafe(no_mangle)] pub extern "C" fn monohull_start() -> u32 {{ 7 }}
+"#
+    );
+    bare(folder.path(), "bare-one", &source);
     let output = monohull(folder.path(), &["build", "bare-one"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let image = folder.path().join("bare-one/target/images/bare-one.so");

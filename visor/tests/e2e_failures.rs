@@ -37,6 +37,7 @@ fn modules(name: &str) -> &'static [&'static str] {
     match name {
         "cancelled" | "sleep-too-long" | "time-stamp-counter" | "workflow-timeout" => &["stdio", "time"],
         "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" => &["mm"],
+        "terminal-output" => &["mm", "stdio"],
         "too-much-memory" | "too-much-slot-memory" => &["mm"],
         "output-flood" => &["stdio"],
         "thread-flood" => &["mm", "time"],
@@ -478,6 +479,13 @@ fn forbidden_instruction() {
     let failed = fails("forbidden-instruction", "load", "function").says("WRGSBASE");
     let failed = failed.says("forbidden_instruction::take_the_gate").says("forbidden-instruction");
     assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+}
+
+/// What of it reaches a terminal, and how, is tested in `cli_terminal.rs`.
+#[test]
+fn text_for_terminals() {
+    assert_eq!(succeeds("terminal-output")["status"], "done");
+    function_fails("terminal-panic", "panic").says("fdp.exe");
 }
 
 /// Whoever adds a file adds a test: this file must name it.

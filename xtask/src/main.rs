@@ -79,16 +79,25 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let done = match Options::parse().chore {
+    let chore = Options::parse().chore;
+    let done = workspace::leave_other_root().and_then(|()| perform(chore));
+    match done {
+        Ok(status) => status,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(chore: Chore) -> Result<ExitCode> {
+    match chore {
         Chore::Build => build::everything(),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
         Chore::Test { network: true, .. } => test::run_network(),
         Chore::Test { arguments, .. } => test::run(&arguments),
-        Chore::Vm(wish) => match vm::command(&wish) {
-            Ok(status) => return status,
-            Err(why) => Err(why),
-        },
+        Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()
             .and_then(|()| browser::ready())
@@ -97,12 +106,6 @@ fn main() -> ExitCode {
             .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
         Chore::Ci => ci::run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("xtask: {why}");
-            ExitCode::FAILURE
-        }
     }
+    .map(|()| ExitCode::SUCCESS)
 }

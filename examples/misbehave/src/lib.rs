@@ -10,6 +10,7 @@ mod memory;
 #[allow(unsafe_code, reason = "instructions the compiler does not make by itself")]
 mod processor;
 mod retry;
+mod terminal;
 mod waits;
 
 use monohull_std::error::Error;
@@ -59,6 +60,9 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "too-much-slot-memory" => limits::too_much_slot_memory(),
         "output-flood" => limits::output_flood(),
         "thread-flood" => limits::thread_flood(),
+
+        "terminal-output" => terminal::output(),
+        "terminal-panic" => terminal::panics(),
 
         "make-input" => retry::make_input(),
         "flaky" => return retry::flaky(),

@@ -20,6 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
+use crate::escape::{Line, quoted_lines, shown};
 use crate::watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
@@ -93,6 +94,9 @@ pub(super) enum ClientError {
         /// The host's answer.
         source: io::Error,
     },
+    /// the rest of the answer has no reader
+    #[error("the rest of the answer has no reader")]
+    Unread,
     /// an error of the server's, as it tells it
     #[error("{}", told(document))]
     Refused {
@@ -107,10 +111,11 @@ pub(super) enum ClientError {
 fn told(document: &Value) -> String {
     let error = &document["error"];
     let message = error["message"].as_str().unwrap_or("an error without a message");
-    let at = error["step"].as_str().map(|step| format!("{step}[{}]: ", error["instance"].as_u64().unwrap_or(0)));
+    let at =
+        error["step"].as_str().map(|step| format!("{}[{}]: ", Line(step), error["instance"].as_u64().unwrap_or(0)));
     let kind = error["kind"].as_str().unwrap_or("error");
     let blame = error["blame"].as_str().unwrap_or("nobody");
-    format!("{}{kind}: {message}\n  at fault  {blame}", at.unwrap_or_default())
+    format!("{}{}: {}\n  at fault  {}", at.unwrap_or_default(), Line(kind), quoted_lines(message), Line(blame))
 }
 
 impl ClientError {
@@ -128,7 +133,7 @@ impl ClientError {
             _ => Exit::Host,
         };
         if let (true, ClientError::Refused { document, .. }) = (json, self) {
-            super::print_json(document);
+            super::output::json(document);
         }
         super::fail(exit, self as &dyn Display)
     }
@@ -346,7 +351,7 @@ pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
     } else {
         std::fs::read(path)
     };
-    bytes.map_err(|source| ClientError::File { path: path.display().to_string(), source })
+    bytes.map_err(|source| ClientError::File { path: shown(path).to_string(), source })
 }
 
 #[cfg(test)]

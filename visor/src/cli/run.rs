@@ -46,6 +46,9 @@ pub(super) struct Run {
     /// Print one JSON document; what functions print is in it
     #[arg(long)]
     json: bool,
+    /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -127,18 +130,18 @@ impl Run {
             load_all: self.load == Load::All,
             ..RunOptions::default()
         };
-        let terminal = Terminal::new();
+        let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let report = match process::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
         if self.json {
-            super::print_json(&report);
+            super::output::json(&report);
         } else {
-            super::print(&show::report(&report));
+            super::output::text(show::report(&report));
             if let Some(error) = &report.error {
-                eprintln!("{}", show::failure(error));
+                super::output::note(show::failure(error));
             }
         }
         if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
@@ -148,7 +151,7 @@ impl Run {
     fn plan(&self) -> Result<Plan, InvocationError> {
         let checked = workflow::check_file(&self.file)?;
         if checked.plan.is_some() {
-            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+            checked.mistakes.iter().for_each(super::output::note);
         }
         let mut plan = checked.into_plan()?;
         for setting in &self.settings {
@@ -167,7 +170,7 @@ impl Run {
     /// Tells why nothing runs.
     fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
         if self.json {
-            super::print_json(&json!({
+            super::output::json(&json!({
                 "status": "refused",
                 "steps": [],
                 "modules": [],

@@ -12,7 +12,7 @@ pub(super) struct Schema {}
 
 impl Schema {
     pub(super) fn run(&self) -> Exit {
-        super::print_json(&workflow::schema());
+        super::output::json(&workflow::schema());
         Exit::Done
     }
 }

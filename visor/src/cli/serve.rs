@@ -115,7 +115,7 @@ impl Serve {
             Ok(settings) => Settings { isolation, ..settings },
             Err(error) => return super::fail(Exit::Usage, &error),
         };
-        let announce = |address: &str| super::print(&format!("monohull listens on {address}\n"));
+        let announce = |address: &str| super::output::text(format_args!("monohull listens on {address}\n"));
         match watchdog::serve(settings, announce) {
             Ok(()) => Exit::Done,
             Err(error @ (ServeError::Listen { .. } | ServeError::Taken(_))) => super::fail(Exit::Usage, &error),

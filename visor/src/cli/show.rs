@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::escape::{Line, quoted_lines, shown};
 use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
@@ -90,12 +91,12 @@ fn output_slot(text: &mut String, slot: &str, output: &OutputReport) {
     let size = bytes(output.bytes);
     match (&output.path, &output.content) {
         (Some(path), _) => {
-            let _ = writeln!(text, "{slot} ({size}) written to {}", path.display());
+            let _ = writeln!(text, "{slot} ({size}) written to {}", shown(path));
         }
         (None, Some(Content::Text(content))) => {
             let _ = writeln!(text, "{slot} ({size}):");
             content.lines().take(OUTPUT_LINES).for_each(|line| {
-                let _ = writeln!(text, "  {line}");
+                let _ = writeln!(text, "  {}", Line(line));
             });
             let more = content.lines().count().saturating_sub(OUTPUT_LINES);
             if more > 0 {
@@ -121,11 +122,11 @@ pub(super) fn failure(failure: &Failure) -> String {
         }
         text.push_str(": ");
     }
-    let _ = write!(text, "{}: {}", failure.kind.name(), failure.message);
+    let _ = write!(text, "{}: {}", failure.kind.name(), quoted_lines(&failure.message));
     if let Some(address) = failure.address {
         let _ = write!(text, "\n  address   {address:#x}");
         if let Some(owner) = &failure.address_of {
-            let _ = write!(text, ", {owner}");
+            let _ = write!(text, ", {}", Line(owner));
         }
     }
     if let Some(ip) = &failure.ip {
@@ -140,7 +141,7 @@ pub(super) fn failure(failure: &Failure) -> String {
 
 fn place(place: &CodePlace) -> String {
     match &place.symbol {
-        Some(symbol) => format!("{:#x} {symbol}", place.offset),
+        Some(symbol) => format!("{:#x} {}", place.offset, Line(symbol)),
         None => format!("{:#x}", place.offset),
     }
 }

@@ -29,6 +29,7 @@ pub use lease::{Addresses, Tap};
 pub use list::{ResolveError, Rules};
 pub use rule::{Rule, RuleError};
 
+use crate::escape::shown;
 use monohull_abi::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -85,7 +86,7 @@ pub enum NetworkError {
         source: io::Error,
     },
     /// nobody lends devices at {path}
-    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", path.display())]
+    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", shown(path))]
     NoHelper {
         /// Where the helper was looked for.
         path: PathBuf,

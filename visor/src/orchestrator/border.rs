@@ -4,6 +4,7 @@
 //! for runs in the caller's own process.
 
 use super::RunOptions;
+use crate::escape::shown;
 use crate::report::{Content, OutputReport};
 use crate::workflow::plan::{Input, Plan};
 use std::fs::File;
@@ -62,7 +63,7 @@ impl RunOptions {
             file.read_to_end(&mut bytes)?;
             Ok(Source::Bytes(bytes))
         };
-        open().map_err(|error: io::Error| format!("{} cannot be read: {error}", path.display()))
+        open().map_err(|error: io::Error| format!("{} cannot be read: {error}", shown(&path)))
     }
 
     /// The file an output slot is to be written to.
@@ -96,5 +97,5 @@ pub fn write_whole(path: &Path, write_to: impl FnOnce(&mut File) -> io::Result<(
             let _ = std::fs::remove_file(&part);
         })
     };
-    write().map_err(|error: io::Error| format!("{} cannot be written: {error}", path.display()))
+    write().map_err(|error: io::Error| format!("{} cannot be written: {error}", shown(&path)))
 }

@@ -7,10 +7,11 @@
 
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::files::{ImageAccess, Mount, Source, claim_image};
+use crate::escape::shown;
 use crate::host_files::{self, Client, Directory};
 use crate::report::Failure;
-use crate::workflow::Plan;
 use crate::workflow::plan::{Access, MountSource};
+use crate::workflow::{self, Plan};
 use monohull_fat::{Error, Geometry, Image};
 use std::fs::File;
 use std::io;
@@ -53,7 +54,7 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
             }
             MountSource::Directory { path, writable } => {
                 let directory = Directory::open(path, *writable);
-                let directory = directory.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                let directory = directory.map_err(|error| failed(format!("{}: {error}", shown(&path))))?;
                 opened.push(Opened::Directory(directory));
             }
         }
@@ -61,17 +62,33 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
     Ok(opened)
 }
 
+/// Whether what a mount leads to is there and can be used. Nothing is claimed: a workflow that has it may be running.
+pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
+    match &mount.source {
+        MountSource::Memory { .. } => Ok(()),
+        MountSource::Image { path, access } => disk_image(path, *access).map(drop),
+        MountSource::Directory { path, writable } => {
+            Directory::open(path, *writable).map(drop).map_err(|error| format!("{}: {error}", shown(path)))
+        }
+    }
+}
+
 /// Opens a disk image and claims it: alone to write, together with other readers otherwise. The claim lasts until the
 /// last descriptor is closed, also after a kill.
 fn open_image(path: &Path, access: Access) -> Result<File, String> {
     let writes = access == Access::Write;
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = File::options().read(true).write(writes).open(path).map_err(|error| said(&error))?;
+    let file = disk_image(path, access)?;
     claim_image(&file, writes).map_err(|_| {
         let who = if writes { "somebody else has it open" } else { "a workflow that writes to it runs" };
-        format!("{} is in use: {who}", path.display())
+        format!("{} is in use: {who}", shown(&path))
     })?;
-    // Said now, in words; whoever changes the image later gets errors from its files.
+    Ok(file)
+}
+
+/// Opens a file and sees whether it is a disk image. One that is damaged later gives errors from its files.
+fn disk_image(path: &Path, access: Access) -> Result<File, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
+    let file = File::options().read(true).write(access == Access::Write).open(path).map_err(|error| said(&error))?;
     Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
     Ok(file)
 }

@@ -16,6 +16,7 @@
 //! that a killed server leaves, the next one removes. `monohull run` does all this for the one worker it has.
 
 use super::{ProcessError, birth};
+use crate::escape::shown;
 use crate::workflow::Plan;
 use crate::workflow::plan::MountSource;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT};
@@ -395,7 +396,7 @@ impl Leaf {
     /// The folder and what is limited, in words.
     pub(super) fn describe(&self) -> String {
         let Some(group) = &self.group else { return String::new() };
-        let folder = group.folder.display();
+        let folder = shown(&group.folder);
         match group.limit.1 {
             Some(bytes) => format!("{folder}, at most {bytes} bytes and {TASKS} tasks"),
             None => format!("{folder}, at most {TASKS} tasks"),

@@ -89,7 +89,7 @@ pub(super) struct Damage {
 
 /// Any name can be shown, also one that is no text.
 fn shown<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&path.display())
+    to.collect_str(&crate::escape::shown(path))
 }
 
 /// Says which file an error is about.
@@ -129,7 +129,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
 /// Removes what is of no use at the start. What stays is there at the next one as well, and does no harm.
 pub(super) fn sweep(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot be removed");
+        tracing::warn!(path = %crate::escape::shown(&path), %error, "cannot be removed");
     }
 }
 

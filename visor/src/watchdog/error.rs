@@ -272,7 +272,7 @@ impl Refusal {
 
 /// A JSON document as an answer.
 pub(super) fn json(builder: Builder, document: &impl Serialize) -> Response<Answer> {
-    let mut text = serde_json::to_vec(document).unwrap_or_default();
+    let mut text = crate::escape::to_json(document).unwrap_or_default();
     text.push(b'\n');
     let answer = builder.header(CONTENT_TYPE, "application/json").body(Answer::from(text));
     answer.expect("status and headers are constants")

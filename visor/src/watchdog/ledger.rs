@@ -26,6 +26,7 @@ use super::durable::{Damage, StateError, Trouble, at, list, name_of, put_marked,
 use super::error::Refusal;
 use super::invocation::{End, Head, Invocation, Printed, Status};
 use super::trace::is_id;
+use crate::escape::shown;
 use crate::report::RunReport;
 
 /// The folder of records.
@@ -120,8 +121,8 @@ impl Ledger {
             Trouble::Host(error) => return Err(error),
         };
         let kept = set_aside(root, &path)?;
-        tracing::error!(path = %path.display(), reason, "set aside");
-        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", kept.display()) });
+        tracing::error!(path = %shown(&path), reason, "set aside");
+        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", shown(&kept)) });
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use super::state::{FunctionEntry, Kind, State};
 use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
+use crate::escape::shown;
 use crate::network;
 use crate::orchestrator::{Ready, cores};
 use crate::workflow::plan::{MountSource, registered_name};
@@ -113,7 +114,7 @@ impl Registry {
         let images = tables.images();
         state.set_aside(&mut damages, &images)?;
         for damage in &damages {
-            tracing::error!(path = %damage.path.display(), reason = damage.reason, "set aside");
+            tracing::error!(path = %shown(&damage.path), reason = damage.reason, "set aside");
         }
         state.sweep(&images)?;
         Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })

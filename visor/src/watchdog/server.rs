@@ -42,6 +42,7 @@ use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
 use super::{ServeError, Watchdog, auth, log};
 use crate::domain::keys;
+use crate::escape::shown;
 use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
 
@@ -101,7 +102,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         // From here on a signal is heard, so that whoever knows the address may end it in order.
         let ends = Ends::new()?;
         let address = listener.address();
-        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
+        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %shown(&watchdog.settings.state), "listening");
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
             tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
         }
@@ -161,7 +162,7 @@ impl Listener {
             }
             Listen::Unix(path) => {
                 clear(path).await?;
-                let failed = |source| ServeError::Listen { address: format!("unix:{}", path.display()), source };
+                let failed = |source| ServeError::Listen { address: format!("unix:{}", shown(&path)), source };
                 // It is nobody else's from the beginning: whoever connects is served. Nothing else makes a file meanwhile.
                 let usual = umask(Mode::from_bits_truncate(0o177));
                 let listener = UnixListener::bind(path);
@@ -191,7 +192,7 @@ impl Listener {
                 Ok(address) => format!("http://{address}"),
                 Err(error) => format!("http://? ({error})"),
             },
-            Listener::Unix(_, file) => format!("unix:{}", file.path.display()),
+            Listener::Unix(_, file) => format!("unix:{}", shown(&file.path)),
         }
     }
 }

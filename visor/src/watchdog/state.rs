@@ -32,6 +32,7 @@ use super::durable::{
 };
 use super::ledger;
 use super::trace::hex;
+use crate::escape::shown;
 
 /// The first word of every entry; the number is the format's.
 const MAGIC: &str = "monohull-entry-1";
@@ -184,7 +185,7 @@ impl State {
         }
         for damage in damages {
             let kept = set_aside(&self.root, &damage.path)?;
-            damage.reason = format!("{}; kept as {}", damage.reason, kept.display());
+            damage.reason = format!("{}; kept as {}", damage.reason, shown(&kept));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//!   files      what the file refers to: reports about it at its place in the text
 //! ```
 #![deny(unsafe_code)]
 
@@ -15,8 +16,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::escape::shown;
+
 mod check;
 pub mod document;
+mod files;
 pub mod plan;
 mod reader;
 mod set;
@@ -26,6 +30,7 @@ pub mod units;
 
 pub use check::{Checked, check_bytes, check_registered};
 pub use document::schema;
+pub use files::{Reference, references};
 pub use plan::Plan;
 pub use set::SetError;
 pub(crate) use shape::is_name;
@@ -36,7 +41,7 @@ pub(crate) use source::{quoted, suggestion};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
     /// The file cannot be read; the invocation is at fault.
-    #[error("cannot read the workflow file {}: {source}", path.display())]
+    #[error("cannot read the workflow file {}: {source}", shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
