@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use crate::process::cgroup::Wish;
-use crate::watchdog::{self, Listen, ServeError, Settings, Token};
+use crate::watchdog::{self, Listen, ServeError, Settings, StateError, Token};
 use crate::workflow::units;
 
 /// Serve functions and workflows over HTTP
@@ -118,7 +118,11 @@ impl Serve {
         let announce = |address: &str| super::print(&format!("monohull listens on {address}\n"));
         match watchdog::serve(settings, announce) {
             Ok(()) => Exit::Done,
-            Err(error @ (ServeError::Listen { .. } | ServeError::Taken(_))) => super::fail(Exit::Usage, &error),
+            Err(
+                error @ (ServeError::Listen { .. }
+                | ServeError::Taken(_)
+                | ServeError::State(StateError::Unsuitable { .. })),
+            ) => super::fail(Exit::Usage, &error),
             Err(error) => super::fail(Exit::Host, &error),
         }
     }

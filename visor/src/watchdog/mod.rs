@@ -24,6 +24,7 @@ mod calls;
 mod durable;
 mod entries;
 mod error;
+mod folder;
 mod health;
 mod history;
 mod invocation;
@@ -53,6 +54,7 @@ use std::sync::Arc;
 
 use admission::Admission;
 use body::Budget;
+use health::StateWatch;
 use history::History;
 use launch::Launcher;
 use ledger::Ledger;
@@ -65,6 +67,7 @@ use tokio::sync::Semaphore;
 
 pub use auth::Token;
 pub use durable::StateError;
+pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
@@ -110,6 +113,7 @@ struct Watchdog {
     routes: Routes,
     registry: Registry,
     ledger: Ledger,
+    state_watch: StateWatch,
     history: History,
     admission: Admission,
     /// For large bodies.

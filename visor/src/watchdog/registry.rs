@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::durable::{Damage, StateError, Trouble, now};
 use super::error::{Blame, Refusal};
+use super::folder::StateFolder;
 use super::state::{FunctionEntry, Kind, State};
 use super::trace::hex;
 use crate::domain::image::ImageError;
@@ -88,8 +89,8 @@ struct Tables {
 impl Registry {
     /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything; what
     /// could not be read is an error, and leaves everything in its place.
-    pub(super) fn open(root: &Path, timeout: Duration) -> Result<Registry, StateError> {
-        let state = State::open(root)?;
+    pub(super) fn open(folder: &Arc<StateFolder>, timeout: Duration) -> Result<Registry, StateError> {
+        let state = State::open(folder)?;
         let mut tables = Tables::default();
         let (entries, mut damages) = state.entries(Kind::Function)?;
         for entry in entries {

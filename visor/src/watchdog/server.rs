@@ -28,6 +28,8 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
+use super::folder::StateFolder;
+use super::health::StateWatch;
 use super::history::History;
 use super::invocation::Moment;
 use super::launch::Launcher;
@@ -73,8 +75,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let done = runtime.block_on(async {
         // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
-        let registry = Registry::open(&settings.state, settings.timeout)?;
-        let (ledger, found) = Ledger::open(&settings.state)?;
+        let folder = StateFolder::take(&settings.state)?;
+        let registry = Registry::open(&folder, settings.timeout)?;
+        let (ledger, found) = Ledger::open(&folder)?;
         let history = History::new(settings.keep.clone());
         let late = recall(&history, &ledger, found);
         let listener = Listener::open(&settings.listen).await?;
@@ -91,6 +94,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             ledger,
+            state_watch: StateWatch::new(folder),
             metrics,
             work: Arc::default(),
             ending: AtomicBool::new(false),
@@ -239,6 +243,7 @@ impl Watchdog {
             tokio::select! {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
+                never = self.state_watch.run() => match never {},
             }
         });
         let over = tokio::select! {
