@@ -25,6 +25,7 @@ mod durable;
 mod entries;
 mod error;
 mod folder;
+mod head;
 mod health;
 mod history;
 mod invocation;

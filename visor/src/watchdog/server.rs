@@ -42,7 +42,7 @@ use super::settings::{Listen, Settings};
 use super::socket::{Stream, Wire};
 use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
-use super::{ServeError, Watchdog, auth, log};
+use super::{ServeError, Watchdog, auth, head, log};
 use crate::domain::keys;
 use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
@@ -341,10 +341,13 @@ impl Watchdog {
         let call_id = call_id(request.headers());
         let found = self.routes.find(request.method(), request.uri().path());
         let route = found.as_ref().map(|(route, ..)| *route).ok();
+        let readable = head::check(&request);
+        let ambiguous = readable.is_err();
         let answered = async {
+            readable?;
             if !route.is_some_and(super::routes::Route::is_open) {
                 let local = matches!(*stream, Stream::Unix(_));
-                auth::check(self.settings.token.as_ref(), request.headers(), local)?;
+                auth::check(self.settings.token.as_ref(), request.method(), request.headers(), local)?;
             }
             let (route, name, slot) = found?;
             let call = Call { accepted, route, name, slot, request, stream };
@@ -362,7 +365,7 @@ impl Watchdog {
         if let (Ok(Some(id)), false) = (call_id, headers.contains_key(CALL_ID)) {
             headers.extend(HeaderValue::try_from(id).ok().map(|value| (CALL_ID, value)));
         }
-        if self.is_ending() {
+        if ambiguous || self.is_ending() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.metrics.answered(route.map_or("none", super::routes::Route::pattern), response.status().as_u16());
