@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, getpid};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
 #[derive(Debug)]
@@ -385,6 +385,6 @@ fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
 impl Worker {
     fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
         let (words, keys_silent, plan, answered, dead) = (LastWords::default(), false, None, false, false);
-        Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, plan, answered, dead }
+        Worker { link, pidfd: Arc::new(pidfd), pid, reaper, leaf, words, keys_silent, plan, answered, dead }
     }
 }
