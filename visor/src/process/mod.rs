@@ -28,6 +28,7 @@ mod foreground;
 mod huge;
 mod job;
 mod link;
+mod notices;
 #[allow(unsafe_code, reason = "ptrace")]
 mod opener;
 mod protocol;

@@ -3,6 +3,7 @@
 
 use super::job::{Data, Received};
 use super::link::{BODY_MAX, Link};
+use super::notices::{LeftOut, Notices};
 use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
@@ -215,7 +216,9 @@ pub(super) fn run(
     answered: impl FnOnce(),
 ) -> io::Result<()> {
     let Received { workflow, inputs, means, wire } = job;
-    let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+    let notices = Notices::new(link.clone());
+    let teller =
+        Arc::new(Teller { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     teller.point("dispatched", wire.dispatched_ns);
     let conditions = Conditions {
         modules: home.modules,
@@ -286,9 +289,21 @@ fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&report)?)
 }
 
+/// Takes out of a report the lines that were told one by one: of each instance all but the last ones, which were left out.
+fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
+    report.lines_delayed = left_out.values().map(|count| *count as u64).sum();
+    for step in &mut report.steps {
+        for instance in &mut step.instances {
+            let kept = left_out.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
+            instance.lines.drain(..instance.lines.len().saturating_sub(kept));
+        }
+    }
+}
+
 /// Tells the supervisor what happens, if it wants to know.
 struct Teller {
     link: Arc<Link>,
+    notices: Notices,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,
@@ -297,8 +312,7 @@ struct Teller {
 impl Teller {
     fn tell(&self, wanted: bool, notice: Notice) {
         if wanted {
-            // If nobody is there any more, this process is about to be killed.
-            let _ = self.link.send(&FromWorker::Notice(notice), &[]);
+            self.notices.send(notice);
         }
     }
 }
@@ -311,9 +325,9 @@ impl Teller {
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);
         report.timeline = points;
+        let left_out = self.notices.finish();
         if self.lines {
-            // They have been told one by one.
-            report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines.clear());
+            keep_left_out(&mut report, left_out);
         }
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
@@ -412,6 +426,7 @@ mod tests {
             error: None,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
     }

@@ -218,8 +218,14 @@ impl Watchdog {
         for point in std::mem::take(&mut report.timeline) {
             invocation.point_at(point.name, point.at_ns);
         }
-        // They came one by one, in order, and are kept apart.
-        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines = Vec::new());
+        // They came one by one, in order, and are kept apart; those that come now had found no room.
+        for step in &mut report.steps {
+            for instance in &mut step.instances {
+                for line in std::mem::take(&mut instance.lines) {
+                    invocation.line(step.name.clone(), instance.index, line.stream, line.text);
+                }
+            }
+        }
         let result = match (&report.error, report.status) {
             (Some(failure), _) => Err(Refusal::failed(failure)),
             (None, report::Status::Done) => outputs
