@@ -20,6 +20,8 @@ pub mod exit;
 mod image;
 mod invoke;
 mod isolation;
+#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
+mod limits;
 mod list;
 mod logs;
 mod network;
@@ -72,6 +74,15 @@ enum Verb {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    match limits::arrange() {
+        Ok(()) => run(),
+        Err(error) => fail(Exit::Host, &error).into(),
+    }
+}
+
+/// The same, once there is room on the stack.
+#[inline(never)]
+fn run() -> ExitCode {
     crate::weaken::begin();
     let verb = Cli::parse().verb;
     log(&verb);
