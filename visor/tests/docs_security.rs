@@ -30,10 +30,11 @@ fn tests(source: &str) -> BTreeMap<String, Option<String>> {
             tests.insert(name.to_owned(), ignored.clone());
         }
         // An entry of a list: `("name", function),`.
-        if let Some((name, function)) = line.strip_prefix("(\"").and_then(|entry| entry.split_once("\", ")) {
-            if function.starts_with(|first: char| first.is_ascii_lowercase()) && line.ends_with("),") {
-                tests.insert(name.to_owned(), None);
-            }
+        if let Some((name, function)) = line.strip_prefix("(\"").and_then(|entry| entry.split_once("\", "))
+            && function.starts_with(|first: char| first.is_ascii_lowercase())
+            && line.ends_with("),")
+        {
+            tests.insert(name.to_owned(), None);
         }
         (is_test, ignored) = (false, None);
     }
