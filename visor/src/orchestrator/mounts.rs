@@ -48,6 +48,12 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
         };
         match &mount.source {
             MountSource::Memory { .. } => {}
+            MountSource::Granted { grant, .. } => {
+                let text = format!(
+                    "`{grant}` is what a server's operator grants (`monohull serve --grants`); here there is none"
+                );
+                return Err(failed(text));
+            }
             MountSource::Image { path, access } => {
                 opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
             }
@@ -83,6 +89,8 @@ pub fn build(plan: &Plan, handed_over: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
     for mount in &plan.files {
         let source = match &mount.source {
             MountSource::Memory { size } => Source::Memory { size: *size },
+            // Nothing was opened for it.
+            MountSource::Granted { .. } => return None,
             MountSource::Image { access, .. } => {
                 let access = match access {
                     Access::Read => ImageAccess::Read,

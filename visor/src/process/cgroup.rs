@@ -191,7 +191,7 @@ fn memory_of(plan: &Plan) -> u64 {
         MountSource::Memory { size } => size,
         // A copy is memory as far as it is changed; what is mapped of a file counts as long as it is.
         MountSource::Image { ref path, .. } => fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        MountSource::Directory { .. } => 0,
+        MountSource::Directory { .. } | MountSource::Granted { .. } => 0,
     });
     files.fold(bytes, u64::saturating_add)
 }

@@ -75,6 +75,7 @@ pub use slots::SLOTS_TYPE;
 
 use crate::orchestrator::HostError;
 use crate::process::ProcessError;
+use crate::workflow::grants::GrantsError;
 use hyper::http::uri::Authority;
 
 /// The service cannot begin, or cannot go on. The host or the invocation is at fault.
@@ -97,6 +98,9 @@ pub enum ServeError {
         /// The host's answer.
         source: io::Error,
     },
+    /// The grants file.
+    #[error(transparent)]
+    Grants(#[from] GrantsError),
     /// another server listens on {0}
     #[error("another server listens on {0}")]
     Taken(PathBuf),

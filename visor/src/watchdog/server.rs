@@ -46,6 +46,7 @@ use super::{ServeError, Watchdog, auth, head, log};
 use crate::domain::keys;
 use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
+use crate::workflow::grants::Grants;
 
 /// Seconds from the request's acceptance to the answer's first byte.
 const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
@@ -76,7 +77,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
         let folder = StateFolder::take(&settings.state)?;
-        let registry = Registry::open(&folder, settings.timeout)?;
+        let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
+        let registry = Registry::open(&folder, grants, settings.timeout)?;
         let (ledger, found) = Ledger::open(&folder)?;
         let history = History::new(settings.keep.clone());
         let late = recall(&history, &ledger, found);
@@ -104,6 +106,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         });
         // From here on a signal is heard, so that whoever knows the address may end it in order.
         let ends = Ends::new()?;
+        // Without a grants file the signal means what it means to other programs: the end.
+        let regrants = watchdog.settings.grants.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
         let address = listener.address();
         tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
@@ -111,7 +115,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
-        watchdog.serve(listener, ends).await
+        watchdog.serve(listener, ends, regrants).await
     });
     // Threads that wait for a disk, or for a blank, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -234,7 +238,12 @@ impl Ends {
 
 impl Watchdog {
     /// Serves until a signal, or until no workflow can be run any more.
-    async fn serve(self: Arc<Self>, listener: Listener, mut ends: Ends) -> Result<(), ServeError> {
+    async fn serve(
+        self: Arc<Self>,
+        listener: Listener,
+        mut ends: Ends,
+        regrants: Option<Signal>,
+    ) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
         let most = self.settings.pace.connections;
         let connections = Connections { places: Arc::new(Semaphore::new(most)), open: Arc::default(), closing };
@@ -244,6 +253,7 @@ impl Watchdog {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
                 never = self.state_watch.run() => match never {},
+                never = self.watch_grants(regrants) => match never {},
             }
         });
         let over = tokio::select! {
@@ -269,6 +279,28 @@ impl Watchdog {
 
     pub(super) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Reads the grants file again at each SIGHUP. If it is wrong, what was granted before stays.
+    async fn watch_grants(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
+        let (Some(mut signals), Some(path)) = (signals, self.settings.grants.clone()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            if signals.recv().await.is_none() {
+                return std::future::pending().await;
+            }
+            let path = path.clone();
+            let read = self.blocking(move |registry| {
+                let grants = Grants::load(&path);
+                Ok(grants.map(|grants| registry.grant(grants)))
+            });
+            match read.await {
+                Ok(Ok(())) => tracing::info!("the grants file was read again"),
+                Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
+                Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
+            }
+        }
     }
 
     async fn sweep(self: &Arc<Self>) -> Infallible {

@@ -8,6 +8,7 @@
 //!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//!   grants     what a server's operator gives to workflows
 //! ```
 #![deny(unsafe_code)]
 
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 mod check;
 pub mod document;
+pub mod grants;
 pub mod plan;
 mod reader;
 mod set;
@@ -24,7 +26,7 @@ pub(crate) mod shape;
 mod source;
 pub mod units;
 
-pub use check::{Checked, check_bytes, check_registered};
+pub use check::{Checked, Server, check_bytes, check_registered};
 pub use document::schema;
 pub use plan::Plan;
 pub use set::SetError;
