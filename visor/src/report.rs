@@ -41,9 +41,17 @@ pub struct RunReport {
     /// What files functions have mapped; absent if they have mapped none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_files: Option<MappedFiles>,
+    /// Printed lines that could not be passed on while the workflow ran, because the reader of the others had stopped or was
+    /// slow. They are in the report, or were passed on at the end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lines_delayed: u64,
     /// What the process of the workflow had given up; absent if it ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Files that functions have mapped.

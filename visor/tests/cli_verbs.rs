@@ -36,6 +36,46 @@ fn files() -> TempDir {
     folder
 }
 
+/// Limits under which programs are ended by a signal, without a word.
+#[test]
+fn a_limit_of_the_host_that_is_too_low_is_told() {
+    let folder = files();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let no_op = root.join("workflows/no-op.json");
+    let no_op = no_op.to_str().expect("a path in UTF-8");
+    let commands: [&[&str]; 4] =
+        [&["run", no_op], &["validate", no_op], &["doctor"], &["serve", "--listen", "127.0.0.1:0", "--state", "state"]];
+    let under = |limit: &str, command: &[&str]| {
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        let mut shell = Command::new("timeout");
+        shell.args(["60", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_monohull")]).args(command);
+        shell.current_dir(folder.path()).output().expect("it starts")
+    };
+    for command in commands {
+        // With still less the program does not come to its first instruction.
+        for limit in ["-s 96", "-s 512"] {
+            let output = under(limit, command);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{limit} {command:?}: {:?} {said}", output.status);
+            assert!(said.contains("raise the limit with `ulimit -s 8192`"), "{limit} {command:?}: {said}");
+        }
+    }
+    // One that may be raised is raised.
+    let output = under("-S -s 64", commands[1]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    // Images are loaded into files of their own, and a result is written to one.
+    for limit in ["-f 0", "-f 8"] {
+        let output = under(limit, commands[0]);
+        let said = [text(&output.stdout), text(&output.stderr)].concat();
+        assert!(output.status.code().is_some_and(|code| [1, 3].contains(&code)), "{limit}: {:?} {said}", output.status);
+        assert!(said.contains("File too large") && !said.contains("panicked"), "{limit}: {said}");
+    }
+    let output = under("-f 0", commands[3]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{:?} {said}", output.status);
+    assert!(said.contains("File too large"), "{said}");
+}
+
 #[test]
 fn every_verb_has_help_with_an_example_and_the_exit_codes() {
     let folder = files();

@@ -4,7 +4,8 @@
 //! The images come from `cargo xtask build`; `cargo xtask test` does both.
 
 use monohull::domain::keys::support;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -169,6 +170,38 @@ const NOBODYS: u64 = 0x6666_0000_0000;
 fn in_a_cell(address: u64) -> bool {
     use monohull_abi::layout::{CELLS_BASE, CELLS_END};
     (CELLS_BASE..CELLS_END).contains(&address)
+}
+
+/// A terminal that is paused, or a pager: what a function prints finds no reader for longer than the step may take. It goes on
+/// all the same, and every line is told in the end.
+#[test]
+fn a_reader_that_stops_keeps_no_function_from_going_on() {
+    const LIMIT: Duration = Duration::from_secs(8);
+    let image = folder().join("../../target/images/misbehave.so");
+    let document = json!({
+        "name": "unread",
+        "functions": { "misbehave": { "image": image } },
+        "steps": [{ "name": "flood", "function": "misbehave", "args": { "how": "output-flood" }, "timeout": "8s" }],
+        "limits": { "output": "16MiB" },
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
+    std::fs::write(file.path(), document.to_string()).expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .arg("run")
+        .arg(file.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    std::thread::sleep(LIMIT + LIMIT / 4);
+    let mut printed = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
+    let output = child.wait_with_output().expect("a child");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let lines = printed.lines().filter_map(|line| line.strip_prefix("flood[0] | line ")?.split(' ').next());
+    assert!(lines.eq((0..100_000).map(|line| line.to_string())), "all lines, each once, in their order");
 }
 
 #[test]

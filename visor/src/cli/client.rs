@@ -43,6 +43,13 @@ pub(super) struct Server {
     token_file: Option<PathBuf>,
 }
 
+impl Server {
+    /// Whether one is named on the command line.
+    pub(super) fn is_named(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
 /// A request got no answer, or one that is an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {

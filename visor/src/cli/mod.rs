@@ -19,6 +19,8 @@ mod image;
 mod imports;
 mod invoke;
 mod isolation;
+#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
+mod limits;
 mod list;
 mod logs;
 mod network;
@@ -74,6 +76,15 @@ enum Verb {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    match limits::arrange() {
+        Ok(()) => run(),
+        Err(error) => fail(Exit::Host, &error).into(),
+    }
+}
+
+/// The same, once there is room on the stack.
+#[inline(never)]
+fn run() -> ExitCode {
     crate::weaken::begin();
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,

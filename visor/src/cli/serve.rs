@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use crate::process::cgroup::Wish;
-use crate::watchdog::{self, Listen, ServeError, Settings, Token};
+use crate::watchdog::{self, Listen, ServeError, Settings, StateError, Token};
 use crate::workflow::units;
 
 /// Serve functions and workflows over HTTP
@@ -25,6 +25,9 @@ pub(super) struct Serve {
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
+    /// A file that says which networks, directories and disk images of this host workflows may use; read again at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    grants: Option<PathBuf>,
     /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -118,7 +121,12 @@ impl Serve {
         let announce = |address: &str| super::output::text(format_args!("monohull listens on {address}\n"));
         match watchdog::serve(settings, announce) {
             Ok(()) => Exit::Done,
-            Err(error @ (ServeError::Listen { .. } | ServeError::Taken(_))) => super::fail(Exit::Usage, &error),
+            Err(
+                error @ (ServeError::Listen { .. }
+                | ServeError::Taken(_)
+                | ServeError::Grants(_)
+                | ServeError::State(StateError::Unsuitable { .. })),
+            ) => super::fail(Exit::Usage, &error),
             Err(error) => super::fail(Exit::Host, &error),
         }
     }
@@ -129,6 +137,7 @@ impl Serve {
         let token = self.token()?;
         Ok(Settings {
             listen: self.listen,
+            grants: self.grants,
             token,
             blanks: self.blanks.map_or(usual.blanks, usize::from),
             concurrency: self.concurrency.map_or(usual.concurrency, usize::from),

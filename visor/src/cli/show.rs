@@ -205,6 +205,7 @@ mod tests {
             error: None,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
     }

@@ -7,8 +7,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use hyper::Method;
 use serde::Serialize;
 
+use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::imports;
 use crate::domain::image;
@@ -16,9 +18,12 @@ use crate::escape::shown;
 use crate::orchestrator::mounts;
 use crate::workflow::{self, Blame, Checked, Level, Mistake, Plan, Reference};
 
-/// Check a workflow file and what it refers to, and report all mistakes
+/// Check a workflow file and what it refers to, and report all mistakes; with --server what that server would refuse
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull validate workflows/word-count.json"))]
+#[command(after_help = super::concat_help!(
+    "monohull validate workflows/word-count.json",
+    "monohull validate --server http://127.0.0.1:7070 workflows/word-count.json"
+))]
 pub(super) struct Validate {
     /// The workflow file
     file: PathBuf,
@@ -28,6 +33,8 @@ pub(super) struct Validate {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: Server,
 }
 
 #[derive(Serialize)]
@@ -43,7 +50,11 @@ impl Validate {
             Ok(checked) => checked,
             Err(error) => return super::fail(Exit::Usage, &error),
         };
-        if let (Some(plan), false) = (&checked.plan, self.file_only) {
+        if checked.plan.is_some() && self.server.is_named() {
+            if let Err(error) = self.ask() {
+                return error.tell(self.json);
+            }
+        } else if let (Some(plan), false) = (&checked.plan, self.file_only) {
             match workflow::references(&self.file, plan, judge) {
                 Ok(mistakes) => checked.mistakes.extend(mistakes),
                 Err(error) => return super::fail(Exit::Usage, &format!("{}: {error}", shown(&self.file))),
@@ -57,6 +68,13 @@ impl Validate {
             self.show(&checked, errors);
         }
         if errors == 0 { Exit::Done } else { Exit::Usage }
+    }
+
+    /// Asks the server whether it would take the workflow and grants what it uses.
+    fn ask(&self) -> Result<(), ClientError> {
+        let document = read(&self.file)?;
+        let client = Client::new(&self.server)?;
+        client.send(Method::POST, "/validate", Some("application/json"), document).map(drop)
     }
 
     fn show(&self, Checked { plan, mistakes }: &Checked, errors: usize) {

@@ -147,6 +147,7 @@ impl Conductor {
             error,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
     }

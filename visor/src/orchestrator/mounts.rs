@@ -49,6 +49,12 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
         };
         match &mount.source {
             MountSource::Memory { .. } => {}
+            MountSource::Granted { grant, .. } => {
+                let text = format!(
+                    "`{grant}` is what a server's operator grants (`monohull serve --grants`); here there is none"
+                );
+                return Err(failed(text));
+            }
             MountSource::Image { path, access } => {
                 opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
             }
@@ -65,7 +71,8 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
 /// Whether what a mount leads to is there and can be used. Nothing is claimed: a workflow that has it may be running.
 pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
     match &mount.source {
-        MountSource::Memory { .. } => Ok(()),
+        // What is granted is known to a server alone.
+        MountSource::Memory { .. } | MountSource::Granted { .. } => Ok(()),
         MountSource::Image { path, access } => disk_image(path, *access).map(drop),
         MountSource::Directory { path, writable } => {
             Directory::open(path, *writable).map(drop).map_err(|error| format!("{}: {error}", shown(path)))
@@ -100,6 +107,8 @@ pub fn build(plan: &Plan, handed_over: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
     for mount in &plan.files {
         let source = match &mount.source {
             MountSource::Memory { size } => Source::Memory { size: *size },
+            // Nothing was opened for it.
+            MountSource::Granted { .. } => return None,
             MountSource::Image { access, .. } => {
                 let access = match access {
                     Access::Read => ImageAccess::Read,

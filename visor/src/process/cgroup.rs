@@ -192,7 +192,7 @@ fn memory_of(plan: &Plan) -> u64 {
         MountSource::Memory { size } => size,
         // A copy is memory as far as it is changed; what is mapped of a file counts as long as it is.
         MountSource::Image { ref path, .. } => fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        MountSource::Directory { .. } => 0,
+        MountSource::Directory { .. } | MountSource::Granted { .. } => 0,
     });
     files.fold(bytes, u64::saturating_add)
 }
@@ -211,7 +211,7 @@ pub struct Groups {
 
 /// A group that waits for its next worker, and the last one, if it may still be there.
 #[derive(Debug)]
-struct Free(Group, Option<OwnedFd>);
+struct Free(Group, Option<Arc<OwnedFd>>);
 
 /// A worker's group.
 #[derive(Debug)]
@@ -290,7 +290,7 @@ impl Groups {
         let mut used = None;
         for _ in 0..LOOKED_AT {
             let mut free = self.free();
-            let is_empty = free.front().is_some_and(|Free(_, last)| last.as_ref().is_none_or(has_ended));
+            let is_empty = free.front().is_some_and(|Free(_, last)| last.as_deref().is_none_or(has_ended));
             let Some(group) = (if is_empty { free.pop_front() } else { None }) else { break };
             if group.0.charged().is_ok_and(|bytes| bytes <= CHARGED_MAX) {
                 used = Some(group);
@@ -305,7 +305,7 @@ impl Groups {
             }
             None => self.make()?,
         };
-        Ok(Leaf { groups: self.clone(), group: Some(group), last: None })
+        Ok(Leaf { groups: self.clone(), group: Some(group) })
     }
 
     fn make(&self) -> io::Result<Group> {
@@ -372,13 +372,13 @@ impl Events {
 }
 
 /// The group of one worker, from before its birth until it has ended.
+///
+/// If it is only dropped, a process may be in the group of which nothing is known, so no other worker gets the group.
 #[derive(Debug)]
 pub(super) struct Leaf {
     groups: Arc<Groups>,
-    /// Always there, until it is dropped.
+    /// Always there, until it is freed or dropped.
     group: Option<Group>,
-    /// The worker, if it may not have ended when this is dropped.
-    last: Option<OwnedFd>,
 }
 
 impl Leaf {
@@ -419,16 +419,19 @@ impl Leaf {
         self.group.as_ref().expect("it is there until it is dropped").directory.as_fd()
     }
 
-    /// Free once this process has ended.
-    pub(super) fn free_after(mut self, worker: OwnedFd) {
-        self.last = Some(worker);
+    /// Free once this process, the only one that was born in it, has ended.
+    pub(super) fn free_after(mut self, worker: Arc<OwnedFd>) {
+        let free = self.group.take().map(|group| Free(group, Some(worker)));
+        self.groups.free().extend(free);
     }
 }
 
 impl Drop for Leaf {
     fn drop(&mut self) {
-        let free = self.group.take().map(|group| Free(group, self.last.take()));
-        self.groups.free().extend(free);
+        if let Some(group) = self.group.take() {
+            // One that a process is still in is removed when the server ends.
+            let _ = fs::remove_dir(&group.folder);
+        }
     }
 }
 
@@ -479,6 +482,48 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A group in which no process can be, for what is decided about it.
+    fn group(folder: PathBuf) -> Group {
+        let path = |name: &str| folder.join(name);
+        fs::create_dir(&folder).expect("made");
+        for name in ["memory.max", "memory.events", "memory.current"] {
+            fs::write(path(name), "0\n").expect("written");
+        }
+        Group {
+            directory: File::open(&folder).expect("a folder"),
+            limit: (File::create(path("memory.max")).expect("a file"), None),
+            events: (File::open(path("memory.events")).expect("a file"), Events::default()),
+            folder,
+        }
+    }
+
+    #[test]
+    fn a_group_goes_to_the_next_worker_once_it_is_known_to_be_empty() {
+        let root = tempfile::TempDir::new().expect("a folder");
+        let groups = Arc::new(Groups {
+            folder: root.path().to_owned(),
+            thread: 0,
+            made: AtomicU32::new(7),
+            free: Mutex::default(),
+        });
+        let used = || groups.leaf().ok().map(|leaf| leaf.describe());
+        let leaf = |name: &str| Leaf { groups: groups.clone(), group: Some(group(root.path().join(name))) };
+        // Outside of the control groups' file system no new group can be made, so there is one only if an old one is used again.
+        groups.free().push_back(Free(group(root.path().join("free")), None));
+        assert!(used().is_some_and(|found| found.contains("free")), "the positive control");
+        drop(leaf("dropped"));
+        assert_eq!(used(), None, "nothing is known of the process in a group that was only dropped");
+
+        let mut worker = std::process::Command::new("sleep").arg("3600").spawn().expect("it starts");
+        let pid = rustix::process::Pid::from_child(&worker);
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
+        leaf("busy").free_after(Arc::new(pidfd));
+        assert_eq!(used(), None, "its worker has not ended");
+        worker.kill().expect("it runs");
+        worker.wait().expect("a child");
+        assert!(used().is_some_and(|found| found.contains("busy")), "its worker has ended");
+    }
 
     #[test]
     fn what_the_kernel_counts_is_read() {

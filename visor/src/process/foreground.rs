@@ -73,6 +73,9 @@ fn run_in(
     let latest = plan.limits.timeout.map(|limit| Instant::now() + limit + grace);
     match follow(&mut running, watcher, latest)? {
         Ok((mut report, outputs)) => {
+            if let Some(watcher) = watcher {
+                pass_on_delayed(&mut report, watcher);
+            }
             for (slot, data) in outputs {
                 if let Err(text) = hand_out(&mut report, &slot, data, options) {
                     let text = format!("output slot `{slot}`: {text}");
@@ -115,6 +118,17 @@ fn follow(
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
+        }
+    }
+}
+
+/// Passes on what could not be while the workflow ran.
+fn pass_on_delayed(report: &mut RunReport, to: &dyn Progress) {
+    for step in &mut report.steps {
+        for instance in &mut step.instances {
+            for line in std::mem::take(&mut instance.lines) {
+                to.line(&step.name, instance.index, line.stream, &line.text);
+            }
         }
     }
 }

@@ -28,6 +28,7 @@ mod foreground;
 mod huge;
 mod job;
 mod link;
+mod notices;
 #[allow(unsafe_code, reason = "ptrace")]
 mod opener;
 mod protocol;
@@ -160,7 +161,8 @@ pub enum Message {
 #[derive(Debug)]
 struct Worker {
     link: Link,
-    pidfd: OwnedFd,
+    /// Shared with its control group, which waits for the end of the process.
+    pidfd: Arc<OwnedFd>,
     pid: i32,
     reaper: Reaper,
     /// Its control group, if it has one of its own.
@@ -449,9 +451,9 @@ impl Drop for Worker {
                 self.reap();
             }
         }
-        // Its group is free once it has ended; or at once, if no descriptor is left to watch it by.
-        if let (Some(leaf), Ok(worker)) = (self.leaf.take(), self.pidfd.try_clone()) {
-            leaf.free_after(worker);
+        // Its group is free once it has ended, which it may not have yet.
+        if let Some(leaf) = self.leaf.take() {
+            leaf.free_after(self.pidfd.clone());
         }
     }
 }

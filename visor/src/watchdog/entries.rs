@@ -65,6 +65,17 @@ impl Watchdog {
         Ok(registered(Kind::Workflow, put, &shown))
     }
 
+    /// What is wrong with a workflow that is to be deployed. Nothing is registered.
+    pub(super) async fn validate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let [] = call.parameters([])?;
+        let received = self.body_of(call, DOCUMENT_MAX).await?;
+        let warnings = self.blocking(move |registry| {
+            let document = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            registry.validate(&document)
+        });
+        Ok(json(Response::builder(), &json!({ "status": "valid", "warnings": warnings.await? })))
+    }
+
     pub(super) async fn remove_function(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, Refusal> {
         let name = name.to_owned();
         self.blocking(move |registry| registry.remove_function(&name)).await?;

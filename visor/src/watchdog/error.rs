@@ -214,7 +214,10 @@ impl Refusal {
         if error.is_full() {
             return Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());
         }
-        Refusal::host(error.to_string())
+        match error {
+            StateError::Lost { .. } => Refusal::unavailable(error.to_string()),
+            _ => Refusal::host(error.to_string()),
+        }
     }
 
     /// The server ended before the end of an asynchronous call was recorded.

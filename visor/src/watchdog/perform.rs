@@ -20,9 +20,11 @@ use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
 use super::launch::Run;
 use crate::domain::carrier::monotonic_ns;
+use crate::network;
 use crate::orchestrator::Ready;
+use crate::orchestrator::mounts::{self, Opened};
 use crate::process::{Data, Job, Message, Notice};
-use crate::report::{self, RunReport};
+use crate::report::{self, Failure, RunReport};
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
@@ -159,6 +161,10 @@ impl Watchdog {
             }
         };
         invocation.set_running();
+        let files = match self.open_files(&workflow).await {
+            Ok(files) => files,
+            Err(refusal) => return (None, Err(refusal)),
+        };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
         let deadline = latest.min(own);
         // One that had to wait has less time than its timeout, and should say itself when that is up.
@@ -167,8 +173,7 @@ impl Watchdog {
         let job = Job {
             workflow,
             inputs,
-            // A server opens no files for a workflow: its document may have memory only.
-            files: Vec::new(),
+            files,
             load_all: false,
             requested_ns: invocation.begin_ns,
             latest_ns,
@@ -177,13 +182,36 @@ impl Watchdog {
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
-        let started = Run::start(blank, &job);
-        // Inputs may be large; the process has them now.
-        drop(job);
+        let started = match job.workflow.plan().network {
+            network::Plan::None if job.files.is_empty() => {
+                let started = Run::start(blank, &job);
+                // Inputs may be large; the process has them now.
+                drop(job);
+                started
+            }
+            // Brokers are started, and the helper is asked for a device: others do not wait for that.
+            _ => {
+                let started = spawn_blocking(move || Run::start(blank, &job)).await;
+                started.map_err(|error| Refusal::monohull(error.to_string())).flatten()
+            }
+        };
         match started {
             Ok(run) => self.listen(invocation, run, deadline + GRACE).await,
             Err(refusal) => (None, Err(refusal)),
         }
+    }
+
+    /// Opens the files of this host that are granted to a workflow.
+    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, Refusal> {
+        let plan = workflow.plan();
+        if plan.files.iter().all(|mount| mount.source.path().is_none()) {
+            return Ok(Vec::new());
+        }
+        let plan = plan.clone();
+        let opened = spawn_blocking(move || mounts::open(&plan)).await;
+        let opened = opened.map_err(|error| Refusal::monohull(error.to_string()))?;
+        // What is granted is the operator's choice, and not the workflow's.
+        opened.map_err(|failure| Refusal::died(&Failure { blame: report::Blame::Host, ..*failure }))
     }
 
     /// Listens to a running workflow until it has ended.
@@ -218,8 +246,14 @@ impl Watchdog {
         for point in std::mem::take(&mut report.timeline) {
             invocation.point_at(point.name, point.at_ns);
         }
-        // They came one by one, in order, and are kept apart.
-        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines = Vec::new());
+        // They came one by one, in order, and are kept apart; those that come now had found no room.
+        for step in &mut report.steps {
+            for instance in &mut step.instances {
+                for line in std::mem::take(&mut instance.lines) {
+                    invocation.line(step.name.clone(), instance.index, line.stream, line.text);
+                }
+            }
+        }
         let result = match (&report.error, report.status) {
             (Some(failure), _) => Err(Refusal::failed(failure)),
             (None, report::Status::Done) => outputs

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 
+use super::grants::Wanted;
 use super::plan::{self, Plan};
 use super::reader::{At, Reader};
 use super::shape::{Shape, Step};
@@ -30,13 +31,25 @@ pub fn check_bytes(file: &Path, bytes: &[u8]) -> Checked {
     check(file, bytes, None)
 }
 
-/// Checks the bytes of a workflow for a server, which reads no files for it: its images are functions for which
-/// `registered` is true, and its inputs come with each invocation.
-pub fn check_registered(file: &Path, bytes: &[u8], registered: &dyn Fn(&str) -> bool) -> Checked {
-    check(file, bytes, Some(registered))
+/// What a server has for a workflow.
+#[derive(Clone, Copy)]
+pub struct Server<'a> {
+    /// Whether a function is registered.
+    pub functions: &'a dyn Fn(&str) -> bool,
+    /// Whether its operator grants something to the workflow; if not, why.
+    pub grants: &'a dyn Fn(Wanted<'_>) -> Result<(), String>,
+    /// The file is still to be deployed: functions may have images that are files, which are registered then, and inputs
+    /// paths, which are left out.
+    pub deploying: bool,
 }
 
-fn check(file: &Path, bytes: &[u8], registered: Option<&dyn Fn(&str) -> bool>) -> Checked {
+/// Checks the bytes of a workflow for a server, which reads no files for it: its images are registered functions, its inputs
+/// come with each invocation, and what it uses of the host is granted.
+pub fn check_registered(file: &Path, bytes: &[u8], server: &Server<'_>) -> Checked {
+    check(file, bytes, Some(server))
+}
+
+fn check(file: &Path, bytes: &[u8], registered: Option<&Server<'_>>) -> Checked {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => return Checked { plan: None, mistakes: vec![not_text(file, bytes, error.valid_up_to())] },

@@ -263,14 +263,15 @@ pub struct OutputObject {
     pub content_type: Option<String>,
 }
 
-/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image` or
-/// `directory`.
+/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image`, `directory`
+/// or `grant`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     { "required": ["memory"], "not": { "required": ["access"] } },
     { "required": ["image"] },
     { "required": ["directory"], "properties": { "access": { "enum": ["read", "write"] } } },
+    { "required": ["grant"] },
 ]))]
 pub struct Mount {
     /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
@@ -291,6 +292,11 @@ pub struct Mount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub directory: Option<String>,
+    /// On a server: files that its operator grants under this name. Without `access`, a directory is for reading and an image
+    /// is a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub grant: Option<String>,
     /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
     /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
     /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs. A directory has
@@ -305,7 +311,7 @@ pub struct Mount {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
 
-/// A network: its mode, alone or in an object.
+/// A network: its mode, alone or in an object, or the name of a grant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Network {
@@ -313,6 +319,8 @@ pub enum Network {
     Mode(NetworkMode),
     /// The mode, and what there is to say about it.
     Object(NetworkObject),
+    /// The name of a grant.
+    Granted(NetworkReference),
 }
 
 /// How functions get to the network.
@@ -345,6 +353,15 @@ pub struct NetworkObject {
     /// operator lets it (`monohull network --outside`); otherwise the workflow does not start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+}
+
+/// On a server: a network that its operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkReference {
+    /// The name of the grant.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub grant: String,
 }
 
 /// A host and ports: `192.0.2.7:443`, `10.0.0.0/8:5432`, `[fd00::/8]:8000-8100`, `example.com:443`, `127.0.0.1:*`.

@@ -9,6 +9,7 @@
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
 //!   files      what the file refers to: reports about it at its place in the text
+//!   grants     what a server's operator gives to workflows
 //! ```
 #![deny(unsafe_code)]
 
@@ -21,6 +22,7 @@ use crate::escape::shown;
 mod check;
 pub mod document;
 mod files;
+pub mod grants;
 pub mod plan;
 mod reader;
 mod set;
@@ -28,7 +30,7 @@ pub(crate) mod shape;
 mod source;
 pub mod units;
 
-pub use check::{Checked, check_bytes, check_registered};
+pub use check::{Checked, Server, check_bytes, check_registered};
 pub use document::schema;
 pub use files::{Reference, references};
 pub use plan::Plan;

@@ -193,6 +193,13 @@ pub enum MountSource {
         /// Functions may change it.
         writable: bool,
     },
+    /// What a server's operator grants under this name. No run has any: a server puts in its place what is granted.
+    Granted {
+        /// The name of the grant.
+        grant: String,
+        /// What for, if the file says.
+        access: Option<Access>,
+    },
 }
 
 impl Mount {
@@ -201,7 +208,7 @@ impl Mount {
         let source = match self.source {
             MountSource::Image { path, access } => MountSource::Image { path: folder.join(path), access },
             MountSource::Directory { path, writable } => MountSource::Directory { path: folder.join(path), writable },
-            source @ MountSource::Memory { .. } => source,
+            source @ (MountSource::Memory { .. } | MountSource::Granted { .. }) => source,
         };
         Mount { source, ..self }
     }
@@ -211,7 +218,7 @@ impl MountSource {
     /// The file or directory of the host that it leads to.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            MountSource::Memory { .. } => None,
+            MountSource::Memory { .. } | MountSource::Granted { .. } => None,
             MountSource::Image { path, .. } | MountSource::Directory { path, .. } => Some(path),
         }
     }

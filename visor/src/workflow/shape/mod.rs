@@ -116,9 +116,10 @@ impl Reader<'_> {
     /// Reads where a function's image is: a file, or for a server one of its functions.
     fn image(&mut self, value: &Value<'_>) -> Option<PathBuf> {
         let path = self.path(value, "`image`")?;
-        let Some(registered) = self.registered else { return Some(path) };
+        let Some(server) = self.registered else { return Some(path) };
         match plan::registered_name(&path) {
-            Some(name) if registered(name) => {}
+            Some(name) if (server.functions)(name) => {}
+            None if server.deploying => {}
             Some(name) => {
                 let message = format!("no function is registered as {}", quoted(name));
                 self.error(value.range(), message, "the name of a registered function".to_owned());
@@ -163,7 +164,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::files::MOUNT;
-    use super::network::NETWORK;
+    use super::network::{NETWORK, REFERENCE};
     use super::slots::{INPUT, OUTPUT};
     use super::step::{RETRY, STEP};
     use super::words::parse_word;
@@ -188,6 +189,7 @@ mod tests {
             (Some("Retry"), RETRY, 1),
             (Some("Limits"), LIMITS, 0),
             (Some("NetworkObject"), NETWORK, 1),
+            (Some("NetworkReference"), REFERENCE, 1),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
             (Some("Mount"), MOUNT, 1),

@@ -88,7 +88,7 @@ impl Reader<'_> {
 
     fn input_path(&mut self, value: &Value<'_>) -> Option<PathBuf> {
         let path = self.path(value, "`path`")?;
-        if self.registered.is_some() {
+        if self.registered.is_some_and(|server| !server.deploying) {
             let message = "`path` is a file, and a server reads no files for a workflow".to_owned();
             self.error(value.range(), message, "the slot's name alone: each invocation brings the content".to_owned());
         }
