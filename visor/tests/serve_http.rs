@@ -256,7 +256,7 @@ fn several_inputs_and_outputs_are_json() {
     let document = single(
         "both",
         "json-report",
-        &json!({ "inputs": ["a", "b"], "outputs": ["report"], "args": { "title": "t", "orders": [] } }),
+        &json!({ "inputs": ["a", "b"], "outputs": ["report"], "unread": "ignore", "args": { "title": "t", "orders": [] } }),
     );
     server.put_workflow(&document);
     let json_type = [("Content-Type", "application/json")];

@@ -82,6 +82,21 @@ fn a_network_that_is_wrong() {
 }
 
 #[test]
+fn outcomes_of_unread_slots_have_names() {
+    top_mistake(
+        r#""unread":"ignroe""#,
+        9,
+        "`unread` is `ignroe`, did you mean `ignore`?",
+        "`fail`, `warn` or `ignore`",
+    );
+    top_mistake(r#""unread":1"#, 9, "`unread` is a number", "`default` and `slots`");
+    top_mistake(r#""unread":{"default":"never"}"#, 20, "`default` is `never`", "`fail`, `warn` or `ignore`");
+    top_mistake(r#""unread":{"slot":{}}"#, 10, "`unread` has no field `slot`, did you mean `slots`?", "`slots`");
+    top_mistake(r#""unread":{"slots":{"a*":1}}"#, 24, "the outcome of `a*` is a number", "`fail`, `warn` or `ignore`");
+    top_mistake(r#""unread":{"slots":{"":"warn"}}"#, 19, "the name of a slot is empty", "1 to 255 bytes");
+}
+
+#[test]
 fn unknown_fields_get_a_suggestion() {
     step_mistake(r#""aftr":[]"#, 0, "a step has no field `aftr`, did you mean `after`?", "`after`");
     step_mistake(r#""retry":{"max_attempts":1,"tries":2}"#, 26, "`retry` has no field `tries`", "`max_attempts`");

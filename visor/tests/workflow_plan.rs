@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use monohull::network::Plan as Network;
-use monohull::workflow::plan::{FailureKind, Separation};
+use monohull::workflow::plan::{FailureKind, OnUnread, Separation};
 use monohull::workflow::{self, Plan, SetError, document::Document};
 use proptest::prelude::*;
 use serde_json::json;
@@ -28,6 +28,7 @@ const FULL: &str = r#"{
   ],
   "inputs": ["text", { "slot": "words", "path": "words.txt" }],
   "outputs": ["a", { "slot": "b" }],
+  "unread": { "default": "warn", "slots": { "*": "fail", "part.*": "ignore", "part.1": "warn", "part.1*": "fail" } },
   "limits": { "timeout": "1h", "slots": "1GiB", "output": 0, "carriers": 2, "threads": 7 },
   "isolation": "function",
   "network": { "mode": "host", "connect": ["db.example:5432", "10.0.0.0/8:1-9"], "listen": ["[::]:80"] }
@@ -64,6 +65,8 @@ fn every_field_arrives() {
     assert_eq!(plan.inputs[0].path, None);
     assert_eq!(plan.inputs[1].path.as_deref(), Some(Path::new("dir/words.txt")));
     assert_eq!(plan.outputs.iter().map(|output| output.slot.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let outcomes = ["part.1", "part.10", "part.2", "other"].map(|slot| plan.unread.outcome(slot));
+    assert_eq!(outcomes, [OnUnread::Warn, OnUnread::Fail, OnUnread::Ignore, OnUnread::Fail]);
     assert_eq!(plan.limits.timeout, Some(Duration::from_secs(3600)));
     assert_eq!((plan.limits.slots, plan.limits.output), (1 << 30, 0));
     assert_eq!((plan.limits.carriers, plan.limits.threads), (Some(2), 7));
@@ -89,6 +92,7 @@ fn defaults_are_filled_in() {
     assert_eq!((plan.limits.timeout, plan.limits.carriers, plan.limits.threads), (None, None, 1024));
     assert_eq!((plan.limits.slots, plan.limits.output), (4 << 30, 1 << 20));
     assert_eq!(plan.separation, Separation::Workflow);
+    assert_eq!(plan.unread.outcome("any"), OnUnread::Fail);
     assert_eq!(plan.functions[0].image, Path::new("f.so"));
 }
 

@@ -29,10 +29,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use hashbrown::{HashMap, HashSet};
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
-use monohull_abi::types::{SlotInfo, SlotView};
+use monohull_abi::types::{FilledSlot, SlotInfo, SlotView};
 use monohull_module::HostRef;
 
 type Hasher = foldhash::fast::FixedState;
@@ -356,6 +357,14 @@ impl Table {
         let Place::Filled { slot } = &self.buffers.get(&address)?.place else { return None };
         let Content { count, element_size, fingerprint, ref type_name } = slot.content;
         Some((SlotInfo { address, count, element_size, fingerprint }, type_name))
+    }
+
+    /// The filled slot that follows a name in byte order.
+    pub(crate) fn next_after(&self, name: &str) -> Option<(&str, FilledSlot)> {
+        let (name, address) = self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).next()?;
+        let Place::Filled { slot } = &self.buffers.get(address)?.place else { return None };
+        let bytes = slot.content.bytes().unwrap_or(0);
+        Some((name, FilledSlot { bytes, producer: slot.producer.into() }))
     }
 
     /// An instance has ended: frees what it leaves behind. Returns whether its inputs are whole, and the names of the

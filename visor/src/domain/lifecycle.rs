@@ -60,6 +60,7 @@ impl Shared {
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
                 self.lock().events.push_back(Event::Ended(Box::new(Ended {
                     token,
+                    id: 0,
                     result: Err(Box::new(failure)),
                     inputs_whole: true,
                     usage: Usage::default(),
@@ -228,6 +229,7 @@ impl Shared {
         }
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
+            id,
             result,
             inputs_whole,
             usage,

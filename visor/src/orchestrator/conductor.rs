@@ -11,6 +11,7 @@ use crate::report::{
 };
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -144,11 +145,25 @@ impl Conductor {
             steps,
             modules,
             output: Default::default(),
+            unread: None,
             error,
             timeline: Vec::new(),
             mapped_files: None,
             sandbox: None,
         }
+    }
+
+    /// Which step and instance had an id in the domain, of those whose last attempt had it.
+    pub(super) fn producers(&self) -> Box<dyn Fn(u32) -> Option<(String, u32)>> {
+        let state = self.lock();
+        let mut producers = HashMap::new();
+        for (step, of_step) in state.steps.iter().enumerate() {
+            for (index, instance) in (0..).zip(&of_step.instances) {
+                producers.extend(instance.ended.as_ref().map(|ended| (ended.id, (step, index))));
+            }
+        }
+        let plan = state.plan.clone();
+        Box::new(move |id| producers.get(&id).map(|&(step, index)| (plan.steps[step].name.clone(), index)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

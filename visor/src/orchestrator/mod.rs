@@ -16,6 +16,7 @@ pub mod options;
 mod packed;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
+mod unread;
 
 pub use border::{Border, Source};
 pub use options::{IsolationWish, RunOptions, modules_folder};
@@ -216,7 +217,11 @@ impl Ready {
             match conductor.outcome() {
                 Outcome::Done => {
                     let mut report = conductor.report(&domain, &clock, None);
-                    match slots::collect(&domain, &self.plan, border) {
+                    let (unread, failure) = unread::find(&domain, &self.plan, || conductor.producers());
+                    report.unread = unread;
+                    // An output that is missing says more than a slot that is left: it is told first.
+                    let failure = slots::outputs(&domain, &self.plan).err().or(failure);
+                    match failure.map_or_else(|| slots::collect(&domain, &self.plan, border), Err) {
                         Ok(output) => report.output = output,
                         Err(failure) => {
                             report.status = Status::Failed;

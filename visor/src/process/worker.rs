@@ -372,6 +372,7 @@ mod tests {
             }],
             modules: Vec::new(),
             output: Default::default(),
+            unread: None,
             error: None,
             timeline: Vec::new(),
             mapped_files: None,

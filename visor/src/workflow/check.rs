@@ -239,6 +239,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         steps,
         inputs: shape.inputs.into_iter().map(at_folder).collect(),
         outputs: shape.outputs,
+        unread: shape.unread,
         files: shape.files.into_iter().map(|mount| mount.in_folder(folder)).collect(),
         limits: shape.limits,
         separation: shape.separation,

@@ -65,6 +65,7 @@ fn rehearse(visor: &Path) -> Vec<Place> {
         "functions": { "attacks": { "image": harness::image("attacks") } },
         "steps": [{ "name": "rest", "function": "attacks", "args": { "role": "rest" } }],
         "inputs": ["places"],
+        "unread": "ignore",
         "limits": { "timeout": "600s" }
     });
     std::fs::write(&file, document.to_string()).expect("the workflow");
