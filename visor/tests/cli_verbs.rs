@@ -73,6 +73,8 @@ fn wrong_usage_is_2() {
         &["run", "good.json", "--input", "=path"],
         &["run", "good.json", "--set", "s=1"],
         &["run", "good.json", "--set", ".a=1"],
+        &["run", "good.json", "--set", ":instances=1"],
+        &["run", "good.json", "--set", "s:=1"],
         &["validate"],
         &["new"],
     ] {
@@ -124,6 +126,9 @@ fn run_checks_names_before_it_starts() {
         (&["--input", "text=x", "--input", "text=y"], "--input: slot `text` is given twice"),
         (&["--input", "text=x", "--output", "count=x"], "no output slot `count`, did you mean `counts`?"),
         (&["--input", "text=x", "--set", "t.a=1"], "--set: the workflow has no step `t`"),
+        (&["--input", "text=x", "--set", "s.a=1"], "--set: step `s` has no argument `a` in the workflow file"),
+        (&["--input", "text=x", "--set", "s.instances=8"], "; `s:instances=VALUE` sets the field of the step"),
+        (&["--input", "text=x", "--set", "s:instances=0"], "--set: s:instances:1:1: `instances` is 0"),
         (&[], "the input slot `text` needs a file: --input text=PATH"),
     ] {
         let output = monohull(folder.path(), &[&["run", "good.json"], args].concat());

@@ -20,7 +20,7 @@ use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt",
-    "monohull run hello/workflow.json --set hello.name=World --json"
+    "monohull run workflows/word-count.json --input text=book.txt --set split.parts=8 --set map:instances=8 --json"
 ))]
 pub(super) struct Run {
     /// The workflow file
@@ -31,7 +31,8 @@ pub(super) struct Run {
     /// Write an output slot to a file
     #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slot_path)]
     outputs: Vec<(String, PathBuf)>,
-    /// Set an argument of a step; a value that is not JSON is taken as a string
+    /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory or retry (STEP:FIELD=VALUE); a
+    /// value that is not JSON is taken as a string
     #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
     /// What keeps functions from the system
@@ -55,22 +56,33 @@ enum Load {
     All,
 }
 
+/// What `--set` sets: an argument of a step, or one of its fields.
 #[derive(Clone, Debug)]
 struct Setting {
     step: String,
-    arg: String,
+    is_field: bool,
+    name: String,
     value: String,
 }
 
 impl Setting {
     fn parse(text: &str) -> Result<Setting, String> {
-        let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        let parts = text.split_once('=').and_then(|(target, value)| {
+            // The name of a step has neither of the two.
+            let at = target.find(['.', ':'])?;
+            Some((&target[..at], target.as_bytes()[at] == b':', &target[at + 1..], value))
+        });
         match parts {
-            Some(((step, arg), value)) if !step.is_empty() && !arg.is_empty() => {
-                Ok(Setting { step: step.to_owned(), arg: arg.to_owned(), value: value.to_owned() })
+            Some((step, is_field, name, value)) if !step.is_empty() && !name.is_empty() => {
+                Ok(Setting { step: step.to_owned(), is_field, name: name.to_owned(), value: value.to_owned() })
             }
-            _ => Err("expected STEP.ARG=VALUE".to_owned()),
+            _ => Err("expected STEP.ARG=VALUE or STEP:FIELD=VALUE".to_owned()),
         }
+    }
+
+    fn apply(&self, plan: &mut Plan) -> Result<(), workflow::SetError> {
+        let Setting { step, name, value, .. } = self;
+        if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
     }
 }
 
@@ -152,7 +164,7 @@ impl Run {
         }
         let mut plan = checked.into_plan()?;
         for setting in &self.settings {
-            plan.set_arg(&setting.step, &setting.arg, &setting.value)?;
+            setting.apply(&mut plan)?;
         }
         check_slots("input", &self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))?;
         check_slots("output", &self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))?;

@@ -143,8 +143,8 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set STEP.ARG=VALUE` and
-    /// reports use it.
+    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set` and reports
+    /// use it.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// The name of a function in `functions`.
@@ -159,7 +159,8 @@ pub struct Step {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = INSTANCES_MAX))]
     pub instances: u32,
-    /// What the function is told: a JSON object, its values of any type. Default: empty.
+    /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
+    /// an argument that is only ever given there can be `null` here. Default: empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
