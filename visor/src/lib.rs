@@ -4,6 +4,7 @@ pub mod cli;
 pub mod disk;
 pub mod domain;
 pub mod host_files;
+pub mod host_input;
 pub mod network;
 pub mod orchestrator;
 mod packets;

@@ -118,6 +118,25 @@ fn validate_speaks_json() {
     assert_eq!((code(&output), &verdict["status"]), (0, &"valid".into()));
 }
 
+/// A file of 100 000 mistakes does not give 22 MB of messages, on any way.
+#[test]
+fn of_very_many_mistakes_the_first_hundred_are_shown() {
+    let folder = files();
+    let steps: Vec<_> = (0..10_000).map(|step| format!("{{\"name\":\"s{step}\",\"function\":\"g\"}}")).collect();
+    let many = format!("{{\"name\":\"w\",\"functions\":{{}},\"steps\":[{}]}}", steps.join(",\n"));
+    fs::write(folder.path().join("many.json"), many).expect("written");
+    for verb in ["validate", "run", "deploy"] {
+        let output = monohull(folder.path(), &[verb, "many.json"]);
+        let message = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{verb}");
+        assert_eq!(message.lines().filter(|line| line.contains("there is no function")).count(), 100, "{verb}");
+        assert!(message.contains("many.json:100:") && message.contains("… and 9900 more"), "{verb}: {message}");
+    }
+    let output = monohull(folder.path(), &["validate", "--json", "many.json"]);
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((verdict["mistakes"].as_array().map(Vec::len), &verdict["more"]), (Some(100), &9900.into()));
+}
+
 #[test]
 fn run_checks_names_before_it_starts() {
     let folder = files();

@@ -14,6 +14,8 @@ use monohull_checker::context::{Context, Evidence};
 use monohull_checker::{Class, Finding, Form, Kind, Report, Rules, Severity};
 use serde::Serialize;
 
+use crate::host_input;
+
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
 Example:
@@ -89,7 +91,7 @@ impl Check {
 
 fn judge(file: &Path) -> Verdict<'_> {
     let rules = Rules { explain: true, own_gates: is_this_program(file), ..Rules::IMAGE };
-    let report = fs::read(file)
+    let report = host_input::read(file, host_input::FILE_MAX)
         .map_err(|error| error.to_string())
         .and_then(|bytes| monohull_checker::check_by(rules, &bytes).map_err(|error| error.to_string()));
     match report {

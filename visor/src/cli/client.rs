@@ -20,6 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
+use crate::host_input::{self, InputError};
 use crate::watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
@@ -56,8 +57,8 @@ pub(super) enum ClientError {
     File {
         /// The file.
         path: String,
-        /// The host's answer.
-        source: io::Error,
+        /// Why.
+        source: InputError,
     },
     /// no connection to {server}: {source}; `monohull serve` starts a server
     #[error("no connection to {server}: {source}; `monohull serve` starts a server")]
@@ -340,13 +341,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 /// The content of a file, or of standard input if it is called `-`.
 pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
-    let bytes = if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(path)
-    };
-    bytes.map_err(|source| ClientError::File { path: path.display().to_string(), source })
+    let unreadable = |source| ClientError::File { path: path.display().to_string(), source };
+    host_input::read(path, host_input::FILE_MAX).map_err(unreadable)
 }
 
 #[cfg(test)]

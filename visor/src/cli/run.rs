@@ -11,8 +11,8 @@ use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::show;
 use crate::orchestrator::RunOptions;
-use crate::process;
 use crate::process::cgroup::Wish;
+use crate::process::{self, ProcessError};
 use crate::report::{Progress, Status};
 use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 
@@ -25,8 +25,8 @@ use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 pub(super) struct Run {
     /// The workflow file
     file: PathBuf,
-    /// Fill an input slot from a file
-    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_path)]
+    /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input
+    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_and_path)]
     inputs: Vec<(String, PathBuf)>,
     /// Write an output slot to a file
     #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slot_path)]
@@ -86,6 +86,13 @@ impl Setting {
     }
 }
 
+fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((slot, path)) if !slot.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
+        _ => Err("expected SLOT=PATH".to_owned()),
+    }
+}
+
 fn slot_path(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((slot, path)) if !slot.is_empty() && !path.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
@@ -109,7 +116,7 @@ enum InvocationError {
     #[error("--{option}: slot {slot} is given twice")]
     SlotTwice { option: &'static str, slot: String },
     /// an input slot has no file
-    #[error("the input slot {slot} needs a file: --input {name}=PATH")]
+    #[error("the input slot {slot} needs a file: --input {name}=PATH (--input {name}= for an empty input)")]
     InputMissing { slot: String, name: String },
 }
 
@@ -132,8 +139,11 @@ impl Run {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
+        let is_empty = |(_, path): &&(String, PathBuf)| path.as_os_str().is_empty();
+        let (empty, files) = (self.inputs.iter().filter(is_empty), self.inputs.iter().filter(|input| !is_empty(input)));
         let options = RunOptions {
-            inputs: self.inputs.clone(),
+            inputs: files.cloned().collect(),
+            inline_inputs: empty.map(|(slot, _)| (slot.clone(), Vec::new())).collect(),
             outputs: self.outputs.clone(),
             isolation,
             load_all: self.load == Load::All,
@@ -143,6 +153,10 @@ impl Run {
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let report = match process::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
+            Err(error @ ProcessError::Input { .. }) => {
+                let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
+                return self.refuse(Exit::Usage, if chosen { "invocation" } else { "workflow" }, &error);
+            }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
         if self.json {
@@ -160,7 +174,7 @@ impl Run {
     fn plan(&self) -> Result<Plan, InvocationError> {
         let checked = workflow::check_file(&self.file)?;
         if checked.plan.is_some() {
-            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+            workflow::first_mistakes(&checked.mistakes).0.iter().for_each(|warning| eprintln!("{warning}"));
         }
         let mut plan = checked.into_plan()?;
         for setting in &self.settings {

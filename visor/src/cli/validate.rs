@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use crate::workflow::{self, Checked, Level, Mistake};
 
-/// Check a workflow file and report all mistakes in it
+/// Check a workflow file and report the mistakes in it, all of them up to a hundred
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!("monohull validate workflows/word-count.json"))]
 pub(super) struct Validate {
@@ -23,7 +23,15 @@ pub(super) struct Validate {
 struct Verdict<'a> {
     status: &'static str,
     file: &'a PathBuf,
-    mistakes: &'a [Mistake],
+    mistakes: Vec<&'a Mistake>,
+    /// How many mistakes there are besides those.
+    #[serde(skip_serializing_if = "is_zero")]
+    more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Validate {
@@ -35,7 +43,8 @@ impl Validate {
         let valid = checked.plan.is_some();
         if self.json {
             let status = if valid { "valid" } else { "invalid" };
-            super::print_json(&Verdict { status, file: &self.file, mistakes: &checked.mistakes });
+            let (mistakes, more) = workflow::first_mistakes(&checked.mistakes);
+            super::print_json(&Verdict { status, file: &self.file, mistakes, more });
         } else {
             self.show(&checked);
         }
@@ -43,8 +52,12 @@ impl Validate {
     }
 
     fn show(&self, checked: &Checked) {
-        for mistake in &checked.mistakes {
+        let (shown, more) = workflow::first_mistakes(&checked.mistakes);
+        for mistake in shown {
             eprintln!("{mistake}");
+        }
+        if more > 0 {
+            eprintln!("… and {more} more");
         }
         match &checked.plan {
             Some(plan) => super::print(&format!(

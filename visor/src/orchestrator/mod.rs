@@ -169,8 +169,9 @@ impl Ready {
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
         let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let means = Means { files, network: self.plan.network.open()?, ears };
-        self.run_on(ground, &conditions, means, &mut Files(options), progress, |mut report| {
+        self.run_on(ground, &conditions, means, &mut files_of_slots, progress, |mut report| {
             report.isolation_note = decision.note;
             report
         })

@@ -25,10 +25,7 @@ use crate::domain::image::map::{LoadError, LoadedImage};
 use crate::network;
 use crate::orchestrator::{Ready, cores};
 use crate::workflow::plan::{MountSource, registered_name};
-use crate::workflow::{self, Level, Plan, WorkflowError};
-
-/// The most mistakes of a document that are told.
-const MISTAKES_MAX: usize = 100;
+use crate::workflow::{self, Plan, WorkflowError};
 
 /// A registered function.
 #[derive(Debug)]
@@ -356,7 +353,7 @@ fn check_document(
 ) -> Result<Plan, Refusal> {
     let file = format!("{name}.json");
     let checked = workflow::check_registered(Path::new(&file), document, registered).into_plan();
-    let mut plan = checked.map_err(mistaken)?;
+    let mut plan = checked.map_err(|error| mistaken(&error))?;
     for mount in &plan.files {
         // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
@@ -378,22 +375,12 @@ fn check_document(
 }
 
 /// A document that gives no plan. Of very many mistakes the first errors are told.
-fn mistaken(error: WorkflowError) -> Refusal {
-    let WorkflowError::Mistakes { mut mistakes } = error else {
-        return Refusal::invalid(Blame::Workflow, error.to_string());
-    };
-    let all = mistakes.len();
-    if all > MISTAKES_MAX {
-        mistakes.retain(|mistake| mistake.level == Level::Error);
-        mistakes.truncate(MISTAKES_MAX);
+fn mistaken(error: &WorkflowError) -> Refusal {
+    let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+    match error {
+        WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
+        WorkflowError::Unreadable { .. } => refusal,
     }
-    let told = json!(mistakes);
-    let more = match all - mistakes.len() {
-        0 => String::new(),
-        more => format!("\n… and {more} more"),
-    };
-    let message = format!("{}{more}", WorkflowError::Mistakes { mistakes });
-    Refusal::invalid(Blame::Workflow, message).with_mistakes(told)
 }
 
 fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {
