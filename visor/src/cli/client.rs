@@ -115,6 +115,14 @@ fn told(document: &Value) -> String {
 }
 
 impl ClientError {
+    /// What the server calls it, if it is an error of the server's.
+    pub(super) fn kind(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused { document, .. } => document["error"]["kind"].as_str(),
+            _ => None,
+        }
+    }
+
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {

@@ -65,6 +65,7 @@ use tokio::sync::Semaphore;
 
 pub use auth::Token;
 pub use durable::StateError;
+pub use error::MISSING_INPUT;
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
