@@ -122,7 +122,7 @@ pub struct StepReport {
     pub status: Status,
     /// The most attempts any of its instances took.
     pub attempts: u32,
-    /// Its instances, by index.
+    /// Its instances, by index; none if the step never started.
     pub instances: Vec<InstanceReport>,
 }
 
@@ -147,9 +147,9 @@ pub struct InstanceReport {
     pub attempts: u32,
     /// How it ended.
     pub status: Status,
-    /// Why it failed.
+    /// Why it failed. In a box, as most have not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Failure>,
+    pub error: Option<Box<Failure>>,
     /// What it printed, all attempts together, up to the workflow's limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,

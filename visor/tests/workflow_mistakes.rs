@@ -81,6 +81,25 @@ fn a_network_that_is_wrong() {
     assert_eq!(empty, ["1:12: warning: `network` lists no address, so nothing can be reached"]);
 }
 
+/// A small file must not ask for much memory.
+#[test]
+fn instances_are_bounded_over_all_steps() {
+    let step = |name: &str, instances: u32| format!(r#"{{"name":"{name}","function":"f","instances":{instances}}}"#);
+    let workflow = |steps: &[String]| {
+        format!("{{\"name\":\"w\",\"functions\":{{\"f\":{{\"image\":\"f.so\"}}}},\"steps\":[\n{}]}}", steps.join(",\n"))
+    };
+    let fits = workflow(&[step("a", 50_000), step("b", 50_000)]);
+    assert!(mistakes(&fits).is_empty());
+    let column = step("b", 0).find(":0").expect("the number") + 2;
+    let found = mistakes(&workflow(&[step("a", 50_000), step("b", 50_001), step("c", 1)]));
+    let expected = format!(
+        "3:{column}: with this step there are 100001 instances (expected at most 100000 of all steps together)"
+    );
+    assert_eq!(found, [expected]);
+    let many: Vec<_> = (0..5000).map(|number| step(&format!("s{number}"), 100_000)).collect();
+    assert_eq!(mistakes(&workflow(&many)).len(), 1);
+}
+
 #[test]
 fn outcomes_of_unread_slots_have_names() {
     top_mistake(

@@ -144,6 +144,7 @@ fn fields_of_steps_are_set_from_outside() {
     assert_eq!((step.retry.max_attempts, &*step.retry.on), (3, &[FailureKind::Panic][..]));
     for (field, value, message) in [
         ("instances", "0", "s:instances:1:1: `instances` is 0 (expected a whole number from 1 to 100000)"),
+        ("instances", "100001", "s:instances:1:1: `instances` is 100001"),
         ("instances", "many", "s:instances:1:1: `instances` is a string"),
         ("timeout", "30", "s:timeout:1:1: `timeout` is a number"),
         ("memory", "64MB", "s:memory:1:1: `memory` is `64MB`"),

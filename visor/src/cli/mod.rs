@@ -122,9 +122,10 @@ fn fail(exit: Exit, error: &dyn Display) -> Exit {
 
 /// Prints one JSON document. A reader that has gone away is not our failure.
 fn print_json(document: &impl Serialize) {
-    let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
-    text.push('\n');
-    print(&text);
+    // Not as one text: a report may be long.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
+    let _ = written.and_then(|()| writeln!(out)).and_then(|()| out.flush());
 }
 
 /// Prints to standard output; unlike `print!` it does not panic when nobody reads any more.

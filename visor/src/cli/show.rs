@@ -66,6 +66,9 @@ fn table(report: &RunReport) -> Table {
         "attempts",
     ]);
     for step in &report.steps {
+        if step.instances.is_empty() {
+            table.add_row([&*step.name, "-", step.status.name()]);
+        }
         for instance in step.instances.iter().take(ROWS_PER_STEP) {
             table.add_row([
                 step.name.clone(),

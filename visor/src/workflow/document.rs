@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
 
-/// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
-/// slip of the keyboard.
+/// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
+/// more than the domain has cells (256) wait for their turn.
 pub const INSTANCES_MAX: u64 = 100_000;
 /// The most attempts a retry policy may ask for.
 pub const ATTEMPTS_MAX: u64 = 1_000;
@@ -155,7 +155,7 @@ pub struct Step {
     #[schemars(extend("uniqueItems" = true))]
     pub after: Vec<String>,
     /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
-    /// wait their turn.
+    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = INSTANCES_MAX))]
     pub instances: u32,

@@ -85,6 +85,13 @@ pub struct Step {
     pub stack: u64,
 }
 
+impl Plan {
+    /// The instances of all steps.
+    pub fn instances(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.instances)).sum()
+    }
+}
+
 impl Step {
     /// The slot that is the standard input of instance `index`; empty if it has none.
     pub fn stdin_of(&self, index: u32) -> String {

@@ -7,10 +7,13 @@
 use std::path::Path;
 
 use jsonc_parser::ast::Value;
+use jsonc_parser::common::Range;
 
+use super::check::too_many;
+use super::document::INSTANCES_MAX;
 use super::plan::{Plan, Step};
 use super::reader::{self, Reader};
-use super::source::{Mistake, Source, quoted, suggestion};
+use super::source::{Level, Mistake, Source, quoted, suggestion};
 
 /// Why something cannot be set. The invocation is at fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -77,7 +80,12 @@ impl Plan {
         if let Some(value) = reader.parse() {
             read_field(&mut reader, step, field, &value)?;
         }
-        let mistakes = reader.into_mistakes();
+        let mut mistakes = reader.into_mistakes();
+        let sum = self.instances();
+        if sum > INSTANCES_MAX {
+            let (at, message) = (Range::from_byte_index(0), format!("with this step there are {sum} instances"));
+            mistakes.push(source.mistake(at, Level::Error, message, Some(too_many(INSTANCES_MAX))));
+        }
         if mistakes.is_empty() { Ok(()) } else { Err(SetError::Value(mistakes)) }
     }
 
