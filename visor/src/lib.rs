@@ -7,6 +7,7 @@ pub mod disk;
 pub mod domain;
 pub mod escape;
 pub mod host_files;
+pub mod host_input;
 pub mod network;
 pub mod orchestrator;
 mod packets;

@@ -114,6 +114,8 @@ fn wrong_usage_is_2() {
         &["run", "good.json", "--input", "=path"],
         &["run", "good.json", "--set", "s=1"],
         &["run", "good.json", "--set", ".a=1"],
+        &["run", "good.json", "--set", ":instances=1"],
+        &["run", "good.json", "--set", "s:=1"],
         &["validate"],
         &["new"],
     ] {
@@ -212,6 +214,25 @@ fn validate_speaks_json() {
     assert_eq!((code(&output), &verdict["status"]), (0, &"valid".into()));
 }
 
+/// A file of 100 000 mistakes does not give 22 MB of messages, on any way.
+#[test]
+fn of_very_many_mistakes_the_first_hundred_are_shown() {
+    let folder = files();
+    let steps: Vec<_> = (0..10_000).map(|step| format!("{{\"name\":\"s{step}\",\"function\":\"g\"}}")).collect();
+    let many = format!("{{\"name\":\"w\",\"functions\":{{}},\"steps\":[{}]}}", steps.join(",\n"));
+    fs::write(folder.path().join("many.json"), many).expect("written");
+    for verb in ["validate", "run", "deploy"] {
+        let output = monohull(folder.path(), &[verb, "many.json"]);
+        let message = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{verb}");
+        assert_eq!(message.lines().filter(|line| line.contains("there is no function")).count(), 100, "{verb}");
+        assert!(message.contains("many.json:100:") && message.contains("… and 9900 more"), "{verb}: {message}");
+    }
+    let output = monohull(folder.path(), &["validate", "--json", "many.json"]);
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((verdict["mistakes"].as_array().map(Vec::len), &verdict["more"]), (Some(100), &9900.into()));
+}
+
 #[test]
 fn run_checks_names_before_it_starts() {
     let folder = files();
@@ -220,6 +241,9 @@ fn run_checks_names_before_it_starts() {
         (&["--input", "text=x", "--input", "text=y"], "--input: slot `text` is given twice"),
         (&["--input", "text=x", "--output", "count=x"], "no output slot `count`, did you mean `counts`?"),
         (&["--input", "text=x", "--set", "t.a=1"], "--set: the workflow has no step `t`"),
+        (&["--input", "text=x", "--set", "s.a=1"], "--set: step `s` has no argument `a` in the workflow file"),
+        (&["--input", "text=x", "--set", "s.instances=8"], "; `s:instances=VALUE` sets the field of the step"),
+        (&["--input", "text=x", "--set", "s:instances=0"], "--set: s:instances:1:1: `instances` is 0"),
         (&[], "the input slot `text` needs a file: --input text=PATH"),
     ] {
         let output = monohull(folder.path(), &[&["run", "good.json"], args].concat());

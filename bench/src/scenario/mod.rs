@@ -12,6 +12,7 @@ mod modules;
 mod network;
 mod open_loop;
 mod park;
+mod plan;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -107,6 +108,12 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "memory",
         about: "what a server and its processes take of memory",
         run: memory::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "plan",
+        about: "what a plan takes of memory for its instances, against their reports in a Vec",
+        run: plan::run,
         lacks: nothing,
     },
     Scenario {

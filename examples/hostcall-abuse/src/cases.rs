@@ -259,7 +259,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
+    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
     for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }

@@ -149,6 +149,16 @@ pub struct SlotInfo {
     pub fingerprint: u64,
 }
 
+/// A filled slot in a listing (`SLOT_NEXT`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct FilledSlot {
+    /// Bytes in use.
+    pub bytes: u64,
+    /// The instance that published it.
+    pub producer: u64,
+}
+
 /// What an instance and its domain use (`MEMORY_STATS`), in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]

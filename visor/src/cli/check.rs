@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::imports;
 use crate::domain::image::Image;
 use crate::escape::{Line, shown};
+use crate::host_input;
 
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
@@ -110,7 +111,8 @@ impl Check {
 
 fn judge(file: &Path, load: bool) -> Verdict<'_> {
     let rules = Rules { explain: true, own_gates: is_this_program(file), ..Rules::IMAGE };
-    let judged = fs::read(file).map_err(|error| error.to_string()).and_then(|bytes| {
+    let bytes = host_input::read(file, host_input::FILE_MAX).map_err(|error| error.to_string());
+    let judged = bytes.and_then(|bytes| {
         let report = monohull_checker::check_by(rules, &bytes).map_err(|error| error.to_string())?;
         let linked = load && !report.is_refused() && report.form == Form::Linked;
         Ok((linked.then(|| refusal(&bytes)).flatten(), report))

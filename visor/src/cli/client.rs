@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 
 use super::exit::Exit;
 use crate::escape::{Line, quoted_lines, shown};
+use crate::host_input::{self, InputError};
 use crate::watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
@@ -64,8 +65,8 @@ pub(super) enum ClientError {
     File {
         /// The file.
         path: String,
-        /// The host's answer.
-        source: io::Error,
+        /// Why.
+        source: InputError,
     },
     /// no connection to {server}: {source}; `monohull serve` starts a server
     #[error("no connection to {server}: {source}; `monohull serve` starts a server")]
@@ -126,6 +127,14 @@ fn told(document: &Value) -> String {
 }
 
 impl ClientError {
+    /// What the server calls it, if it is an error of the server's.
+    pub(super) fn kind(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused { document, .. } => document["error"]["kind"].as_str(),
+            _ => None,
+        }
+    }
+
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {
@@ -352,13 +361,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 /// The content of a file, or of standard input if it is called `-`.
 pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
-    let bytes = if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(path)
-    };
-    bytes.map_err(|source| ClientError::File { path: shown(path).to_string(), source })
+    let unreadable = |source| ClientError::File { path: shown(path).to_string(), source };
+    host_input::read(path, host_input::FILE_MAX).map_err(unreadable)
 }
 
 #[cfg(test)]

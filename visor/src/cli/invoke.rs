@@ -15,7 +15,10 @@ use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::output::Data;
 use crate::escape::{Notation, Pieces, shown};
-use crate::watchdog::SLOTS_TYPE;
+use crate::watchdog::{MISSING_INPUT, SLOTS_TYPE};
+
+/// What an input is that nobody describes.
+const BYTES_TYPE: &str = "application/octet-stream";
 
 /// Run a workflow that a server knows
 #[derive(Debug, Args)]
@@ -27,7 +30,8 @@ use crate::watchdog::SLOTS_TYPE;
 pub(super) struct Invoke {
     /// The workflow's name
     name: String,
-    /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input
+    /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input, and SLOT= an
+    /// empty input
     #[arg(long = "input", value_name = "FILE")]
     inputs: Vec<String>,
     /// Write the result to a file instead of standard output
@@ -56,7 +60,15 @@ impl Invoke {
     pub(super) fn run(&self) -> Exit {
         match self.invoke() {
             Ok(exit) => exit,
-            Err(error) => error.tell(self.json),
+            Err(error) => {
+                let exit = error.tell(self.json);
+                if error.kind() == Some(MISSING_INPUT) {
+                    eprintln!(
+                        "  --input FILE gives a workflow its one input, --input SLOT=FILE each of several, SLOT= an empty one"
+                    );
+                }
+                exit
+            }
         }
     }
 
@@ -150,14 +162,16 @@ impl Invoke {
     fn body(&self) -> Result<(Option<&'static str>, Vec<u8>), ClientError> {
         match self.inputs.as_slice() {
             [] => Ok((None, Vec::new())),
-            [path] if !path.contains('=') => Ok((None, read(path.as_ref())?)),
+            // With a type, so that an empty file is an empty input and not a missing one.
+            [path] if !path.contains('=') => Ok((Some(BYTES_TYPE), read(path.as_ref())?)),
             several => {
                 let mut slots = Map::new();
                 for input in several {
                     let (slot, path) = input.split_once('=').ok_or_else(|| {
                         ClientError::Usage(format!("of several inputs each is SLOT=FILE, and {input} has no slot"))
                     })?;
-                    let content = json!({ "base64": BASE64.encode(read(path.as_ref())?) });
+                    let bytes = if path.is_empty() { Vec::new() } else { read(path.as_ref())? };
+                    let content = json!({ "base64": BASE64.encode(bytes) });
                     if slots.insert(slot.to_owned(), content).is_some() {
                         return Err(ClientError::Usage(format!("slot {slot} is given twice")));
                     }

@@ -259,6 +259,7 @@ fn workflow(name: &str) -> String {
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
+        unread: None,
         files: Vec::new(),
         limits: Limits::default(),
         network: None,

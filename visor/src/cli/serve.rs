@@ -1,13 +1,15 @@
 //! `monohull serve`: workflows over HTTP.
 
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
 use super::isolation::Isolation;
+use crate::host_input;
 use crate::process::cgroup::Wish;
 use crate::watchdog::{self, Listen, ServeError, Settings, StateError, Token};
 use crate::workflow::units;
@@ -167,7 +169,7 @@ impl Serve {
     /// The token, from a file or from the environment: on the command line everybody could read it.
     fn token(&self) -> Result<Option<Token>, UsageError> {
         let secret = match &self.token_file {
-            Some(path) => Some(std::fs::read_to_string(path).map_err(|source| {
+            Some(path) => Some(read_token(path).map_err(|source| {
                 let path = path.clone();
                 UsageError::Unreadable { path, source }
             })?),
@@ -175,6 +177,11 @@ impl Serve {
         };
         secret.map(|secret| Token::new(secret.trim_end()).ok_or(UsageError::Token)).transpose()
     }
+}
+
+fn read_token(path: &Path) -> io::Result<String> {
+    let bytes = host_input::read(path, host_input::WORKFLOW_MAX)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Where services, and then users, keep what should survive.

@@ -18,7 +18,8 @@ use crate::escape::shown;
 use crate::orchestrator::mounts;
 use crate::workflow::{self, Blame, Checked, Level, Mistake, Plan, Reference};
 
-/// Check a workflow file and what it refers to, and report all mistakes; with --server what that server would refuse
+/// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
+/// refuse
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull validate workflows/word-count.json",
@@ -41,7 +42,15 @@ pub(super) struct Validate {
 struct Verdict<'a> {
     status: &'static str,
     file: &'a PathBuf,
-    mistakes: &'a [Mistake],
+    mistakes: Vec<&'a Mistake>,
+    /// How many mistakes there are besides those.
+    #[serde(skip_serializing_if = "is_zero")]
+    more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Validate {
@@ -63,7 +72,8 @@ impl Validate {
         let errors = checked.mistakes.iter().filter(|mistake| mistake.level == Level::Error).count();
         if self.json {
             let status = if errors == 0 { "valid" } else { "invalid" };
-            super::output::json(&Verdict { status, file: &self.file, mistakes: &checked.mistakes });
+            let (mistakes, more) = workflow::first_mistakes(&checked.mistakes);
+            super::output::json(&Verdict { status, file: &self.file, mistakes, more });
         } else {
             self.show(&checked, errors);
         }
@@ -78,7 +88,11 @@ impl Validate {
     }
 
     fn show(&self, Checked { plan, mistakes }: &Checked, errors: usize) {
-        mistakes.iter().for_each(super::output::note);
+        let (first, more) = workflow::first_mistakes(mistakes);
+        first.iter().for_each(super::output::note);
+        if more > 0 {
+            super::output::note(format_args!("… and {more} more"));
+        }
         let file = shown(&self.file);
         match plan {
             Some(Plan { name, steps, functions, .. }) if errors == 0 => super::output::text(format_args!(

@@ -42,6 +42,9 @@ pub enum FailureKind {
     /// An output slot was left empty or could not be written. Workflow files cannot name it.
     #[schemars(skip)]
     Output,
+    /// Slots were left that nothing has read. Workflow files cannot name it.
+    #[schemars(skip)]
+    Unread,
     /// The process of the workflow ended before its workflow did. Workflow files cannot name it.
     #[schemars(skip)]
     Process,
@@ -90,6 +93,7 @@ impl FailureKind {
             FailureKind::Load => "load",
             FailureKind::Input => "input",
             FailureKind::Output => "output",
+            FailureKind::Unread => "unread",
             FailureKind::Process => "process",
             FailureKind::Cancelled => "cancelled",
         }

@@ -58,6 +58,7 @@ impl Shared {
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
                 self.lock().events.push_back(Event::Ended(Box::new(Ended {
                     token,
+                    id: 0,
                     result: Err(Box::new(failure)),
                     inputs_whole: true,
                     usage: Usage::default(),
@@ -222,6 +223,7 @@ impl Shared {
         let mut scheduler = self.lock();
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
+            id,
             result,
             inputs_whole,
             usage,

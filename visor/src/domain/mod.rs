@@ -122,6 +122,8 @@ pub enum Event {
 pub struct Ended {
     /// The driver's name for it.
     pub token: u64,
+    /// The domain's own name for it; 0 if it never started.
+    pub id: u32,
     /// Success, or what went wrong.
     pub result: Result<(), Box<Failure>>,
     /// It could be started again with the inputs it had.

@@ -42,6 +42,8 @@ const TASKS: u64 = 2 * CARRIER_MAX as u64;
 /// What a worker may take besides what its functions may: libos modules and their state, page tables, carriers' stacks,
 /// and the kernel's own memory for it.
 const SLACK: u64 = 128 << 20;
+/// What the visor keeps of an instance until its report is sent: some 500 bytes without what it prints.
+const INSTANCE_BYTES: u64 = 1024;
 
 /// Whether workers get groups of their own (`--cgroup`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -182,7 +184,8 @@ fn memory_of(plan: &Plan) -> u64 {
         plan.steps.iter().map(|step| (step.memory.saturating_add(step.stack), step.instances.into())).collect();
     // Not more run at once than there are cells: those that may take most.
     instances.sort_unstable_by_key(|(each, _)| std::cmp::Reverse(*each));
-    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots));
+    let books = plan.instances().saturating_mul(INSTANCE_BYTES);
+    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots).saturating_add(books));
     for (each, count) in instances {
         let count = count.min(cells);
         cells -= count;

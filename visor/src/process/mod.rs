@@ -50,6 +50,7 @@ pub use protocol::Notice;
 pub use spawner::{Spawner, Unready};
 
 use crate::domain::keys;
+use crate::orchestrator::border::OpenError;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
 use crate::workflow::Plan;
@@ -126,6 +127,14 @@ pub enum ProcessError {
     /// {0}
     #[error(transparent)]
     Run(#[from] HostError),
+    /// An input slot cannot be filled.
+    #[error("input slot `{slot}`: {source}")]
+    Input {
+        /// The slot.
+        slot: String,
+        /// Why.
+        source: OpenError,
+    },
     /// the spawner is gone; no workflow can be started any more
     #[error("the spawner is gone; no workflow can be started any more")]
     SpawnerGone,

@@ -423,6 +423,7 @@ mod tests {
             }],
             modules: Vec::new(),
             output: Default::default(),
+            unread: None,
             error: None,
             timeline: Vec::new(),
             mapped_files: None,

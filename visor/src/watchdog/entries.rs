@@ -15,7 +15,7 @@ use super::routes::Call;
 use super::state::Kind;
 
 /// The largest workflow document. One that is larger than this was not written by a person, and not for one.
-pub(super) const DOCUMENT_MAX: u64 = 4 << 20;
+pub(super) const DOCUMENT_MAX: u64 = crate::host_input::WORKFLOW_MAX;
 
 impl Watchdog {
     pub(super) fn list_functions(&self) -> Response<Answer> {

@@ -20,6 +20,9 @@ use super::durable::StateError;
 use crate::domain::failure;
 use crate::report::{Failure, FailureKind, RunReport};
 
+/// The kind of the error that a request lacks an input slot.
+pub const MISSING_INPUT: &str = "missing-input";
+
 /// Who has to act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -119,6 +122,11 @@ impl Refusal {
 
     pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, "bad-request", Blame::Client, message)
+    }
+
+    /// An input slot is not given.
+    pub(super) fn missing_input(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, MISSING_INPUT, Blame::Client, message)
     }
 
     pub(super) fn unauthorized(message: impl Into<String>) -> Refusal {

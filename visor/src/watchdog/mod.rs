@@ -68,6 +68,7 @@ use tokio::sync::Semaphore;
 
 pub use auth::Token;
 pub use durable::StateError;
+pub use error::MISSING_INPUT;
 pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};

@@ -28,10 +28,7 @@ use crate::network;
 use crate::orchestrator::{Ready, cores};
 use crate::workflow::grants::Grants;
 use crate::workflow::plan::{MountSource, registered_name};
-use crate::workflow::{self, Level, Mistake, Plan, Server, WorkflowError};
-
-/// The most mistakes of a document that are told.
-const MISTAKES_MAX: usize = 100;
+use crate::workflow::{self, Mistake, Plan, Server, WorkflowError};
 
 /// A registered function.
 #[derive(Debug)]
@@ -207,7 +204,7 @@ impl Registry {
         let file = format!("{}.json", name.as_deref().unwrap_or("workflow"));
         let checked = workflow::check_registered(Path::new(&file), document, &server);
         let warnings = checked.mistakes.clone();
-        check_host(&checked.into_plan().map_err(mistaken)?)?;
+        check_host(&checked.into_plan().map_err(|error| mistaken(&error))?)?;
         Ok(warnings)
     }
 
@@ -411,7 +408,7 @@ fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
 fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, Refusal> {
     let file = format!("{name}.json");
     let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
-    let mut plan = checked.map_err(mistaken)?;
+    let mut plan = checked.map_err(|error| mistaken(&error))?;
     check_host(&plan)?;
     // So the workflow itself can say that it took too long, and where it was.
     plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
@@ -441,22 +438,12 @@ fn check_host(plan: &Plan) -> Result<(), Refusal> {
 }
 
 /// A document that gives no plan. Of very many mistakes the first errors are told.
-fn mistaken(error: WorkflowError) -> Refusal {
-    let WorkflowError::Mistakes { mut mistakes } = error else {
-        return Refusal::invalid(Blame::Workflow, error.to_string());
-    };
-    let all = mistakes.len();
-    if all > MISTAKES_MAX {
-        mistakes.retain(|mistake| mistake.level == Level::Error);
-        mistakes.truncate(MISTAKES_MAX);
+fn mistaken(error: &WorkflowError) -> Refusal {
+    let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+    match error {
+        WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
+        WorkflowError::Unreadable { .. } => refusal,
     }
-    let told = json!(mistakes);
-    let more = match all - mistakes.len() {
-        0 => String::new(),
-        more => format!("\n… and {more} more"),
-    };
-    let message = format!("{}{more}", WorkflowError::Mistakes { mistakes });
-    Refusal::invalid(Blame::Workflow, message).with_mistakes(told)
 }
 
 fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {

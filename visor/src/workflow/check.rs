@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 
+use super::document::INSTANCES_MAX;
 use super::grants::Wanted;
 use super::plan::{self, Plan};
 use super::reader::{At, Reader};
@@ -67,6 +68,7 @@ fn check_text(reader: &mut Reader<'_>, folder: &Path) -> Option<Plan> {
     let shape = reader.document(&value)?;
     let steps = resolve(reader, &shape);
     let order = order(reader, &shape.steps, &steps);
+    count_instances(reader, &shape.steps);
     // Cycles left steps out of the order; they have been noted.
     (!reader.has_errors()).then(|| make_plan(shape, &steps, &order, folder))
 }
@@ -134,6 +136,23 @@ fn resolve<'a>(reader: &mut Reader<'_>, shape: &Shape<'a>) -> Vec<Resolved<'a>> 
         }
     }
     resolved
+}
+
+/// Notes the first step with which there are too many instances.
+fn count_instances(reader: &mut Reader<'_>, steps: &[Step<'_>]) {
+    let mut sum = 0;
+    for step in steps {
+        sum += u64::from(step.instances.value);
+        if sum > INSTANCES_MAX {
+            let message = format!("with this step there are {sum} instances");
+            return reader.error(step.instances.at, message, too_many(INSTANCES_MAX));
+        }
+    }
+}
+
+/// What is expected of the number of instances.
+pub(super) fn too_many(most: u64) -> String {
+    format!("at most {most} of all steps together")
 }
 
 /// The steps in an order in which each comes after those it waits for, otherwise as in the file. Notes cycles.
@@ -232,7 +251,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             name: step.name.map(|name| name.value.to_owned()).unwrap_or_default(),
             function: function_index[&resolved[index].function],
             after,
-            instances: step.instances,
+            instances: step.instances.value,
             args: step.args,
             env: step.env,
             timeout: step.timeout,
@@ -252,6 +271,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         steps,
         inputs: shape.inputs.into_iter().map(at_folder).collect(),
         outputs: shape.outputs,
+        unread: shape.unread,
         files: shape.files.into_iter().map(|mount| mount.in_folder(folder)).collect(),
         limits: shape.limits,
         separation: shape.separation,

@@ -12,10 +12,10 @@ use monohull_abi::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Access, FailureKind, Separation, TimeStampCounter};
+use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
 
-/// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
-/// slip of the keyboard.
+/// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
+/// more than the domain has cells (256) wait for their turn.
 pub const INSTANCES_MAX: u64 = 100_000;
 /// The most attempts a retry policy may ask for.
 pub const ATTEMPTS_MAX: u64 = 1_000;
@@ -99,6 +99,12 @@ pub struct Document {
     /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// What happens if the workflow ends and a slot is still filled that no step has taken and that is no output: an
+    /// outcome, or an object that also has outcomes for some slots. Default: `fail`, because a slot that nothing reads is
+    /// usually lost work: a fan-out that is one instance short, or a misspelt name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Unread")]
+    pub unread: Option<Unread>,
     /// The file systems functions see, by mount point. Default: none: a function finds no file that the workflow does
     /// not give it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -137,8 +143,8 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set STEP.ARG=VALUE` and
-    /// reports use it.
+    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set` and reports
+    /// use it.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// The name of a function in `functions`.
@@ -149,11 +155,12 @@ pub struct Step {
     #[schemars(extend("uniqueItems" = true))]
     pub after: Vec<String>,
     /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
-    /// wait their turn.
+    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = INSTANCES_MAX))]
     pub instances: u32,
-    /// What the function is told: a JSON object, its values of any type. Default: empty.
+    /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
+    /// an argument that is only ever given there can be `null` here. Default: empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
@@ -261,6 +268,31 @@ pub struct OutputObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
     pub content_type: Option<String>,
+}
+
+/// What happens if slots are left unread: one outcome for all slots, or outcomes by slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Unread {
+    /// One outcome for all slots.
+    All(OnUnread),
+    /// Outcomes by slot.
+    Object(UnreadObject),
+}
+
+/// Outcomes for unread slots.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnreadObject {
+    /// The outcome for slots that `slots` does not name. Default: `fail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OnUnread")]
+    pub default: Option<OnUnread>,
+    /// Outcomes by slot: a name, or the beginning of names with a `*` behind. A name counts more than a beginning, and a
+    /// longer beginning more than a shorter one. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "minLength": 1, "maxLength": 255, "pattern": SLOT_PATTERN }))]
+    pub slots: BTreeMap<String, OnUnread>,
 }
 
 /// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image`, `directory`

@@ -4,8 +4,10 @@
 
 use super::document::{INDEX, REGISTERED};
 pub use crate::domain::failure::FailureKind;
-use crate::domain::slot_access::{SlotAccess, SlotPattern};
+use crate::domain::slot_access::SlotAccess;
+pub use crate::domain::slot_access::SlotPattern;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
     pub outputs: Vec<Output>,
+    /// What slots mean that are still filled when the last step has ended.
+    pub unread: Unread,
     /// The file systems functions see.
     pub files: Vec<Mount>,
     /// Limits for the whole.
@@ -79,6 +83,13 @@ pub struct Step {
     pub memory: u64,
     /// Bytes of each stack, a power of two.
     pub stack: u64,
+}
+
+impl Plan {
+    /// The instances of all steps.
+    pub fn instances(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.instances)).sum()
+    }
 }
 
 impl Step {
@@ -160,6 +171,44 @@ pub struct Output {
     pub slot: String,
     /// What its bytes are, for HTTP.
     pub content_type: Option<String>,
+}
+
+/// What becomes of a run that leaves a slot unread (`"unread"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUnread {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It succeeds, and its report lists the slot.
+    Warn,
+    /// It succeeds.
+    Ignore,
+}
+
+/// What unread slots mean.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Unread {
+    /// For slots that no rule matches.
+    pub default: OnUnread,
+    /// The first rule that matches a slot decides.
+    pub rules: Vec<(SlotPattern, OnUnread)>,
+}
+
+impl Unread {
+    /// These outcomes, the most specific pattern first.
+    pub fn new(default: OnUnread, mut rules: Vec<(SlotPattern, OnUnread)>) -> Unread {
+        rules.sort_by_key(|(pattern, _)| match pattern {
+            SlotPattern::Name(name) => (0, Reverse(name.len())),
+            SlotPattern::Prefix(prefix) => (1, Reverse(prefix.len())),
+        });
+        Unread { default, rules }
+    }
+
+    /// What an unread slot of this name means.
+    pub fn outcome(&self, slot: &str) -> OnUnread {
+        self.rules.iter().find(|(pattern, _)| pattern.matches(slot)).map_or(self.default, |(_, outcome)| *outcome)
+    }
 }
 
 /// A file system.

@@ -17,7 +17,7 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
 use super::document as doc;
-use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter};
+use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
 use super::source::quoted;
 use crate::network as net;
@@ -32,6 +32,7 @@ pub(super) struct Shape<'a> {
     pub(super) steps: Vec<Step<'a>>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
+    pub(super) unread: Unread,
     pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
     pub(super) separation: Separation,
@@ -51,6 +52,7 @@ const DOCUMENT: &[&str] = &[
     "steps",
     "inputs",
     "outputs",
+    "unread",
     "files",
     "limits",
     "isolation",
@@ -76,6 +78,7 @@ impl Reader<'_> {
         let steps = fields.get("steps").map(|value| self.steps(value)).unwrap_or_default();
         let inputs = self.inputs(fields.get("inputs"));
         let outputs = self.outputs(fields.get("outputs"));
+        let unread = fields.get("unread").map(|value| self.unread(value)).unwrap_or_default();
         let files = fields.get("files").map(|value| self.files(value)).unwrap_or_default();
         let limits = self.limits(fields.get("limits"));
         let separation = fields
@@ -91,6 +94,7 @@ impl Reader<'_> {
             steps,
             inputs,
             outputs,
+            unread,
             files,
             limits,
             separation: separation.unwrap_or_default(),
@@ -165,7 +169,7 @@ impl Reader<'_> {
 mod tests {
     use super::files::MOUNT;
     use super::network::{NETWORK, REFERENCE};
-    use super::slots::{INPUT, OUTPUT};
+    use super::slots::{INPUT, OUTPUT, UNREAD};
     use super::step::{RETRY, STEP};
     use super::words::parse_word;
     use super::*;
@@ -192,6 +196,7 @@ mod tests {
             (Some("NetworkReference"), REFERENCE, 1),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
+            (Some("UnreadObject"), UNREAD, 0),
             (Some("Mount"), MOUNT, 1),
         ] {
             let mut sorted: Vec<_> = known.to_vec();

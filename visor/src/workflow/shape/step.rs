@@ -18,7 +18,7 @@ pub(in crate::workflow) struct Step<'a> {
     pub(in crate::workflow) name: Option<At<&'a str>>,
     pub(in crate::workflow) function: Option<At<&'a str>>,
     pub(in crate::workflow) after: Vec<At<&'a str>>,
-    pub(in crate::workflow) instances: u32,
+    pub(in crate::workflow) instances: At<u32>,
     pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
     pub(in crate::workflow) env: BTreeMap<String, String>,
     pub(in crate::workflow) stdin: Option<String>,
@@ -58,25 +58,25 @@ impl Reader<'_> {
 
     fn step<'a>(&mut self, value: &'a Value<'a>) -> Option<Step<'a>> {
         let fields = self.fields(value, "a step", STEP, 2)?;
-        let least = Duration::from_micros(1);
         let name = fields.get("name").and_then(|value| self.name(value, "`name`"));
         let function = fields.get("function").and_then(|value| self.text(value, "`function`", "a function's name"));
         let after = fields.get("after").map(|value| self.after(value)).unwrap_or_default();
-        let instances =
-            fields.get("instances").and_then(|value| self.integer(value, "`instances`", 1, doc::INSTANCES_MAX));
+        let instances = fields.get("instances").and_then(|value| self.instances(value));
         let args = fields.get("args").and_then(|value| self.args(value));
         let env = fields.get("env").map(|value| self.env(value));
         let stdin = fields.get("stdin").and_then(|value| self.slot_name(value, "`stdin`"));
-        let timeout = fields.get("timeout").and_then(|value| self.duration(value, "`timeout`", least));
+        let timeout = fields.get("timeout").and_then(|value| self.timeout(value));
         let retry = self.retry(fields.get("retry"));
-        let memory =
-            fields.get("memory").and_then(|value| self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE));
+        let memory = fields.get("memory").and_then(|value| self.memory(value));
         let stack = fields.get("stack").and_then(|value| self.stack(value));
         Some(Step {
             name,
             function,
             after,
-            instances: instances.map_or(1, narrow),
+            instances: At {
+                value: instances.unwrap_or(1),
+                at: fields.get("instances").map_or(value.range(), |value| value.range()),
+            },
             args: args.unwrap_or_default(),
             env: env.unwrap_or_default(),
             stdin: stdin.map(|slot| slot.value.to_owned()),
@@ -87,6 +87,21 @@ impl Reader<'_> {
             memory: memory.unwrap_or(doc::MEMORY_DEFAULT),
             stack: stack.unwrap_or(layout::DEFAULT_STACK_SIZE),
         })
+    }
+
+    /// Reads how many instances a step has.
+    pub(in crate::workflow) fn instances(&mut self, value: &Value<'_>) -> Option<u32> {
+        self.integer(value, "`instances`", 1, doc::INSTANCES_MAX).map(narrow)
+    }
+
+    /// Reads how long an instance may take.
+    pub(in crate::workflow) fn timeout(&mut self, value: &Value<'_>) -> Option<Duration> {
+        self.duration(value, "`timeout`", Duration::from_micros(1))
+    }
+
+    /// Reads how much memory an instance may use.
+    pub(in crate::workflow) fn memory(&mut self, value: &Value<'_>) -> Option<u64> {
+        self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE)
     }
 
     fn after<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
@@ -124,7 +139,8 @@ impl Reader<'_> {
         env
     }
 
-    fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
+    /// Reads when an instance is tried again.
+    pub(in crate::workflow) fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
         let mut retry = Retry {
             max_attempts: 1,
             interval: Duration::from_millis(doc::INTERVAL_DEFAULT_MS),
