@@ -238,6 +238,9 @@ pub struct Host {
     pub wait: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
     /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.
     pub wake: unsafe extern "C" fn(domain: *mut c_void, key: u64, most: u64) -> u64,
+    /// 1 if the call that the calling thread serves is to stop half-way, with an error: its instance's time is up, or it is being
+    /// ended. What takes more than some milliseconds asks now and then.
+    pub interrupted: unsafe extern "C" fn() -> u32,
     /// Monotonic time in ns.
     pub now: unsafe extern "C" fn() -> u64,
     /// Wall-clock time in ns since 1970.

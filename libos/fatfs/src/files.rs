@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
-use monohull_module::{Mutex, RwLock, RwLockWriteGuard, Segments};
+use monohull_module::{RwLock, RwLockWriteGuard, Segments, SleepingMutex};
 
 /// Most files open at the same time, all instances together.
 const OPEN_MAX: usize = 1 << 16;
@@ -18,7 +18,7 @@ const UNCHANGED: i64 = i64::MIN;
 /// All open files.
 pub(crate) struct Files {
     places: Segments<Place>,
-    table: Mutex<Table>,
+    table: SleepingMutex<Table>,
 }
 
 /// Which places are in use, and for what.
@@ -47,7 +47,7 @@ pub(crate) struct Content {
 
 impl Files {
     pub(crate) fn new() -> Files {
-        Files { places: Segments::new(OPEN_MAX), table: Mutex::default() }
+        Files { places: Segments::new(OPEN_MAX), table: SleepingMutex::default() }
     }
 
     /// The number of the open file that has this slot.

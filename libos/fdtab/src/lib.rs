@@ -36,7 +36,7 @@ use core::fmt;
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE, Wake};
 use monohull_abi::user::Refusal;
 use monohull_abi::{Errno, Outcome, number};
-use monohull_module::{HostRef, Module, Mutex, module};
+use monohull_module::{HostRef, Module, SleepingMutex, module};
 use mounts::Mounts;
 use pins::Pins;
 use tables::Tables;
@@ -46,7 +46,7 @@ pub struct Files {
     host: HostRef,
     mounts: Mounts,
     tables: Box<Tables>,
-    pins: Mutex<Pins>,
+    pins: SleepingMutex<Pins>,
 }
 
 module! {
@@ -83,7 +83,7 @@ impl Module for Files {
     const NAME: &'static str = "fdtab";
 
     fn start(host: HostRef) -> Option<Files> {
-        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new(), pins: Mutex::default() })
+        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new(), pins: SleepingMutex::default() })
     }
 
     /// Files that an instance wrote are an effect outside of it, like a request it sent: they do not make its inputs any

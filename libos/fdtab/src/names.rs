@@ -13,7 +13,7 @@ use monohull_abi::file::{FileKind, FileStat, FsOp, PATH_MAX, WORKING_DIRECTORY, 
 use monohull_abi::module::Call;
 use monohull_abi::user::{UserSlice, write_one};
 use monohull_abi::{Errno, Outcome};
-use monohull_module::Mutex;
+use monohull_module::SleepingMutex;
 
 impl Files {
     pub(crate) fn open(&self, call: &mut Call) -> Outcome {
@@ -58,7 +58,7 @@ impl Files {
         };
         let is_directory = stat.kind == FileKind::Directory as u32;
         let owner = call.instance;
-        let directory = is_directory.then(|| Directory { owner, listing: Mutex::new(None) });
+        let directory = is_directory.then(|| Directory { owner, listing: SleepingMutex::new(None) });
         let opened = Open {
             mount,
             node,

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{DESCRIPTORS_MAX, FIRST_DESCRIPTOR};
 use monohull_abi::layout::CELL_COUNT;
-use monohull_module::{Mutex, Once, Segments};
+use monohull_module::{Once, Segments, SleepingMutex};
 
 /// An open file or directory.
 #[repr(align(64))]
@@ -34,13 +34,13 @@ pub(crate) struct Directory {
     /// The instance that its listing is charged to.
     pub(crate) owner: u32,
     /// Its entries as they were when the first was asked for.
-    pub(crate) listing: Mutex<Option<Arc<Vec<u8>>>>,
+    pub(crate) listing: SleepingMutex<Option<Arc<Vec<u8>>>>,
 }
 
 /// What one descriptor leads to. Threads that use neighbouring descriptors at the same time do not share a cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Entry(Mutex<Option<Arc<Open>>>);
+struct Entry(SleepingMutex<Option<Arc<Open>>>);
 
 /// The tables of all cells.
 pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
@@ -49,9 +49,9 @@ pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
 pub(crate) struct Table {
     entries: Segments<Entry>,
     /// One bit for each descriptor in use. Bits and entries change together, under this lock.
-    used: Mutex<[u64; DESCRIPTORS_MAX / 64]>,
+    used: SleepingMutex<[u64; DESCRIPTORS_MAX / 64]>,
     /// The working directory: an absolute path without the first `/`.
-    pub(crate) working: Mutex<String>,
+    pub(crate) working: SleepingMutex<String>,
 }
 
 impl Tables {
@@ -78,7 +78,7 @@ impl Tables {
 impl Default for Table {
     fn default() -> Table {
         let entries = Segments::new(DESCRIPTORS_MAX);
-        Table { entries, used: Mutex::default(), working: Mutex::default() }
+        Table { entries, used: SleepingMutex::default(), working: SleepingMutex::default() }
     }
 }
 

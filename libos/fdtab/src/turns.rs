@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::module::{Call, NEVER};
-use monohull_module::{HostRef, Mutex};
+use monohull_module::{HostRef, SleepingMutex};
 
 /// Keys of modules have the topmost bit; these have this module's number below it.
 const KEYS: u64 = 1 << 63 | 96 << 48;
@@ -10,7 +10,7 @@ const KEYS: u64 = 1 << 63 | 96 << 48;
 /// Something that one call at a time may use.
 pub(crate) struct Turn {
     key: u64,
-    state: Mutex<State>,
+    state: SleepingMutex<State>,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Turn {
     pub(crate) fn new() -> Turn {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed) & ((1 << 48) - 1);
-        Turn { key: KEYS | number, state: Mutex::default() }
+        Turn { key: KEYS | number, state: SleepingMutex::default() }
     }
 
     /// Takes it; or registers the call to be woken, which must then park.

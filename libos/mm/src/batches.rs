@@ -32,11 +32,18 @@ pub(crate) struct Leftovers {
     ending: Ending,
     addresses: btree_set::IntoIter<u64>,
     /// Untouched inputs of the last batch, which still have the instance's key.
-    found: Vec<(Run, Box<Slot>)>,
+    found: Vec<Input>,
     /// Those of all batches before: they go back into their slots.
-    inputs: Vec<(Run, Box<Slot>)>,
+    inputs: Vec<Input>,
     /// All inputs go back, and others have seen nothing of what the instance made.
     whole: bool,
+}
+
+/// A buffer that goes back into its slot.
+struct Input {
+    run: Run,
+    align: u64,
+    slot: Box<Slot>,
 }
 
 impl Memory {
@@ -121,12 +128,12 @@ impl Memory {
 impl Leftovers {
     /// In a slot, a buffer is the system's. What cannot be taken from the instance, which may be tried again with the same key, is lost.
     fn take_keys(&mut self, host: HostRef, returns: &mut Returns) {
-        for (run, slot) in self.found.drain(..) {
-            if host.arena_assign(SYSTEM_INSTANCE, run.address(), run.bytes()).is_ok() {
-                self.inputs.push((run, slot));
+        for input in self.found.drain(..) {
+            if host.arena_assign(SYSTEM_INSTANCE, input.run.address(), input.run.bytes()).is_ok() {
+                self.inputs.push(input);
             } else {
                 self.whole = false;
-                returns.add(run);
+                returns.add(input.run);
             }
         }
     }
@@ -169,7 +176,7 @@ impl Table {
             if left.ending == Ending::Done && matches!(buffer.place, Place::Filled { .. }) {
                 continue;
             }
-            let Some(Buffer { run, place, .. }) = self.buffers.remove(&address) else { continue };
+            let Some(Buffer { run, place, align, .. }) = self.buffers.remove(&address) else { continue };
             self.bytes -= run.bytes();
             let input = match place {
                 Place::Held { origin, .. } => {
@@ -186,7 +193,7 @@ impl Table {
                 }
             };
             match input.filter(|_| left.ending == Ending::Failed) {
-                Some(slot) => left.found.push((run, slot)),
+                Some(slot) => left.found.push(Input { run, align, slot }),
                 None => self.arena.retire(run, returns),
             }
         }
@@ -200,7 +207,7 @@ impl Table {
     fn refill(&mut self, left: &mut Leftovers, returns: &mut Returns) -> Vec<Arc<str>> {
         let mut refilled = Vec::new();
         let rest = left.inputs.len().saturating_sub(BATCH);
-        for (run, slot) in left.inputs.drain(rest..) {
+        for Input { run, align, slot } in left.inputs.drain(rest..) {
             if self.filled(&slot.name).is_some() {
                 left.whole = false;
                 self.arena.retire(run, returns);
@@ -208,7 +215,7 @@ impl Table {
             }
             refilled.push(slot.name.clone());
             self.names.insert(slot.name.clone(), run.address());
-            self.insert(run, Place::Filled { slot });
+            self.insert(run, Place::Filled { slot }, align);
         }
         refilled
     }

@@ -44,6 +44,14 @@ impl Run {
     pub(crate) fn end(&self) -> u64 {
         self.address + self.bytes
     }
+
+    /// Cuts off what lies behind the first `bytes`, which are whole pages and not all of it.
+    pub(crate) fn split_off(&mut self, bytes: u64) -> Run {
+        debug_assert!(bytes > 0 && bytes < self.bytes && bytes.is_multiple_of(PAGE));
+        let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes };
+        self.bytes = bytes;
+        tail
+    }
 }
 
 /// The free pages of the arena.

@@ -34,29 +34,35 @@ impl Memory {
         }
         let taken = self.with_room(call.instance, |table, _| table.take_pages(call.instance, bytes, align));
         let taken = taken.map_err(|denied| self.deny(call, denied))?;
-        if taken.dirty {
-            self.host.arena_zero(taken.run.address(), taken.run.bytes())?;
-        }
-        let held = self.with_table(call.instance, |table, returns| table.hold(call.instance, taken.run, returns));
+        let is_zero = !taken.dirty || self.host.arena_zero(taken.run.address(), taken.run.bytes()).is_ok();
+        let held = self.with_table(call.instance, |table, returns| {
+            if is_zero {
+                return table.hold(call.instance, taken.run, align, returns);
+            }
+            table.cancel_alloc(call.instance, taken.run, returns);
+            Err(Denied::NoMemory)
+        });
         held.map_err(|denied| self.deny(call, denied))
     }
 
     pub(crate) fn resize(&self, call: &mut Call) -> Result<u64, Errno> {
         let [address, bytes, ..] = call.args;
-        let resized = self.with_room(call.instance, |table, _| table.resize(call.instance, address, bytes));
+        let resized =
+            self.with_room(call.instance, |table, returns| table.resize(call.instance, address, bytes, returns));
         match resized.map_err(|denied| self.deny(call, denied))? {
             Resized::InPlace => Ok(address),
-            Resized::Move { old, new } => {
-                let kept = old.bytes();
-                self.host.arena_copy(old.address(), new.run.address(), kept)?;
-                if new.dirty {
-                    self.host.arena_zero(new.run.address() + kept, new.run.bytes() - kept)?;
-                }
-                let held = self.with_table(call.instance, |table, returns| {
-                    table.arena.retire(old, returns);
-                    table.hold(call.instance, new.run, returns)
+            Resized::Move { capacity, new } => {
+                let (to, added) = (new.run.address(), new.run.bytes() - capacity);
+                let is_copied = self.host.arena_copy(address, to, capacity).is_ok()
+                    && (!new.dirty || self.host.arena_zero(to + capacity, added).is_ok());
+                let moved = self.with_table(call.instance, |table, returns| {
+                    if is_copied {
+                        return table.finish_move(call.instance, address, new.run, returns);
+                    }
+                    table.cancel_move(call.instance, address, new.run, returns);
+                    Err(Denied::NoMemory)
                 });
-                held.map_err(|denied| self.deny(call, denied))
+                moved.map_err(|denied| self.deny(call, denied))
             }
         }
     }
@@ -262,6 +268,9 @@ impl Memory {
             }
             Denied::Limit(bytes) => self.over_limit(call, bytes),
             Denied::ArenaFull => explain(Errno::OutOfMemory, format_args!("the memory for slot buffers is exhausted")),
+            Denied::NoMemory => {
+                explain(Errno::OutOfMemory, format_args!("the host gives no memory for the slot buffer"))
+            }
             Denied::TooMany => {
                 let why = format_args!(
                     "an instance with a key of its own may hold {HELD_SHARE} slot buffers at a time, and more only while all \

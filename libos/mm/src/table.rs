@@ -69,7 +69,7 @@ impl Content {
 pub(crate) enum Denied {
     /// The address is not the start of a buffer that the caller holds.
     NotHeld,
-    /// A hostcall is copying from or to the buffer.
+    /// A hostcall is copying from or to the buffer, or moving it.
     Pinned,
     /// The slot is filled.
     NameTaken,
@@ -81,6 +81,8 @@ pub(crate) enum Denied {
     Limit(u64),
     /// The arena is full.
     ArenaFull,
+    /// The host did not give the memory: zeroing it, or copying to it, has failed.
+    NoMemory,
     /// The caller holds as many buffers as it may.
     TooMany,
 }
@@ -96,8 +98,9 @@ pub(crate) struct Found {
 pub(crate) enum Resized {
     /// The buffer is large enough, where it is.
     InPlace,
-    /// The buffer has left the table: its contents must be copied, and the new pages held.
-    Move { old: Run, new: Taken },
+    /// The buffer moves: its contents, of so many bytes, must be copied to the new pages. It stays where it is until then, and no
+    /// other call frees, publishes, resizes or pins it.
+    Move { capacity: u64, new: Taken },
 }
 
 /// A filled slot, or one that was filled until somebody took the buffer.
@@ -122,6 +125,10 @@ pub(crate) enum Place {
 pub(crate) struct Buffer {
     pub(crate) run: Run,
     pub(crate) place: Place,
+    /// What its address is a multiple of, wherever it moves.
+    pub(crate) align: u64,
+    /// Its contents are being copied to where it will be.
+    moves: bool,
     /// Copies under way. They end before an instance does; what is left then, a module that panicked has left.
     pins: u32,
 }
@@ -186,7 +193,7 @@ impl Table {
     pub(crate) fn pin(&mut self, instance: u32, address: u64, len: u64) -> bool {
         let Some((_, buffer)) = self.buffers.range_mut(..=address).next_back() else { return false };
         let fits = address.checked_add(len).is_some_and(|end| end <= buffer.run.end());
-        let held = fits && matches!(buffer.place, Place::Held { by, .. } if by == instance);
+        let held = fits && !buffer.moves && matches!(buffer.place, Place::Held { by, .. } if by == instance);
         buffer.pins += u32::from(held);
         held
     }
@@ -211,7 +218,7 @@ impl Table {
     }
 
     /// Makes pages a buffer of `by`, to which they have been charged. Returns its address.
-    pub(crate) fn hold(&mut self, by: u32, run: Run, returns: &mut Returns) -> Result<u64, Denied> {
+    pub(crate) fn hold(&mut self, by: u32, run: Run, align: u64, returns: &mut Returns) -> Result<u64, Denied> {
         let address = run.address();
         if !self.arena.assign(&run, by) {
             self.refund(by, run.bytes());
@@ -220,38 +227,82 @@ impl Table {
         }
         self.note(by, address);
         self.holds(by, 1);
-        self.insert(run, Place::Held { by, origin: None });
+        self.insert(run, Place::Held { by, origin: None }, align);
         Ok(address)
     }
 
     /// Makes a buffer hold `bytes`.
-    pub(crate) fn resize(&mut self, by: u32, address: u64, bytes: u64) -> Result<Resized, Denied> {
+    pub(crate) fn resize(
+        &mut self,
+        by: u32,
+        address: u64,
+        bytes: u64,
+        returns: &mut Returns,
+    ) -> Result<Resized, Denied> {
         self.held(by, address)?;
-        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
-        let more = page_up(bytes).saturating_sub(buffer.run.bytes());
+        let Some(Buffer { run, .. }) = self.buffers.get(&address) else { return Err(Denied::NotHeld) };
+        let capacity = run.bytes();
+        let more = page_up(bytes).saturating_sub(capacity);
         if more == 0 {
             return Ok(Resized::InPlace);
         }
         self.held_unpinned(by, address)?;
         self.touch(by, address)?;
         self.charge(by, more)?;
-        let Some(mut buffer) = self.buffers.remove(&address) else { return Err(Denied::NotHeld) };
-        self.bytes -= buffer.run.bytes();
-        let extended = self.arena.extend(&mut buffer.run, more);
-        let in_place = extended && self.arena.assign(&buffer.run, by);
-        let moved = if in_place { None } else { Some(self.arena.take(bytes, 1)) };
-        match moved {
-            Some(Some(new)) => {
-                self.forget(by, address);
-                self.holds(by, -1);
-                return Ok(Resized::Move { old: buffer.run, new });
+        let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
+        if self.arena.extend(&mut buffer.run, more) {
+            if self.arena.assign(&buffer.run, by) {
+                self.bytes += more;
+                return Ok(Resized::InPlace);
             }
-            // What it was made longer by stays charged: it goes when the buffer goes.
-            Some(None) if !extended => self.refund(by, more),
-            Some(None) | None => {}
+            returns.add(buffer.run.split_off(capacity));
         }
-        self.insert(buffer.run, buffer.place);
-        if moved.is_none() { Ok(Resized::InPlace) } else { Err(Denied::ArenaFull) }
+        let Some(new) = self.arena.take(bytes, buffer.align) else {
+            self.refund(by, more);
+            return Err(Denied::ArenaFull);
+        };
+        buffer.moves = true;
+        Ok(Resized::Move { capacity, new })
+    }
+
+    /// Puts a buffer into the pages that its contents have been copied to. Returns its address.
+    pub(crate) fn finish_move(
+        &mut self,
+        by: u32,
+        address: u64,
+        new: Run,
+        returns: &mut Returns,
+    ) -> Result<u64, Denied> {
+        if !self.arena.assign(&new, by) {
+            self.cancel_move(by, address, new, returns);
+            return Err(Denied::ArenaFull);
+        }
+        let Some(Buffer { run, place, align, .. }) = self.buffers.remove(&address) else {
+            return Err(Denied::NotHeld);
+        };
+        self.bytes -= run.bytes();
+        self.forget(by, address);
+        self.arena.retire(run, returns);
+        let address = new.address();
+        self.note(by, address);
+        self.insert(new, place, align);
+        Ok(address)
+    }
+
+    /// Leaves a buffer where it is.
+    pub(crate) fn cancel_move(&mut self, by: u32, address: u64, new: Run, returns: &mut Returns) {
+        if let Some(buffer) = self.buffers.get_mut(&address) {
+            buffer.moves = false;
+            let more = new.bytes() - buffer.run.bytes();
+            self.refund(by, more);
+        }
+        returns.add(new);
+    }
+
+    /// Takes back pages that were to be a buffer of `by`.
+    pub(crate) fn cancel_alloc(&mut self, by: u32, run: Run, returns: &mut Returns) {
+        self.refund(by, run.bytes());
+        returns.add(run);
     }
 
     /// Frees a buffer that `by` holds.
@@ -388,14 +439,14 @@ impl Table {
 
     /// The same if nobody copies from or to it, so that it may go.
     fn held_unpinned(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
-        let pinned = self.buffers.get(&address).is_some_and(|buffer| buffer.pins > 0);
+        let pinned = self.buffers.get(&address).is_some_and(|buffer| buffer.pins > 0 || buffer.moves);
         let origin = self.held(by, address)?;
         if pinned { Err(Denied::Pinned) } else { Ok(origin) }
     }
 
-    pub(crate) fn insert(&mut self, run: Run, place: Place) {
+    pub(crate) fn insert(&mut self, run: Run, place: Place, align: u64) {
         self.bytes += run.bytes();
-        self.buffers.insert(run.address(), Buffer { run, place, pins: 0 });
+        self.buffers.insert(run.address(), Buffer { run, place, align, moves: false, pins: 0 });
     }
 
     /// Frees a buffer that is charged to `by`.

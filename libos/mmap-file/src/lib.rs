@@ -29,7 +29,7 @@ use core::fmt;
 use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
-use monohull_module::{FileToMap, HostRef, Module, Mutex, module};
+use monohull_module::{FileToMap, HostRef, Module, SleepingMutex, module};
 
 /// Extents that there is room for at first.
 const EXTENTS: usize = 64;
@@ -39,8 +39,8 @@ const EXTENTS_MAX: usize = 1 << 20;
 /// The mapped files of one domain.
 pub struct MappedFiles {
     host: HostRef,
-    /// What keeps the file of a mapping where it is, by instance and address.
-    pins: Mutex<BTreeMap<(u32, u64), u64>>,
+    /// What keeps the file of a mapping where it is: by instance, and by address. All that an instance leaves is taken out at once.
+    pins: SleepingMutex<BTreeMap<u32, BTreeMap<u64, u64>>>,
 }
 
 module! {
@@ -56,17 +56,12 @@ impl Module for MappedFiles {
     const NAME: &'static str = "mmap-file";
 
     fn start(host: HostRef) -> Option<MappedFiles> {
-        Some(MappedFiles { host, pins: Mutex::default() })
+        Some(MappedFiles { host, pins: SleepingMutex::default() })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {
-        let mut pins = self.pins.lock();
-        let mut theirs = pins.split_off(&(instance, 0));
-        if let Some(next) = instance.checked_add(1) {
-            pins.append(&mut theirs.split_off(&(next, 0)));
-        }
-        drop(pins);
-        for ((_, address), pin) in theirs {
+        let theirs = self.pins.lock().remove(&instance);
+        for (address, pin) in theirs.unwrap_or_default() {
             self.take_back(instance, address, pin);
         }
         true
@@ -107,7 +102,7 @@ impl MappedFiles {
         };
         match mapped {
             Ok(address) => {
-                self.pins.lock().insert((call.instance, address), file.pin);
+                self.pins.lock().entry(call.instance).or_default().insert(address, file.pin);
                 Ok(address)
             }
             Err(errno) => {
@@ -175,7 +170,8 @@ impl MappedFiles {
     fn unmap(&self, call: &mut Call) -> Result<u64, Errno> {
         let address = call.args[0];
         self.admit(call)?;
-        let Some(pin) = self.pins.lock().remove(&(call.instance, address)) else {
+        let pin = self.pins.lock().get_mut(&call.instance).and_then(|theirs| theirs.remove(&address));
+        let Some(pin) = pin else {
             return Err(self.refuse_address(call, address));
         };
         self.take_back(call.instance, address, pin);

@@ -19,11 +19,16 @@
 //!
 //! # Locks and panics
 //!
-//! Handlers get `&State`, so what changes lies under a [`Mutex`] that is held for a few instructions and never across
-//! a call that may come back into the module (checking an address in the arena does). A panic ends the process, so
-//! there is no poisoning.
+//! Handlers get `&State`, so what changes lies under a lock: a [`SleepingMutex`]. While it is held a module may allocate, ask the
+//! visor for something that takes a system call (`arena_assign`, `line`) or the scheduler's lock (`wait`), or be preempted by the
+//! host. A carrier that waited by spinning would use up a processor meanwhile, so there is no other mutex here.
 //!
-//! What takes longer, reading frames from a device for one, lies under a [`SleepingMutex`].
+//! No lock is held across a call that may come back into the module, as checking an address in the arena does. Work on many things
+//! at once is done in batches, and ends each with [`unlock_fair`](lock_api::MutexGuard::unlock_fair).
+//!
+//! An [`RwLock`] still spins. It serves where readers copy the bytes of a file side by side and writers are rare.
+//!
+//! A panic ends the process, so there is no poisoning.
 #![no_std]
 
 extern crate alloc;
@@ -46,7 +51,7 @@ pub use lock::{RawSleeping, SleepingGuard, SleepingMutex};
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
 pub use segments::Segments;
-pub use spin::{Mutex, MutexGuard, Once, RwLock, RwLockWriteGuard};
+pub use spin::{Once, RwLock, RwLockWriteGuard};
 pub use store::{Checked, Memory, Store};
 pub use text::Text;
 

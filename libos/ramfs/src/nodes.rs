@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat};
 use monohull_module::fs::in_pieces;
-use monohull_module::{Checked, HostRef, Mutex, RwLock, Segments};
+use monohull_module::{Checked, HostRef, RwLock, Segments, SleepingMutex};
 
 /// Most files of a tree.
 const FILES_MAX: usize = 1 << 17;
@@ -25,8 +25,8 @@ pub(crate) struct Nodes {
     mount: u32,
     quota: Arc<Quota>,
     slots: Segments<Slot>,
-    numbers: Mutex<Numbers>,
-    pins: Mutex<Pins>,
+    numbers: SleepingMutex<Numbers>,
+    pins: SleepingMutex<Pins>,
 }
 
 /// Chunks that are read by others, by the numbers of their pins.
@@ -67,7 +67,14 @@ struct File {
 
 impl Nodes {
     pub(crate) fn new(host: HostRef, mount: u32, quota: Arc<Quota>) -> Nodes {
-        Nodes { host, mount, quota, slots: Segments::new(FILES_MAX), numbers: Mutex::default(), pins: Mutex::default() }
+        Nodes {
+            host,
+            mount,
+            quota,
+            slots: Segments::new(FILES_MAX),
+            numbers: SleepingMutex::default(),
+            pins: SleepingMutex::default(),
+        }
     }
 
     /// A new, empty file with a name, not open.

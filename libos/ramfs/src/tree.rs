@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat, open};
 use monohull_module::fs::Listing;
-use monohull_module::{HostRef, Mutex, Once};
+use monohull_module::{HostRef, Once, SleepingMutex};
 
 /// Where the tree of a mount is made when it is first used.
 pub(crate) type TreeCell = Once<Box<Tree>>;
@@ -46,7 +46,7 @@ pub(crate) struct Tree {
     host: HostRef,
     mount: u32,
     quota: Arc<Quota>,
-    names: Mutex<Names>,
+    names: SleepingMutex<Names>,
     pub(crate) nodes: Nodes,
 }
 
@@ -59,7 +59,7 @@ impl Tree {
     pub(crate) fn new(host: HostRef, mount: u32, limit: u64) -> Tree {
         let quota = Arc::new(Quota { limit, used: AtomicU64::new(0) });
         let root = Directory::new(DIRECTORIES, host.realtime() as i64);
-        let names = Mutex::new(Names { root, next: DIRECTORIES + 1 });
+        let names = SleepingMutex::new(Names { root, next: DIRECTORIES + 1 });
         Tree { host, mount, names, nodes: Nodes::new(host, mount, quota.clone()), quota }
     }
 

@@ -23,7 +23,7 @@ use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
-use monohull_module::{HostRef, Module, Mutex, module};
+use monohull_module::{HostRef, Module, SleepingMutex, module};
 
 /// Longest line in bytes; longer ones leave in pieces of this size. Also the most that one call takes.
 pub const LINE_MAX: usize = 8 * 1024;
@@ -34,7 +34,7 @@ const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
 /// The unfinished lines of one domain.
 pub struct Stdio {
     host: HostRef,
-    unfinished: Mutex<BTreeMap<Stream, Arc<Mutex<Vec<u8>>>>>,
+    unfinished: SleepingMutex<BTreeMap<Stream, Arc<SleepingMutex<Vec<u8>>>>>,
 }
 
 /// One output stream of one instance.
@@ -55,7 +55,7 @@ impl Module for Stdio {
     const NAME: &'static str = "stdio";
 
     fn start(host: HostRef) -> Option<Stdio> {
-        Some(Stdio { host, unfinished: Mutex::new(BTreeMap::new()) })
+        Some(Stdio { host, unfinished: SleepingMutex::new(BTreeMap::new()) })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {

@@ -202,3 +202,82 @@ fn memory_that_cannot_be_wiped_is_nobodys_until_it_can() {
     let again = mm.alloc(B, bytes);
     assert_eq!((again, mm.peek(again, 6)), (secret, [0; 6].to_vec()));
 }
+
+const NO_MEMORY: (i64, &str) = (Errno::OutOfMemory.to_value(), "the host gives no memory for the slot buffer");
+
+#[test]
+fn memory_that_cannot_be_zeroed_goes_back() {
+    let mm = Mm::start();
+    let first = mm.alloc(A, 2 * PAGE);
+    mm.poke(first, b"secret");
+    mm.free(A, first);
+    mm.fail_to_write_arena(true);
+    let answer = mm.call(B, number::SLOT_ALLOC, [2 * PAGE, 8, 0, 0, 0, 0]);
+    assert_eq!((answer, mm.explained().as_str()), NO_MEMORY);
+    assert_eq!((mm.charged(B), mm.stats(B).arena_buffers), (0, 0));
+    mm.fail_to_write_arena(false);
+    assert_eq!(mm.alloc(B, 2 * PAGE), first, "it is free again");
+    assert_eq!(mm.peek(first, 6), [0; 6]);
+}
+
+#[test]
+fn a_buffer_whose_move_fails_stays_as_it_was() {
+    let mm = Mm::start();
+    let (address, wall) = (mm.alloc(A, PAGE), mm.alloc(A, PAGE));
+    mm.poke(address, b"kept");
+    let before = mm.stats(A);
+    mm.fail_to_write_arena(true);
+    assert_eq!((mm.resize(A, address, 3 * PAGE), mm.explained().as_str()), NO_MEMORY);
+    mm.fail_to_write_arena(false);
+    assert_eq!((mm.stats(A), mm.charged(A)), (before, 2 * PAGE));
+    assert!(mm.owns(A, address, PAGE) && mm.peek(address, 4) == b"kept");
+    // The copy succeeds, and then the pages cannot be handed to the instance.
+    mm.refuse_to_assign(true);
+    assert_eq!(mm.resize(A, address, 3 * PAGE), Errno::OutOfMemory.to_value());
+    mm.refuse_to_assign(false);
+    assert_eq!((mm.stats(A), mm.charged(A)), (before, 2 * PAGE));
+    let moved = mm.resize(A, address, 3 * PAGE) as u64;
+    assert_ne!(moved, address);
+    assert_eq!((mm.peek(moved, 4), mm.charged(A)), (b"kept".to_vec(), 4 * PAGE));
+    assert_eq!([mm.free(A, moved), mm.free(A, wall)], [0; 2]);
+    assert_eq!((mm.stats(A).arena_buffers, mm.charged(A)), (0, 0));
+}
+
+#[test]
+fn pages_that_cannot_be_added_in_place_are_free_again() {
+    let mm = Mm::start();
+    let address = mm.alloc(A, PAGE);
+    mm.refuse_to_assign(true);
+    assert_eq!(mm.resize(A, address, 3 * PAGE), Errno::OutOfMemory.to_value());
+    mm.refuse_to_assign(false);
+    assert!(!mm.owns(A, address, PAGE + 1), "it is no longer than it was");
+    assert_eq!((mm.charged(A), mm.stats(A).arena_bytes), (PAGE, PAGE));
+    // What could not be handed over is tried again when memory is freed.
+    (0..3).for_each(|_| assert_eq!(mm.free(B, mm.alloc(B, PAGE)), 0));
+    assert_eq!(mm.resize(A, address, 6 * PAGE) as u64, address);
+}
+
+#[test]
+fn a_buffer_keeps_its_alignment_wherever_it_goes() {
+    const ALIGN: u64 = 1 << 16;
+    let mm = Mm::start();
+    mm.alloc(A, PAGE);
+    let first = mm.call(A, number::SLOT_ALLOC, [1, ALIGN, 0, 0, 0, 0]) as u64;
+    let grow = |instance, address, from: u64, to: u64| {
+        let wall = mm.alloc(instance, (300 + from) * PAGE);
+        assert_eq!(wall, address + from * PAGE, "it has to move");
+        let moved = mm.resize(instance, address, to * PAGE) as u64;
+        assert!(moved != address && moved.is_multiple_of(ALIGN), "{moved:#x}");
+        moved
+    };
+    mm.poke(first, b"kept");
+    let second = grow(A, first, 1, 2);
+    let third = grow(A, second, 2, 4);
+    assert_eq!(mm.publish(A, "x", third, 4, BYTES), 0);
+    mm.end(A, Ending::Done);
+    mm.take(B, "x", BYTES).unwrap();
+    assert!(mm.end(B, Ending::Failed), "it goes back into its slot");
+    mm.take(3, "x", BYTES).unwrap();
+    let last = grow(3, third, 4, 600);
+    assert_eq!(mm.peek(last, 4), b"kept");
+}

@@ -101,3 +101,14 @@ fn what_fits_snugly_is_taken_first() {
     assert_eq!(space.take(2 * PAGE, PAGE).unwrap().address(), addresses[2], "not from the hole of three pages");
     assert_eq!(space.take(PAGE, PAGE).unwrap().address(), addresses[0]);
 }
+
+#[test]
+fn a_run_is_cut_in_two() {
+    let mut space = PageSpace::new(ARENA_BASE..ARENA_BASE + 5 * PAGE);
+    let mut run = space.take(5 * PAGE, PAGE).unwrap();
+    let tail = run.split_off(2 * PAGE);
+    assert_eq!((run.bytes(), tail.address(), tail.bytes()), (2 * PAGE, run.end(), 3 * PAGE));
+    space.give(run);
+    space.give(tail);
+    assert_eq!(space.take(5 * PAGE, PAGE).map(|run| run.address()), Some(ARENA_BASE), "they have merged");
+}

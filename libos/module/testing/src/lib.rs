@@ -83,6 +83,8 @@ struct Shared {
     kept_apart: Cell<bool>,
     /// No page changes its owner.
     assigns_nothing: Cell<bool>,
+    /// No page of the arena can be written to.
+    writes_fail: Cell<bool>,
     /// No page gives up what it holds.
     discards_nothing: Cell<bool>,
     /// Mapped files, by instance and address.
@@ -147,6 +149,7 @@ impl Domain {
             meanwhile: Cell::new(None),
             kept_apart: Cell::new(false),
             assigns_nothing: Cell::new(false),
+            writes_fail: Cell::new(false),
             discards_nothing: Cell::new(false),
             mappings: RefCell::default(),
         });
@@ -216,6 +219,11 @@ impl Domain {
     /// Whether the host refuses to give memory of the arena back.
     pub fn refuse_to_discard(&self, refuse: bool) {
         self.shared.discards_nothing.set(refuse);
+    }
+
+    /// Whether writing to the arena fails, as if the host had no memory for it.
+    pub fn fail_to_write_arena(&self, fail: bool) {
+        self.shared.writes_fail.set(fail);
     }
 
     /// Does something in which `other` runs each time before pages of the arena change their owner: in place of another carrier, whose

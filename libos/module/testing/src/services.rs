@@ -2,7 +2,7 @@
 
 use crate::{CURRENT, Shared, mappings};
 use monohull_abi::file::MountInfo;
-use monohull_abi::layout::{CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::alloc::Layout;
@@ -25,6 +25,7 @@ pub(crate) fn host(domain: *mut c_void) -> Host {
         unpin,
         wait,
         wake,
+        interrupted,
         now,
         realtime,
         heap_grow,
@@ -116,6 +117,9 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
     if unsafe { read_user(copy.as_mut_ptr(), from as u64, len) } != 0 {
         return Errno::Fault.to_value();
     }
+    if (ARENA_BASE..ARENA_END).contains(&to) && current().writes_fail.get() {
+        return Errno::Fault.to_value();
+    }
     if is_user(to) {
         if !current().memory.borrow_mut().write(to, &copy) {
             return Errno::Fault.to_value();
@@ -159,6 +163,11 @@ unsafe extern "C" fn wait(domain: *mut c_void, _: *mut Call, key: u64, deadline:
 unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
     // SAFETY: as in `pin`.
     unsafe { shared(domain) }.woken.borrow_mut().push(key);
+    0
+}
+
+/// No time is ever up here.
+unsafe extern "C" fn interrupted() -> u32 {
     0
 }
 

@@ -23,7 +23,7 @@ use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
-use monohull_module::{HostRef, Mutex, SleepingGuard, SleepingMutex};
+use monohull_module::{HostRef, SleepingGuard, SleepingMutex};
 use names::Asker;
 use stack::{End, Stack};
 
@@ -39,7 +39,7 @@ fn key_of(socket: SocketHandle, readiness: Readiness) -> u64 {
 
 /// Who is to be woken. It is told them when the stack is free again: they would only wait for that, on another carrier.
 #[derive(Default)]
-struct Rung(Mutex<Vec<u64>>);
+struct Rung(SleepingMutex<Vec<u64>>);
 
 impl Rung {
     /// Those who wait for a key are to be woken.
@@ -94,6 +94,15 @@ impl Deref for Entered<'_> {
 impl DerefMut for Entered<'_> {
     fn deref_mut(&mut self) -> &mut Stack {
         self.stack.as_mut().expect("it is given back by drop alone")
+    }
+}
+
+impl Entered<'_> {
+    /// Gives the stack up, first of all to a thread that waits for it.
+    fn leave_fairly(mut self) {
+        if let Some(stack) = self.stack.take() {
+            SleepingGuard::unlock_fair(stack);
+        }
     }
 }
 
@@ -239,7 +248,8 @@ impl Network for Tap {
         let mut stack = self.enter();
         stack.close(socket);
         stack.send_off();
-        drop(stack);
+        // An instance that ends may leave thousands of sockets, which are closed one after the other.
+        stack.leave_fairly();
         for readiness in [Readiness::Read, Readiness::Write] {
             self.host.wake(key_of(socket, readiness), u64::MAX);
         }

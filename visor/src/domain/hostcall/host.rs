@@ -7,6 +7,7 @@ use crate::domain::files::{Images, store_alloc, store_free};
 use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
+use crate::domain::run::is_interrupted;
 use crate::domain::slot_access::SlotUse;
 use crate::weaken::{self, Defence};
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
@@ -37,6 +38,7 @@ pub fn services(domain: *mut c_void) -> Host {
         unpin,
         wait,
         wake,
+        interrupted,
         now,
         realtime,
         heap_grow,
@@ -155,6 +157,10 @@ unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
     let mut scheduler = domain.lock();
     let woken = scheduler.wake(key, most, None, domain.this_carrier());
     domain.notify(&mut scheduler, woken)
+}
+
+unsafe extern "C" fn interrupted() -> u32 {
+    is_interrupted().into()
 }
 
 unsafe extern "C" fn now() -> u64 {
