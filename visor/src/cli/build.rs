@@ -47,8 +47,9 @@ const OTHER_LAYOUTS: [&str; 4] = [
     "llvm-args=-align-all-nofallthru-blocks=4",
     "opt-level=2",
 ];
-/// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well.
-const DEPENDENCIES: &str = "-C force-frame-pointers=yes";
+/// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well, and the crate
+/// getrandom takes its bytes from monohull-std.
+const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Build and check a function's image
 #[derive(Debug, Args)]
