@@ -12,6 +12,7 @@ mod ci;
 mod demo;
 mod fat_tools;
 mod lint;
+mod miri;
 mod network;
 mod sandboxes;
 mod shell;
@@ -74,7 +75,9 @@ enum Chore {
     Fetch,
     /// Formatting, clippy and rustdoc, with warnings as errors.
     Lint,
-    /// What a change must pass: lint, test, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
+    /// Runs the tests of plain data, the scheduler above all, under Miri, which finds undefined behaviour.
+    Miri,
+    /// What a change must pass: lint, test, Miri, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
     Ci,
 }
 
@@ -105,6 +108,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
             .and_then(|()| apache::ready())
             .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
+        Chore::Miri => miri::run(),
         Chore::Ci => ci::run(),
     }
     .map(|()| ExitCode::SUCCESS)

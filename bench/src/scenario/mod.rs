@@ -3,6 +3,7 @@
 mod chain;
 mod checker;
 mod cold_start;
+mod deadlines;
 mod files;
 mod hostcall;
 mod instance;
@@ -103,6 +104,12 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "a no-op in a process of its own, against one under gVisor's kernel",
         run: sandboxes::gvisor,
         lacks: sandboxes::lacks_gvisor,
+    },
+    Scenario {
+        name: "deadlines",
+        about: "how late deadlines are kept in loops of long hostcalls, against what is allowed",
+        run: deadlines::run,
+        lacks: nothing,
     },
     Scenario {
         name: "memory",

@@ -130,6 +130,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.add("does nothing", NULL, &[MAX, MAX, MAX, MAX, MAX, MAX], 0);
 
     cases.refused("the word differs", FUTEX_WAIT, &[own.word, 1, MAX], Errno::Again);
+    cases.refused("no value of a word", FUTEX_WAIT, &[own.word, 1 << 32, MAX], Invalid);
     cases.refused("no time to wait", FUTEX_WAIT, &[own.word, 0, 0], Errno::TimedOut);
     cases.bad("a word", FUTEX_WAIT, &[HERE, 0, MAX], want(4, 4));
     cases.bad("a word", FUTEX_WAKE, &[HERE, MAX], Want { touches: false, ..want(4, 4) });

@@ -18,13 +18,33 @@ use monohull::orchestrator::IsolationWish;
 use monohull::process::{Settings, Spawner};
 use std::process::ExitCode;
 
+/// Spawners whose modules are wrong in other ways.
+struct Special {
+    panicking: Vec<panics::Panicking>,
+    greedy: Spawner,
+}
+
+/// Their tests, by name; the second spawner is the usual one of this program.
+const SPECIAL: [(&str, fn(&'static Special, &'static Spawner)); 2] = [
+    ("a_module_that_panics_ends_its_process", modules_that_panic),
+    ("a_worker_that_takes_all_timers_keeps_no_other_from_running", timers_are_left),
+];
+
+fn timers_are_left(special: &'static Special, others: &'static Spawner) {
+    timers::a_worker_that_takes_all_timers_keeps_no_other_from_running(&special.greedy, others);
+}
+
+fn modules_that_panic(special: &'static Special, _: &'static Spawner) {
+    panics::a_module_that_panics_ends_its_process(&special.panicking);
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // With keys wherever there are some, also where they must be asked for: there workers are traced, and the list is longer.
     let wish = if keys::support().is_available() { IsolationWish::Mpk } else { IsolationWish::Auto };
     let usual = Settings::usual(wish).expect("modules are built first: run `cargo xtask test`");
-    let greedy: &'static Spawner = Box::leak(Box::new(timers::start(&usual)));
-    let panicking: &'static [panics::Panicking] = panics::start(&usual).leak();
+    let special: &'static Special =
+        Box::leak(Box::new(Special { panicking: panics::start(&usual), greedy: timers::start(&usual) }));
     let settings = Settings { modules: calls::modules(), preload: Vec::new(), ..usual };
     let spawner = Spawner::start(&settings).unwrap_or_else(|error| panic!("{error}"));
     let spawner: &'static Spawner = Box::leak(Box::new(spawner));
@@ -36,13 +56,12 @@ fn main() -> ExitCode {
         })
     };
     let mut trials: Vec<Trial> = calls::TESTS.iter().map(trial).collect();
-    trials.push(Trial::test("a_module_that_panics_ends_its_process", move || {
-        panics::a_module_that_panics_ends_its_process(panicking);
-        Ok(())
-    }));
-    trials.push(Trial::test("a_worker_that_takes_all_timers_keeps_no_other_from_running", move || {
-        timers::a_worker_that_takes_all_timers_keeps_no_other_from_running(greedy, spawner);
-        Ok(())
+    trials.extend(SPECIAL.iter().map(|(name, test)| {
+        let test = *test;
+        Trial::test(*name, move || {
+            test(special, spawner);
+            Ok(())
+        })
     }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
