@@ -1,5 +1,7 @@
 //! Descriptors, mounts and paths over files in memory, called as functions call them.
 
+mod threads;
+
 use crate::MONOHULL_MODULE;
 use monohull_abi::file::{FileStat, IoVec, MountInfo, MountKind, WORKING_DIRECTORY, open};
 use monohull_abi::module::{Ending, Wake};

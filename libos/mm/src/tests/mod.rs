@@ -7,6 +7,7 @@ mod hostile;
 mod pages;
 mod pins;
 mod slots;
+mod threads;
 
 use crate::MONOHULL_MODULE;
 use monohull_abi::layout::PAGE;

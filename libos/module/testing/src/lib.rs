@@ -4,8 +4,10 @@
 //! make-believe: pages in a map, at the addresses of the real layout, so that tests can name null, foreign, trusted
 //! and unmapped addresses without touching any. Addresses outside the user partition are real ones of the test.
 //!
-//! One domain per test thread at a time: the services that take no domain find it through a thread-local.
+//! One domain per test thread at a time: the services that take no domain find it through a thread-local. Other threads take part
+//! in it with [`Domain::take_part`].
 
+mod cells;
 mod files;
 mod heap;
 mod mappings;
@@ -18,21 +20,32 @@ pub use files::Files;
 pub use heap::{CountingHeap, live_bytes};
 pub use mappings::Mapping;
 
+use cells::{Locked, Value};
 use memory::Memory;
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
-use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE};
+use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE, Wake};
 use monohull_abi::network::TapConfig;
 use network::Device;
 use owners::Owners;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 thread_local! {
     /// The domain of this test thread.
     static CURRENT: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
+    /// Other threads take part in it, so that a call of this one may have to wait for theirs.
+    static TAKES_PART: Cell<bool> = const { Cell::new(false) };
+    /// What the call of this thread waits for.
+    static WAITING: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
+    /// Runs before this thread changes the owner of pages.
+    static MEANWHILE: Cell<Option<*mut dyn FnMut()>> = const { Cell::new(None) };
+    /// Why the last call of this thread was refused.
+    static EXPLAINED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// What a handler answered.
@@ -60,35 +73,41 @@ pub struct Passed {
 
 /// What the services see: the `domain` pointer of the mock [`Host`].
 struct Shared {
-    modules: Vec<(&'static ModuleTable, Cell<*mut c_void>)>,
-    mounts: RefCell<Vec<(MountInfo, String)>>,
-    images: RefCell<HashMap<u32, Vec<u8>>>,
+    modules: Vec<(&'static ModuleTable, AtomicPtr<c_void>)>,
+    mounts: Locked<Vec<(MountInfo, String)>>,
+    images: Locked<HashMap<u32, Vec<u8>>>,
     /// How many more stores into images are made; the rest are lost.
-    stores: Cell<u64>,
+    stores: Value<u64>,
     /// How often one was to be written to the disk.
-    syncs: Cell<u64>,
-    memory: RefCell<Memory>,
-    time: Cell<(u64, u64)>,
-    waiting: Cell<Option<(u64, u64)>>,
-    woken: RefCell<Vec<u64>>,
-    explained: RefCell<String>,
-    lines: RefCell<Vec<(u32, u32, String)>>,
-    accounts: RefCell<HashMap<u32, Account>>,
+    syncs: Value<u64>,
+    memory: Locked<Memory>,
+    time: Value<(u64, u64)>,
+    woken: Locked<Vec<u64>>,
+    lines: Locked<Vec<(u32, u32, String)>>,
+    accounts: Locked<HashMap<u32, Account>>,
     device: Option<Device>,
     /// Whose key the pages of the arena have.
-    owners: RefCell<Owners>,
-    /// Runs before pages change their owner.
-    meanwhile: Cell<Option<*mut dyn FnMut()>>,
+    owners: Locked<Owners>,
     /// Each instance has a key of its own.
-    kept_apart: Cell<bool>,
+    kept_apart: Value<bool>,
     /// No page changes its owner.
-    assigns_nothing: Cell<bool>,
+    assigns_nothing: Value<bool>,
     /// No page of the arena can be written to.
-    writes_fail: Cell<bool>,
+    writes_fail: Value<bool>,
     /// No page gives up what it holds.
-    discards_nothing: Cell<bool>,
+    discards_nothing: Value<bool>,
     /// Mapped files, by instance and address.
-    mappings: RefCell<BTreeMap<(u32, u64), Mapping>>,
+    mappings: Locked<BTreeMap<(u32, u64), Mapping>>,
+}
+
+/// A thread that takes part in a domain, until it is dropped.
+pub struct TakesPart<'d>(PhantomData<(&'d Domain, *const ())>);
+
+impl Drop for TakesPart<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(std::ptr::null());
+        TAKES_PART.set(false);
+    }
 }
 
 /// Memory of one instance.
@@ -132,34 +151,31 @@ impl Domain {
 
     fn with(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>, device: Option<Device>) -> Domain {
         let shared = Box::new(Shared {
-            modules: tables.iter().map(|table| (*table, Cell::new(std::ptr::null_mut()))).collect(),
-            mounts: RefCell::new(mounts),
-            images: RefCell::default(),
-            stores: Cell::new(u64::MAX),
-            syncs: Cell::new(0),
-            memory: RefCell::default(),
-            time: Cell::new((0, 0)),
-            waiting: Cell::new(None),
-            woken: RefCell::default(),
-            explained: RefCell::default(),
-            lines: RefCell::default(),
-            accounts: RefCell::default(),
+            modules: tables.iter().map(|table| (*table, AtomicPtr::new(std::ptr::null_mut()))).collect(),
+            mounts: Locked::new(mounts),
+            images: Locked::default(),
+            stores: Value::new(u64::MAX),
+            syncs: Value::new(0),
+            memory: Locked::default(),
+            time: Value::new((0, 0)),
+            woken: Locked::default(),
+            lines: Locked::default(),
+            accounts: Locked::default(),
             device,
-            owners: RefCell::default(),
-            meanwhile: Cell::new(None),
-            kept_apart: Cell::new(false),
-            assigns_nothing: Cell::new(false),
-            writes_fail: Cell::new(false),
-            discards_nothing: Cell::new(false),
-            mappings: RefCell::default(),
+            owners: Locked::default(),
+            kept_apart: Value::new(false),
+            assigns_nothing: Value::new(false),
+            writes_fail: Value::new(false),
+            discards_nothing: Value::new(false),
+            mappings: Locked::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
         let host = Box::new(services::host((&raw const *shared).cast_mut().cast()));
         for (table, state) in &shared.modules {
             // SAFETY: the host lives in the domain, longer than the state.
-            state.set(unsafe { (table.start)(&raw const *host) });
-            assert!(!state.get().is_null(), "the module refused to start");
+            state.store(unsafe { (table.start)(&raw const *host) }, Ordering::Relaxed);
+            assert!(!state.load(Ordering::Relaxed).is_null(), "the module refused to start");
         }
         Domain { shared, host }
     }
@@ -231,11 +247,10 @@ impl Domain {
     pub fn meanwhile<R>(&self, other: &mut dyn FnMut(), work: impl FnOnce() -> R) -> R {
         let other: *mut (dyn FnMut() + '_) = other;
         // SAFETY: only the lifetime changes, and it is taken back before that ends.
-        self.shared
-            .meanwhile
-            .set(Some(unsafe { std::mem::transmute::<*mut (dyn FnMut() + '_), *mut dyn FnMut()>(other) }));
+        let other = unsafe { std::mem::transmute::<*mut (dyn FnMut() + '_), *mut dyn FnMut()>(other) };
+        MEANWHILE.set(Some(other));
         let result = work();
-        self.shared.meanwhile.set(None);
+        MEANWHILE.set(None);
         result
     }
 
@@ -246,25 +261,40 @@ impl Domain {
 
     /// Runs the handler of a call, once.
     pub fn step(&self, call: &mut Call) -> Step {
-        self.shared.waiting.set(None);
-        self.shared.explained.borrow_mut().clear();
+        WAITING.set(None);
+        EXPLAINED.take();
         let outcome = self.shared.dispatch(call);
         match outcome.tag {
             Outcome::READY => Step::Ready(outcome.value),
             Outcome::PARK => {
-                let (key, deadline) = self.shared.waiting.get().expect("a handler parked without registering");
+                let (key, deadline) = WAITING.get().expect("a handler parked without registering");
                 Step::Parked { key, deadline }
             }
             tag => panic!("unexpected outcome {tag}"),
         }
     }
 
-    /// Makes a call that must not park.
+    /// Makes a call that must not park, except for threads that take part.
     pub fn call(&self, instance: u32, number: u32, args: [u64; 6]) -> i64 {
-        match self.step(&mut self.prepare(instance, number, args)) {
-            Step::Ready(value) => value,
-            parked => panic!("the call parked: {parked:?}"),
+        let mut call = self.prepare(instance, number, args);
+        loop {
+            match self.step(&mut call) {
+                Step::Ready(value) => return value,
+                Step::Parked { .. } if TAKES_PART.get() => {
+                    call.wake = Wake::Woken;
+                    std::thread::yield_now();
+                }
+                parked => panic!("the call parked: {parked:?}"),
+            }
         }
+    }
+
+    /// Lets a thread that has not started the domain make calls.
+    pub fn take_part(&self) -> TakesPart<'_> {
+        assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
+        CURRENT.set(&raw const *self.shared);
+        TAKES_PART.set(true);
+        TakesPart(PhantomData)
     }
 
     /// A frame arrives at the device, its header first.
@@ -291,7 +321,7 @@ impl Domain {
     pub fn poll(&self) {
         for (table, state) in &self.shared.modules {
             // SAFETY: the state is live.
-            unsafe { (table.poll)(state.get()) }
+            unsafe { (table.poll)(state.load(Ordering::Relaxed)) }
         }
     }
 
@@ -307,8 +337,8 @@ impl Domain {
     /// Tells the modules that an instance has ended; returns whether its inputs are whole.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
         // SAFETY: the state is live, and no handler runs.
-        let end = |(table, state): &(&ModuleTable, Cell<*mut c_void>)| unsafe {
-            (table.ended)(state.get(), instance, ending) == 1
+        let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
+            (table.ended)(state.load(Ordering::Relaxed), instance, ending) == 1
         };
         // Every one is told, also after one has said no.
         self.shared.modules.iter().filter(|module| !end(module)).count() == 0
@@ -357,7 +387,7 @@ impl Domain {
 
     /// Why the last call was refused.
     pub fn explained(&self) -> String {
-        self.shared.explained.borrow().clone()
+        EXPLAINED.with_borrow(String::clone)
     }
 
     /// The lines sent since the last time: instance, stream, text.
@@ -389,7 +419,7 @@ impl Domain {
     /// Stops the modules.
     fn stop(&mut self) {
         for (table, state) in &self.shared.modules {
-            let state = state.replace(std::ptr::null_mut());
+            let state = state.swap(std::ptr::null_mut(), Ordering::Relaxed);
             if !state.is_null() {
                 // SAFETY: the state is live until here, and no handler runs.
                 unsafe { (table.stop)(state) };
@@ -422,7 +452,7 @@ impl Shared {
         let found = self.modules.iter().find_map(|(table, state)| Some((find(table, call.number)?, state)));
         let (entry, state) = found.unwrap_or_else(|| panic!("no module serves number {}", call.number));
         // SAFETY: the state is the one that `start` made.
-        unsafe { (entry.handler)(state.get(), call) }
+        unsafe { (entry.handler)(state.load(Ordering::Relaxed), call) }
     }
 
     fn serves(&self, number: u32) -> bool {

@@ -2,6 +2,8 @@
 //!
 //! [`Domain::start_with_tap`]: crate::Domain::start_with_tap
 
+use crate::WAITING;
+use crate::cells::{Locked, Value};
 use crate::services::shared;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
@@ -9,7 +11,6 @@ use monohull_abi::network::{
     NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown,
     TapConfig,
 };
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 
@@ -42,12 +43,12 @@ const REFUSED: i64 = Errno::NotPermitted.to_value();
 #[derive(Default)]
 pub(crate) struct Device {
     pub(crate) config: TapConfig,
-    pub(crate) arriving: RefCell<VecDeque<Vec<u8>>>,
-    pub(crate) left: RefCell<Vec<Vec<u8>>>,
+    pub(crate) arriving: Locked<VecDeque<Vec<u8>>>,
+    pub(crate) left: Locked<Vec<Vec<u8>>>,
     /// Somebody has taken it away.
-    pub(crate) gone: Cell<bool>,
+    pub(crate) gone: Value<bool>,
     /// When the module is to be polled.
-    pub(crate) alarm: Cell<u64>,
+    pub(crate) alarm: Value<u64>,
 }
 
 /// # Safety
@@ -150,7 +151,6 @@ unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
     }
 }
 
-unsafe extern "C" fn wait_for_key(domain: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
-    // SAFETY: as in `kind`.
-    unsafe { shared(domain) }.waiting.set(Some((key, deadline)));
+unsafe extern "C" fn wait_for_key(_: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
+    WAITING.set(Some((key, deadline)));
 }

@@ -1,6 +1,6 @@
 //! The services of the miniature visor: [`Host`] filled with functions over [`Shared`].
 
-use crate::{CURRENT, Shared, mappings};
+use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING, mappings};
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
@@ -155,9 +155,8 @@ unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
     assert_eq!(unpinned.value, 0, "what was pinned is unpinned");
 }
 
-unsafe extern "C" fn wait(domain: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
-    // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.waiting.set(Some((key, deadline)));
+unsafe extern "C" fn wait(_: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
+    WAITING.set(Some((key, deadline)));
 }
 
 unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
@@ -208,10 +207,10 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
 unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
     // SAFETY: as in `owns`.
     let shared = unsafe { shared(domain) };
-    if let Some(meanwhile) = shared.meanwhile.take() {
-        // SAFETY: it lives until `Domain::meanwhile` takes it back, and is called by one at a time, which has taken it.
+    if let Some(meanwhile) = MEANWHILE.take() {
+        // SAFETY: it lives until `Domain::meanwhile` takes it back, which is further down on this thread's stack.
         unsafe { (*meanwhile)() };
-        shared.meanwhile.set(Some(meanwhile));
+        MEANWHILE.set(Some(meanwhile));
     }
     if shared.assigns_nothing.get() {
         return Errno::OutOfMemory.to_value();
@@ -320,10 +319,10 @@ unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line:
     shared.lines.borrow_mut().push((instance, stream, String::from_utf8_lossy(line).into_owned()));
 }
 
-unsafe extern "C" fn explain(domain: *mut c_void, _: *const Call, why: *const u8, len: usize) {
-    // SAFETY: as in `pin`; the text is readable.
-    let (shared, why) = unsafe { (shared(domain), text(why, len)) };
-    *shared.explained.borrow_mut() = String::from_utf8(why.to_vec()).expect("an explanation is UTF-8");
+unsafe extern "C" fn explain(_: *mut c_void, _: *const Call, why: *const u8, len: usize) {
+    // SAFETY: the text is readable.
+    let why = unsafe { text(why, len) };
+    EXPLAINED.set(String::from_utf8(why.to_vec()).expect("an explanation is UTF-8"));
 }
 
 unsafe extern "C" fn panicked(why: *const u8, len: usize) -> ! {
