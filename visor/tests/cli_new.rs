@@ -77,6 +77,39 @@ fn init_writes_what_is_missing_and_nothing_else() {
     assert_eq!(monohull(folder.path(), &odd, &["init"]).status.code(), Some(2));
 }
 
+/// A crate with a dependency that has std among its default features.
+#[test]
+fn build_says_which_dependency_brings_std_and_what_to_write() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    let hello = folder.path().join("hello");
+    let manifest = fs::read_to_string(hello.join("Cargo.toml")).expect("a manifest");
+    let with = |line: &str| {
+        fs::write(hello.join("Cargo.toml"), manifest.replace("[dependencies]", &format!("[dependencies]\n{line}")))
+    };
+    with("indexmap = \"2\"").expect("written");
+    let source = fs::read_to_string(hello.join("src/lib.rs")).expect("a source");
+    let source = source
+        .replace("println!", "let _ = indexmap::IndexMap::<u8, u8, std::hash::RandomState>::default();\n    println!");
+    fs::write(hello.join("src/lib.rs"), source).expect("written");
+    let output = monohull(folder.path(), &hello, &["build"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for part in [
+        "error[E0152]: found duplicate lang item `panic_impl`",
+        "monohull: the crate `indexmap` brings the real std along; a function has monohull-std in its place\n",
+        "is compiled with its feature `std`\n    because hello takes the default features of indexmap\n",
+    ] {
+        assert!(said.contains(part), "{part} is missing:\n{said}");
+    }
+    // What it says to write is right.
+    let line =
+        said.split("To do, in Cargo.toml:\n").nth(1).and_then(|rest| rest.lines().next()).expect("a line").trim();
+    assert_eq!(line, "indexmap = { version = \"2\", default-features = false }");
+    with(line).expect("written");
+    done(monohull(folder.path(), &hello, &["build"]));
+}
+
 /// The second crate compiles itself alone. Crates of one name in different folders stay apart, although they share the folder in which
 /// cargo compiles.
 #[test]

@@ -8,6 +8,7 @@
 //! same crates in each: `monohull-std` and what it rests on.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, io};
@@ -19,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::exit::Exit;
 use super::imports;
+use super::std_users::{self, Graph};
 use crate::domain::image::{Image, ImageError};
 use crate::escape::{Line, shown};
 
@@ -139,6 +141,9 @@ pub enum BuildError {
     /// cargo failed; it has said why, and the crate is at fault
     #[error("cargo could not build {}; the crate is at fault", shown(.0))]
     Cargo(PathBuf),
+    /// a crate brings the real std along; the function's manifest is at fault
+    #[error("{0}")]
+    RealStd(String),
     /// cargo's answer cannot be read; Monohull is at fault
     #[error("cargo's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),
@@ -233,13 +238,39 @@ struct Package {
 /// A line of cargo's output.
 #[derive(Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum Message {
+enum Event {
     CompilerArtifact {
         manifest_path: PathBuf,
         filenames: Vec<PathBuf>,
     },
+    CompilerMessage {
+        message: Diagnostic,
+    },
     #[serde(other)]
     Other,
+}
+
+/// What the compiler has to say.
+#[derive(Deserialize)]
+struct Diagnostic {
+    message: String,
+    code: Option<Code>,
+    rendered: Option<String>,
+    children: Vec<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    code: String,
+}
+
+impl Diagnostic {
+    /// The crate that brings the real std along, if that is what this is about.
+    fn user_of_std(&self) -> Option<&str> {
+        const DUPLICATE_LANG_ITEM: &str = "E0152";
+        self.code.as_ref().filter(|code| code.code == DUPLICATE_LANG_ITEM)?;
+        self.children.iter().find_map(|note| std_users::named_by(&note.message))
+    }
 }
 
 /// Builds the image of the function crate in the folder `path`, checks it and puts it into `out`, or into `images` in
@@ -298,7 +329,9 @@ fn is_accident(finding: &Finding) -> bool {
 fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
     let mut command = Command::new(cargo_program());
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
-    command.arg("--message-format=json-render-diagnostics");
+    // The compiler's words are shown as they come. They are read as well: one error is explained further.
+    let colours = super::output::notes_go_to_a_terminal();
+    command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
     for setting in PROFILE {
         command.args(["--config", setting]);
     }
@@ -314,16 +347,40 @@ fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<
     }
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
-    let output = run(manifest, &mut command)?;
-    for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        if let Message::CompilerArtifact { manifest_path, filenames } = serde_json::from_slice(line)?
-            && manifest_path == manifest
-            && let Some(object) = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"))
-        {
-            return Ok(Some(object));
+    let no_cargo = |source| BuildError::NoCargo { program: cargo_program().into(), source };
+    let mut cargo = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(no_cargo)?;
+    let mut object = None;
+    let mut user_of_std = None;
+    for line in BufReader::new(cargo.stdout.take().expect("piped")).split(b'\n') {
+        match serde_json::from_slice(&line.map_err(no_cargo)?)? {
+            Event::CompilerArtifact { manifest_path, filenames } if manifest_path == manifest => {
+                object = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
+            }
+            Event::CompilerMessage { message } => {
+                super::output::note_bytes(message.rendered.as_deref().unwrap_or_default().as_bytes());
+                user_of_std = user_of_std.or_else(|| message.user_of_std().map(str::to_owned));
+            }
+            _ => {}
         }
     }
-    Ok(None)
+    match (cargo.wait().map_err(no_cargo)?.success(), user_of_std) {
+        (true, _) => Ok(object),
+        (false, Some(user)) => Err(BuildError::RealStd(std_users::explain(&graph(manifest)?, &user))),
+        (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
+    }
+}
+
+/// The crate with all it depends on, as resolved for this machine.
+fn graph(manifest: &Path) -> Result<Graph, BuildError> {
+    let mut ask = Command::new(cargo_program());
+    ask.args([
+        "metadata",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+        "--quiet",
+        "--manifest-path",
+    ]);
+    Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest))?)?)
 }
 
 /// What the checker finds in an image.

@@ -33,6 +33,7 @@ mod run;
 mod schema;
 mod serve;
 mod show;
+mod std_users;
 mod validate;
 
 use crate::escape;

@@ -55,6 +55,11 @@ pub(super) fn note_bytes(bytes: &[u8]) {
     let _ = stderr().lock().write_all(bytes);
 }
 
+/// Whether standard error is a terminal.
+pub(super) fn notes_go_to_a_terminal() -> bool {
+    stderr().is_terminal()
+}
+
 /// Remembers that standard output could not be written.
 pub(super) fn failed(error: io::Error) {
     // Only the first is of interest.
