@@ -289,3 +289,100 @@ fn what_is_missing_is_told_before_anything_is_deployed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("what a server's operator grants"), "{said}");
 }
+
+/// A secret that a function prints and fails with is in nothing that anybody is told.
+#[test]
+fn the_value_of_a_secret_is_told_nowhere() {
+    const VALUE: &str = "sk-live-4eC39HqLyjWDarjtT1zdp7dc";
+    let host = Host::new();
+    fs::write(host.at("key"), format!("{VALUE}\n")).expect("written");
+    let grants = host.grants(&json!({ "secrets": {
+        "from-file": { "file": "key", "workflows": ["w"] },
+        "from-environment": { "environment": "GRANTED_KEY", "workflows": ["*"] },
+    }}));
+    const OTHER: &str = "an \"other\" secret";
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &["--grants", &grants], &[("GRANTED_KEY", OTHER)]);
+    server.put_example("misbehave");
+    let telling = |name: &str, secret: &str| {
+        let mut document = single(name, "misbehave", &json!({ "args": { "how": "tell-variable" } }));
+        document["steps"][0]["secrets"] = json!({ "TOLD": secret });
+        document
+    };
+    server.put_workflow(&telling("w", "from-file"));
+    server.put_workflow(&telling("other", "from-environment"));
+    let mut told = Vec::new();
+    for (workflow, secret) in [("w", "from-file"), ("other", "from-environment")] {
+        let answer = server.post(&format!("/invoke/{workflow}"), b"").expect(502);
+        // The positive control: it had the value, which stands there as its name.
+        let id = answer.headers["x-invocation-id"].clone();
+        let redacted = format!("[secret {secret}]");
+        let logs = server.get(&format!("/invocations/{id}/logs")).expect(200).text();
+        assert_eq!(logs.matches(&redacted).count(), 3, "{logs}");
+        assert!(answer.text().contains(&format!("{redacted} is no secret any more")), "{}", answer.text());
+        told.extend([answer.text(), logs]);
+        for path in ["", "/logs?format=json", "/logs?follow=true"] {
+            told.push(server.get(&format!("/invocations/{id}{path}")).expect(200).text());
+        }
+        let accepted = server.post(&format!("/async-invoke/{workflow}"), b"").expect(202).json();
+        told.push(server.ended(accepted["location"].as_str().expect("an address")).to_string());
+        told.push(server.get(&format!("/workflows/{workflow}")).expect(200).text());
+    }
+    let mut unregistered = json!({ "workflow": telling("x", "from-environment") });
+    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(502).text());
+    // Without the grant there is no value, and the error has none either.
+    unregistered["workflow"]["steps"][0]["secrets"]["TOLD"] = "from-file".into();
+    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(422).text());
+    told.push(refused(&server, &telling("y", "from-file")));
+    for path in ["/workflows", "/functions", "/invocations", "/healthz", "/metrics", "/", "/page.js"] {
+        told.push(server.get(path).expect(200).text());
+    }
+    let (_, log) = server.stop();
+    told.push(log);
+    for folder in ["invocations", "workflows", "functions"] {
+        for entry in fs::read_dir(state.path().join(folder)).expect("a folder").flatten() {
+            told.push(String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
+        }
+    }
+    for text in &told {
+        let escaped = OTHER.replace('"', "\\\"");
+        for value in [VALUE, OTHER, &escaped, &escaped.replace('\\', "\\\\")] {
+            assert!(!text.contains(value), "{value} is in {text}");
+        }
+    }
+    // Here no operator grants anything.
+    let file = host.at("w.json");
+    let mut document = telling("w", "from-file");
+    document["functions"]["f"]["image"] = serve_support::image("misbehave").to_str().expect("UTF-8").into();
+    fs::write(&file, document.to_string()).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull")).arg("run").arg(&file).output().expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("has secrets, which a server's operator grants"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_secret_that_cannot_be_had_or_hidden_is_refused_without_being_shown() {
+    let host = Host::new();
+    fs::write(host.at("short"), "tiny-1\n").expect("written");
+    let path = host.grants(&json!({ "secrets": {
+        "short": { "file": "short", "workflows": ["*"] },
+        "gone": { "file": "nowhere", "workflows": ["*"] },
+        "unset": { "environment": "MONOHULL_TEST_UNSET", "workflows": ["*"] },
+        "both": { "environment": "A", "file": "short", "workflows": ["*"] },
+    }}));
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--grants", &path, "--state"])
+        .arg(host.at("state"))
+        .output()
+        .expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for what in ["fewer than 8 characters", "nowhere: No such file", "environment variable not found", "not one source"]
+    {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    assert!(!said.contains("tiny-1"), "{said}");
+}

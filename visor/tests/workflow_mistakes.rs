@@ -367,3 +367,26 @@ fn unused_functions_are_only_warned_about() {
     assert_eq!(shown(&checked.mistakes), ["1:44: warning: no step runs the function `g`"]);
     assert_eq!(checked.plan.expect("a plan").functions.len(), 1);
 }
+
+/// A document is shown to whoever asks a server for it.
+#[test]
+fn an_environment_variable_that_looks_like_a_secret_is_warned_about() {
+    let with = |variable: &str, more: &str| {
+        let text = format!(
+            r#"{{"name":"w","functions":{{"f":{{"image":"f"}}}},"steps":[{{"name":"s","function":"f","env":{{"{variable}":"x"}}{more}}}]}}"#
+        );
+        workflow::check_bytes(Path::new("w.json"), text.as_bytes())
+    };
+    for variable in ["API_KEY", "db_password", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GOOGLE_CREDENTIALS"] {
+        let checked = with(variable, "");
+        assert!(checked.plan.is_some(), "{variable}: it is a warning");
+        let shown = shown(&checked.mistakes);
+        assert!(shown[0].contains(&format!("warning: `{variable}` looks like a secret")), "{shown:?}");
+    }
+    for variable in ["HOME", "KEY_COUNT", "MONKEY", "LOG_LEVEL"] {
+        assert!(with(variable, "").mistakes.is_empty(), "{variable}");
+    }
+    let both = with("KEY", r#","secrets":{"KEY":"key","":"key"}"#);
+    let shown = shown(&both.mistakes);
+    assert!(shown[0].contains("`KEY` is in `env` too") && shown[1].contains("no name for"), "{shown:?}");
+}

@@ -40,6 +40,7 @@ fn schema_and_reader_of_grants_refuse_the_same() {
     let (data, image) = (host.path().join("data"), host.path().join("disk.img"));
     fs::create_dir(&data).expect("made");
     fs::write(&image, "").expect("written");
+    fs::write(host.path().join("key"), "hunter2hunter2").expect("written");
     let all = json!(["*"]);
     for (field, value, valid) in [
         ("files", json!({ "a": { "directory": data, "workflows": all } }), true),
@@ -63,6 +64,11 @@ fn schema_and_reader_of_grants_refuse_the_same() {
         ("networks", json!({ "n": { "network": { "grant": "m" }, "workflows": all } }), false),
         ("networks", json!({ "n": { "network": "tap" } }), false),
         ("networks", json!({ "n": { "workflows": all } }), false),
+        ("secrets", json!({ "s": { "file": "key", "workflows": all } }), true),
+        ("secrets", json!({ "s": { "environment": "PATH", "workflows": all } }), true),
+        ("secrets", json!({ "s": { "file": "key", "environment": "PATH", "workflows": all } }), false),
+        ("secrets", json!({ "s": { "workflows": all } }), false),
+        ("secrets", json!({ "s": { "value": "hunter2hunter2", "workflows": all } }), false),
         ("extra", json!(1), false),
         ("description", json!("what for"), true),
         ("$schema", json!("grants.schema.json"), true),
@@ -112,6 +118,9 @@ fn schema_and_checker_refuse_the_same() {
         ("args", json!([]), false),
         ("args", json!({ "a": [{}] }), true),
         ("env", json!({ "A": 1 }), false),
+        ("secrets", json!({ "A": "key" }), true),
+        ("secrets", json!({ "A": "a b" }), false),
+        ("secrets", json!(["key"]), false),
         ("timeout", json!("30s"), true),
         ("timeout", json!("30"), false),
         ("timeout", json!(30), false),

@@ -1,4 +1,5 @@
-//! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each.
+//! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
+//! `tell-variable`, which is about secrets that only a server grants.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -13,6 +14,7 @@ mod retry;
 mod terminal;
 mod waits;
 
+use monohull_std::env;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::process;
@@ -22,6 +24,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
     match how.as_str() {
         "panic" => panics(),
         "return-error" => return returns_an_error(),
+        "tell-variable" => tells_a_variable(),
         "exit-status" => process::exit(3),
 
         "null-write" => memory::null_write(),
@@ -76,6 +79,15 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
 #[inline(never)]
 fn panics() {
     panic!("as it was told to");
+}
+
+/// Prints an environment variable, alone and among other words, and fails with it.
+#[inline(never)]
+fn tells_a_variable() {
+    let value = env::var("TOLD").unwrap_or_default();
+    println!("{value}");
+    eprintln!("it is {value:?}, which is told twice: {value}");
+    panic!("{value} is no secret any more");
 }
 
 #[inline(never)]

@@ -56,7 +56,11 @@ impl Deploy {
     }
 
     fn deploy(&self) -> Result<Value, DeployError> {
-        let plan = workflow::load(&self.file)?;
+        let checked = workflow::check_file(&self.file)?;
+        if checked.plan.is_some() {
+            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+        }
+        let plan = checked.into_plan()?;
         let bytes = read(&self.file)?;
         let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
         let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", shown(&self.file)));

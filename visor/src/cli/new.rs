@@ -243,6 +243,7 @@ fn workflow(name: &str) -> String {
         instances: 1,
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         stdin: None,
         takes: None,
         fills: None,

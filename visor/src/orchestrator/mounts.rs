@@ -42,6 +42,13 @@ impl Opened {
 /// Opens what a plan's mounts lead to, in their order; memory leads nowhere.
 pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
     let mut opened = Vec::new();
+    if let Some(step) = plan.steps.iter().find(|step| !step.secrets.is_empty()) {
+        let text = format!(
+            "the step `{}` has secrets, which a server's operator grants (`monohull serve --grants`); here there are none",
+            step.name
+        );
+        return Err(Box::new(Failure::of_workflow(FailureKind::Input, Blame::Workflow, text)));
+    }
     for mount in &plan.files {
         let failed = |text: String| {
             let text = format!("the files at {}: {text}", mount.point);

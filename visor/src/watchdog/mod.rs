@@ -39,6 +39,7 @@ mod page;
 mod perform;
 mod recorded;
 mod records;
+mod redact;
 mod registry;
 mod routes;
 mod server;
@@ -60,6 +61,7 @@ use history::History;
 use launch::Launcher;
 use ledger::Ledger;
 use metrics::Metrics;
+use redact::Secrets;
 use registry::Registry;
 use routes::Routes;
 use std::sync::atomic::AtomicBool;
@@ -120,6 +122,7 @@ struct Watchdog {
     registry: Registry,
     ledger: Ledger,
     state_watch: StateWatch,
+    secrets: Secrets,
     history: History,
     admission: Admission,
     /// For large bodies.

@@ -113,6 +113,7 @@ impl Watchdog {
             }
         };
         drop(hold);
+        let (report, result) = self.redact(report, result).await;
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
@@ -201,6 +202,24 @@ impl Watchdog {
         }
     }
 
+    /// Takes secrets out of what came of a run. Outputs are the workflow's data, and stay as they are.
+    async fn redact(
+        &self,
+        report: Option<RunReport>,
+        result: Result<Vec<(String, Content)>, Refusal>,
+    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>) {
+        let redactor = self.secrets.redactor();
+        if redactor.is_empty() {
+            return (report, result);
+        }
+        // A report may be long.
+        let redacted = spawn_blocking(move || {
+            let report = report.and_then(|report| redactor.report(&report));
+            (report, result.map_err(|refusal| redactor.refusal(refusal)))
+        });
+        redacted.await.unwrap_or_else(|error| (None, Err(Refusal::monohull(error.to_string()))))
+    }
+
     /// Opens the files of this host that are granted to a workflow.
     async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, Refusal> {
         let plan = workflow.plan();
@@ -217,6 +236,7 @@ impl Watchdog {
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
         let mut listener = Listener { latest, heard: false };
+        let redactor = self.secrets.redactor();
         loop {
             let Ok(message) = listener.hear(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
@@ -226,7 +246,7 @@ impl Watchdog {
             match message {
                 Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
-                    invocation.line(step, instance, stream, text);
+                    invocation.line(step, instance, stream, redactor.text(text));
                 }
                 Ok(Message::Notice(_) | Message::Words) => {}
                 Ok(Message::Ended { report, outputs }) => {
@@ -246,11 +266,12 @@ impl Watchdog {
         for point in std::mem::take(&mut report.timeline) {
             invocation.point_at(point.name, point.at_ns);
         }
+        let redactor = self.secrets.redactor();
         // They came one by one, in order, and are kept apart; those that come now had found no room.
         for step in &mut report.steps {
             for instance in &mut step.instances {
                 for line in std::mem::take(&mut instance.lines) {
-                    invocation.line(step.name.clone(), instance.index, line.stream, line.text);
+                    invocation.line(step.name.clone(), instance.index, line.stream, redactor.text(line.text));
                 }
             }
         }

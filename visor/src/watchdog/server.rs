@@ -36,6 +36,7 @@ use super::launch::Launcher;
 use super::ledger::Ledger;
 use super::metrics::Metrics;
 use super::recorded::recall;
+use super::redact::Secrets;
 use super::registry::Registry;
 use super::routes::{Call, Routes};
 use super::settings::{Listen, Settings};
@@ -79,6 +80,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
         let folder = StateFolder::take(&settings.state)?;
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
+        let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
         let (ledger, found) = Ledger::open(&folder)?;
         let history = History::new(settings.keep.clone());
@@ -98,6 +100,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             registry,
             ledger,
             state_watch: StateWatch::new(folder),
+            secrets,
             metrics,
             work: Arc::default(),
             ending: AtomicBool::new(false),
@@ -292,8 +295,9 @@ impl Watchdog {
                 return std::future::pending().await;
             }
             let path = path.clone();
+            let watchdog = self.clone();
             let read = self.blocking(move |registry| {
-                let grants = Grants::load(&path);
+                let grants = Grants::load(&path).inspect(|grants| watchdog.secrets.add(grants));
                 Ok(grants.map(|grants| registry.grant(grants)))
             });
             match read.await {

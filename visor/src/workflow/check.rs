@@ -254,6 +254,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             instances: step.instances.value,
             args: step.args,
             env: step.env,
+            secrets: step.secrets,
             timeout: step.timeout,
             retry: step.retry,
             memory: step.memory,

@@ -167,6 +167,10 @@ pub struct Step {
     /// workflow should mean the same everywhere and must not leak what the host keeps there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// On a server: environment variables that are secrets, each with the name of what the operator grants. Default: none. A
+    /// document holds no secret itself, because whoever may ask the server can read it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretName>,
     /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills. It is
     /// taken over at the first read. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on.
     /// Default: none, the standard input is at its end.
@@ -386,6 +390,10 @@ pub struct NetworkObject {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
 }
+
+/// The name of a secret that a server's operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
 
 /// On a server: a network that its operator grants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ pub struct GrantsDocument {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "pattern": NAME_PATTERN }))]
     pub files: BTreeMap<String, FilesGrant>,
+    /// Secrets, by the names that steps have for them: `"secrets": { VARIABLE: NAME }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "pattern": NAME_PATTERN }))]
+    pub secrets: BTreeMap<String, SecretGrant>,
 }
 
 /// A network, and who may use it.
@@ -96,6 +100,25 @@ pub struct FilesGrant {
     pub workflows: Vec<WorkflowName>,
 }
 
+/// A secret, and who may use it. It has one of `file` and `environment`. Its value is text of at least 8 characters, because
+/// what equals it is taken out of all that is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["file"] }, { "required": ["environment"] }]))]
+pub struct SecretGrant {
+    /// The file that holds the value, without the end of its last line. A relative path counts from the folder of this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub file: Option<String>,
+    /// The environment variable of the server that holds the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub environment: Option<String>,
+    /// The workflows that may use it: names, or `*` for every workflow.
+    #[schemars(length(min = 1), extend("uniqueItems" = true))]
+    pub workflows: Vec<WorkflowName>,
+}
+
 /// A right to files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -119,9 +142,15 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(GrantsDocument).to_value()
 }
 
-const DOCUMENT: &[&str] = &["networks", "files", "description", "$schema"];
+const DOCUMENT: &[&str] = &["networks", "files", "secrets", "description", "$schema"];
 const NETWORK: &[&str] = &["network", "workflows"];
 const FILES: &[&str] = &["workflows", "directory", "image", "access"];
+const SECRET: &[&str] = &["workflows", "file", "environment"];
+
+/// The fewest characters of a secret: what equals a shorter one is in too much that is told.
+pub const SECRET_MIN: usize = 8;
+/// The most bytes of a secret: it is an environment variable of functions.
+const SECRET_MAX: u64 = 64 << 10;
 
 /// Why a grants file is not used. The operator is at fault.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +176,17 @@ pub enum GrantsError {
 pub struct Grants {
     networks: BTreeMap<String, Granted<network::Plan>>,
     files: BTreeMap<String, Granted<Files>>,
+    secrets: BTreeMap<String, Granted<Secret>>,
+}
+
+/// The value of a secret. It is shown nowhere.
+#[derive(Clone)]
+struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// A grant.
@@ -188,6 +228,8 @@ pub enum Wanted<'a> {
     Network(&'a str),
     /// Files by this name, for this, if it says.
     Files(&'a str, Option<Access>),
+    /// A secret by this name.
+    Secret(&'a str),
 }
 
 impl Grants {
@@ -215,6 +257,7 @@ impl Grants {
         match wanted {
             Wanted::Network(name) => find(&self.networks, workflow, "network", name).map(drop),
             Wanted::Files(name, access) => self.source(workflow, name, access).map(drop),
+            Wanted::Secret(name) => find(&self.secrets, workflow, "secret", name).map(drop),
         }
     }
 
@@ -236,7 +279,20 @@ impl Grants {
                 }
             }
         }
+        for step in &mut resolved.steps {
+            for (variable, name) in std::mem::take(&mut step.secrets) {
+                match find(&self.secrets, workflow, "secret", &name) {
+                    Ok(Secret(value)) => drop(step.env.insert(variable, value.clone())),
+                    Err(why) => missing.push(why),
+                }
+            }
+        }
         if missing.is_empty() { Ok(Arc::new(resolved)) } else { Err(missing) }
+    }
+
+    /// All secrets, by name and value.
+    pub fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.secrets.iter().map(|(name, grant)| (name.as_str(), grant.what.0.as_str()))
     }
 
     /// The files of a grant, with no more rights than it gives.
@@ -276,6 +332,29 @@ fn find<'g, T>(
             let hint = suggestion(name, known.map(|(name, _)| name.as_str()));
             Err(format!("the server grants no {kind} called {}{hint}", quoted(name)))
         }
+    }
+}
+
+/// The content of a secret's file, without the end of its last line.
+fn read_secret(path: &Path) -> Result<String, String> {
+    let said = |error: io::Error| format!("{}: {error}", path.display());
+    let file = std::fs::File::open(path).map_err(said)?;
+    let mut text = String::new();
+    io::Read::take(file, SECRET_MAX + 1).read_to_string(&mut text).map_err(said)?;
+    let end = text.trim_end_matches(['\n', '\r']).len();
+    text.truncate(end);
+    Ok(text)
+}
+
+/// A secret that can be an environment variable, and be taken out of what is told.
+fn usable(text: String) -> Result<String, String> {
+    match &text {
+        text if text.len() as u64 > SECRET_MAX => Err(format!("it has more than {SECRET_MAX} bytes")),
+        text if text.contains('\0') => Err("it holds a NUL".to_owned()),
+        text if text.chars().count() < SECRET_MIN => Err(format!(
+            "it has fewer than {SECRET_MIN} characters, so that it could not be taken out of what is printed"
+        )),
+        _ => Ok(text),
     }
 }
 
@@ -332,7 +411,32 @@ impl Reader<'_> {
             }
             Some(Files { path, is_image, right })
         });
-        Some(Grants { networks, files })
+        let secrets = self.granted(fields.get("secrets"), "secrets", SECRET, 1, |reader, entry| {
+            let named = ["file", "environment"].map(|name| entry.get(name));
+            let (value, read) = match named {
+                [Some(value), None] => {
+                    (value, reader.path(value, "`file`").map(|path| read_secret(&folder.join(path)))?)
+                }
+                [None, Some(value)] => {
+                    let name = reader.text(value, "`environment`", "the name of an environment variable")?;
+                    (value, std::env::var(name.value).map_err(|error| error.to_string()))
+                }
+                _ => {
+                    let message = "a grant of a secret has not one source".to_owned();
+                    reader.error(entry.at(), message, "one of `file`, `environment`".to_owned());
+                    return None;
+                }
+            };
+            // No message shows the value.
+            match read.and_then(usable) {
+                Ok(text) => Some(Secret(text)),
+                Err(why) => {
+                    reader.error(value.range(), format!("the secret cannot be had: {why}"), None);
+                    None
+                }
+            }
+        });
+        Some(Grants { networks, files, secrets })
     }
 
     /// Reads grants of one kind, by name.

@@ -69,6 +69,9 @@ pub struct Step {
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
+    /// Environment variables that are secrets, each with the name of a server's grant. No run has any: a server puts the values
+    /// into `env`.
+    pub secrets: BTreeMap<String, String>,
     /// The slot that is the standard input, or the stem of its name if there are several instances.
     pub stdin: Option<String>,
     /// The slots its instances may take over; all if there is no list.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged;
+use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
 use super::words::{narrow, parse_word};
 use crate::workflow::document as doc;
+use crate::workflow::grants::Wanted;
 use crate::workflow::plan::{FailureKind, Retry, SlotRule};
 use crate::workflow::reader::{self, At, Reader};
 use crate::workflow::source::{quoted, suggestion};
@@ -21,6 +22,7 @@ pub(in crate::workflow) struct Step<'a> {
     pub(in crate::workflow) instances: At<u32>,
     pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
     pub(in crate::workflow) env: BTreeMap<String, String>,
+    pub(in crate::workflow) secrets: BTreeMap<String, String>,
     pub(in crate::workflow) stdin: Option<String>,
     pub(in crate::workflow) takes: Option<Vec<SlotRule>>,
     pub(in crate::workflow) fills: Option<Vec<SlotRule>>,
@@ -37,6 +39,7 @@ pub(super) const STEP: &[&str] = &[
     "instances",
     "args",
     "env",
+    "secrets",
     "stdin",
     "takes",
     "fills",
@@ -78,6 +81,7 @@ impl Reader<'_> {
                 at: fields.get("instances").map_or(value.range(), |value| value.range()),
             },
             args: args.unwrap_or_default(),
+            secrets: fields.get("secrets").map(|value| self.secrets(value, env.as_ref())).unwrap_or_default(),
             env: env.unwrap_or_default(),
             stdin: stdin.map(|slot| slot.value.to_owned()),
             takes: fields.get("takes").map(|value| self.slot_rules(value, "`takes`")),
@@ -125,9 +129,14 @@ impl Reader<'_> {
         let Some(object) = self.map(value, "`env`") else { return env };
         for property in &object.properties {
             let name = property.name.as_str();
-            if name.is_empty() || name.contains(['=', '\0']) {
-                let message = format!("{} is no name for an environment variable", quoted(name));
-                self.error(property.name.range(), message, "a name without `=` and NUL".to_owned());
+            self.variable(name, property.name.range());
+            if looks_secret(name) {
+                let message = format!(
+                    "{} looks like a secret: whoever may read the workflow can read it; a server's operator can grant one \
+                     to `secrets`",
+                    quoted(name)
+                );
+                self.warning(property.name.range(), message);
             }
             let what = format!("environment variable {}", quoted(name));
             let Some(text) = self.text(&property.value, &what, "a string; numbers need quotes here") else { continue };
@@ -137,6 +146,30 @@ impl Reader<'_> {
             env.insert(name.to_owned(), text.value.to_owned());
         }
         env
+    }
+
+    fn variable(&mut self, name: &str, at: Range) {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("{} is no name for an environment variable", quoted(name));
+            self.error(at, message, "a name without `=` and NUL".to_owned());
+        }
+    }
+
+    fn secrets(&mut self, value: &Value<'_>, env: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+        let mut secrets = BTreeMap::new();
+        let Some(object) = self.map(value, "`secrets`") else { return secrets };
+        for property in &object.properties {
+            let (variable, at) = (property.name.as_str(), property.name.range());
+            self.variable(variable, at);
+            if env.is_some_and(|env| env.contains_key(variable)) {
+                let message = format!("the environment variable {} is in `env` too", quoted(variable));
+                self.error(at, message, "each variable once".to_owned());
+            }
+            let Some(grant) = self.name(&property.value, "the name of a secret") else { continue };
+            self.check_grant(grant, Wanted::Secret(grant.value));
+            secrets.insert(variable.to_owned(), grant.value.to_owned());
+        }
+        secrets
     }
 
     /// Reads when an instance is tried again.
@@ -190,4 +223,12 @@ impl Reader<'_> {
         }
         Some(size)
     }
+}
+
+/// Whether the name of an environment variable is one that secrets usually have.
+fn looks_secret(name: &str) -> bool {
+    const PARTS: [&str; 8] =
+        ["SECRET", "PASSWORD", "PASSWD", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY", "CREDENTIAL"];
+    let name = name.to_ascii_uppercase();
+    PARTS.iter().any(|part| name.contains(part))
 }
