@@ -47,6 +47,7 @@ pub mod alloc;
 pub mod arch;
 pub mod collections;
 pub mod env;
+mod failure;
 pub mod ffi;
 mod float;
 pub mod fs;
@@ -83,6 +84,8 @@ mod core_panic {
 
 #[doc(inline)]
 pub use env::{arg, try_arg};
+#[doc(inline)]
+pub use failure::Permanent;
 #[doc(inline)]
 pub use instance::{Instance, instance};
 pub use monohull_macros::{main, program};

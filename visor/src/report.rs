@@ -158,9 +158,21 @@ pub struct InstanceReport {
     /// Why it failed. In a box, as most have not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<Failure>>,
+    /// The attempts that failed and were followed by another, in order, as far as they are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
     /// What it printed, all attempts together, up to the workflow's limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Which one, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub error: Failure,
 }
 
 /// A line a function printed.

@@ -37,7 +37,7 @@ fn monohull(name: &str, options: &[&str]) -> (i32, String, String) {
 fn modules(name: &str) -> &'static [&'static str] {
     match name {
         "cancelled" | "sleep-too-long" | "time-stamp-counter" | "workflow-timeout" => &["stdio", "time"],
-        "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" => &["mm"],
+        "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" | "not-allowed" => &["mm"],
         "terminal-output" => &["mm", "stdio"],
         "too-much-memory" | "too-much-slot-memory" => &["mm"],
         "output-flood" => &["stdio"],
@@ -212,7 +212,22 @@ fn panic() {
 
 #[test]
 fn return_error() {
-    function_fails("return-error", "error").says("InvalidDigit").attempts(1);
+    function_fails("return-error", "error").says("invalid digit found in string").attempts(1);
+}
+
+#[test]
+fn permanent_error() {
+    let failed = function_fails("permanent-error", "permanent").says("invalid digit found in string").attempts(1);
+    assert!(failed.report["steps"][0]["instances"][0].get("failed_attempts").is_none());
+}
+
+/// The list is the same in each attempt.
+#[test]
+fn not_allowed() {
+    function_fails("not-allowed", "error")
+        .says("slot `forbidden` is not in the step's list `fills`")
+        .says("not tried again, as the workflow file does not allow it this")
+        .attempts(1);
 }
 
 #[test]
@@ -460,6 +475,32 @@ fn flaky() {
         (&report["steps"][0]["attempts"], &report["output"]["result"]["text"]),
         (&3.into(), &"attempt 3".into())
     );
+}
+
+/// Each attempt's error is in the report: of an instance that succeeds in the end, and of one that does not.
+#[test]
+fn attempts_that_failed_are_in_the_report() {
+    let messages = |report: &Value| -> Vec<(u64, String)> {
+        let attempts = report["steps"].as_array().expect("steps").iter().flat_map(|step| {
+            step["instances"]
+                .as_array()
+                .expect("instances")
+                .iter()
+                .flat_map(|instance| instance["failed_attempts"].as_array())
+        });
+        let attempts = attempts.flatten().map(|attempt| {
+            let error = &attempt["error"];
+            (attempt["attempt"].as_u64().expect("a number"), error["message"].as_str().expect("words").to_owned())
+        });
+        attempts.collect()
+    };
+    let unlucky = [1, 2].map(|attempt| (attempt, format!("attempt {attempt} has no luck")));
+    for name in ["flaky", "flaky-with-input", "flaky-after-writing"] {
+        assert_eq!(messages(&succeeds(name)), unlucky, "{name}");
+    }
+    let attempts = messages(&function_fails("flaky-always", "memory-fault").report);
+    assert_eq!(attempts.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2]);
+    assert!(attempts[1].1.contains("address 0x0"), "{}", attempts[1].1);
 }
 
 #[test]

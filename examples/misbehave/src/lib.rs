@@ -69,6 +69,8 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
 
         "make-input" => retry::make_input(),
         "flaky" => return retry::flaky(),
+        "permanent-error" => return retry::permanent_error(),
+        "not-allowed" => return retry::not_allowed(),
         "flaky-with-input" => return retry::flaky_with_input(),
         "flaky-after-writing" => return retry::flaky_after_writing(),
         _ => return Err(format!("nobody knows how to fail by `{how}`").into()),

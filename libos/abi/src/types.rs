@@ -10,6 +10,8 @@ pub enum FailKind {
     Error = 1,
     /// An allocation was refused.
     OutOfMemory = 2,
+    /// `main` returned an error that another attempt would not mend.
+    Permanent = 3,
 }
 
 impl FailKind {
@@ -19,6 +21,7 @@ impl FailKind {
             0 => Some(FailKind::Panic),
             1 => Some(FailKind::Error),
             2 => Some(FailKind::OutOfMemory),
+            3 => Some(FailKind::Permanent),
             _ => None,
         }
     }

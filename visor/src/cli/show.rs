@@ -199,6 +199,7 @@ mod tests {
             attempts: 3,
             status,
             error: None,
+            failed_attempts: Vec::new(),
             lines: Vec::new(),
         }
     }

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// `main` returned an error.
     Error,
+    /// `main` returned an error that another attempt would not mend. It is never tried again, so workflow files cannot name
+    /// it.
+    #[schemars(skip)]
+    Permanent,
     /// The function panicked.
     Panic,
     /// `process::exit` with a status other than 0.
@@ -77,6 +81,7 @@ impl FailureKind {
     pub const fn name(self) -> &'static str {
         match self {
             FailureKind::Error => "error",
+            FailureKind::Permanent => "permanent",
             FailureKind::Panic => "panic",
             FailureKind::Exit => "exit",
             FailureKind::MemoryFault => "memory-fault",

@@ -126,6 +126,8 @@ pub struct Ended {
     pub id: u32,
     /// Success, or what went wrong.
     pub result: Result<(), Box<Failure>>,
+    /// The first call of it that the workflow file does not allow, in words.
+    pub refusal: Option<String>,
     /// It could be started again with the inputs it had.
     pub inputs_whole: bool,
     /// What it used; times in ticks.

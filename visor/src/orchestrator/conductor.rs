@@ -7,7 +7,7 @@ use crate::domain::image::map::LoadedImage;
 use crate::domain::instance::{Labels, Spec, Usage};
 use crate::domain::{Domain, Driver, Ended, Event, Shared};
 use crate::report::{
-    Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
+    FailedAttempt, Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
 };
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
@@ -42,6 +42,8 @@ struct State {
     queue: VecDeque<usize>,
     /// Instances that the domain has.
     handed_over: usize,
+    /// Failed attempts that are kept for the report.
+    failed_kept: usize,
     outcome: Option<Outcome>,
     begin: Instant,
     /// When the run has to end, if that is before its own timeout.
@@ -69,6 +71,8 @@ struct InstanceState {
     attempts: u32,
     failures: u32,
     last: Option<Attempt>,
+    /// Attempts that failed and were followed by another.
+    failed: Vec<(u32, Box<failure::Failure>)>,
     /// Output of all attempts.
     lines: Vec<Line>,
     lines_dropped: bool,
@@ -82,6 +86,8 @@ struct Attempt {
     usage: Usage,
 }
 
+/// The most failed attempts of a run that its report has besides the last of each instance.
+const FAILED_KEPT_MAX: usize = 1000;
 /// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
 const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
@@ -104,6 +110,7 @@ impl Conductor {
             steps,
             queue: VecDeque::new(),
             handed_over: 0,
+            failed_kept: 0,
             outcome: None,
             begin,
             latest,
@@ -169,8 +176,8 @@ impl Conductor {
     ) -> RunReport {
         let state = self.lock();
         let scale = clock.scale();
-        let steps =
-            state.plan.steps.iter().zip(&state.steps).map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        let steps = state.steps.iter().enumerate();
+        let steps = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
         RunReport {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
@@ -325,6 +332,14 @@ impl State {
         let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
         instance.failures += u32::from(ended.result.is_err() && !cancelled);
         let failures = instance.failures;
+        // What the workflow file refuses it refuses in each attempt.
+        let refusal = ended.refusal.take();
+        if let Err(failure) = &mut ended.result
+            && let (Some(refusal), true) = (&refusal, is_own_error(failure.kind))
+            && failures < policy.max_attempts
+        {
+            failure.message += &format!("\n  not tried again, as the workflow file does not allow it this: {refusal}");
+        }
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
         let whole = ended.inputs_whole;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
@@ -337,8 +352,14 @@ impl State {
             self.instance_done(step, domain);
             return self.hand_over(domain);
         };
-        let wanted = policy.on.is_empty() || policy.on.contains(&failure.kind);
+        let mended_by_none = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
+        let wanted = !mended_by_none && (policy.on.is_empty() || policy.on.contains(&failure.kind));
         if wanted && failures < policy.max_attempts {
+            if self.failed_kept < FAILED_KEPT_MAX {
+                self.failed_kept += 1;
+                let instance = &mut self.steps[step].instances[index as usize];
+                instance.failed.push((instance.attempts, Box::new(failure)));
+            }
             let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
             match whole {
                 true => domain.set_timer(token(step, index), pause),
@@ -415,7 +436,7 @@ impl StepState {
         }
     }
 
-    fn report(&self, plan: &Plan, step: &Step, scale: &Scale) -> StepReport {
+    fn report(&self, plan: &Plan, step: usize, scale: &Scale) -> StepReport {
         let instances: Vec<_> = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale)).collect();
         let status = if instances.iter().any(|i| i.status == Status::Failed) {
             Status::Failed
@@ -425,7 +446,7 @@ impl StepState {
             Status::Cancelled
         };
         StepReport {
-            name: step.name.clone(),
+            name: self.labels.step.clone(),
             function: self.labels.function.clone(),
             status,
             attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
@@ -434,13 +455,18 @@ impl StepState {
     }
 }
 
+/// Whether a failure is how a function ends itself, perhaps because a call was refused.
+fn is_own_error(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
+}
+
 /// Stands for lines that are not kept.
 fn beyond_limit(plan: &Plan) -> String {
     format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output)
 }
 
 impl InstanceState {
-    fn report(&self, plan: &Plan, step: &Step, index: u32, scale: &Scale) -> InstanceReport {
+    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale) -> InstanceReport {
         let mut report = InstanceReport {
             index,
             start_us: 0,
@@ -452,11 +478,17 @@ impl InstanceState {
             attempts: self.attempts,
             status: Status::Cancelled,
             error: None,
+            failed_attempts: Vec::new(),
             lines: self.lines.clone(),
         };
         if self.lines_dropped {
             report.lines.push(Line { stream: Stream::Stderr, text: beyond_limit(plan) });
         }
+        let failed = self.failed.iter().map(|(attempt, failure)| FailedAttempt {
+            attempt: *attempt,
+            error: Failure::of_instance(plan, step, index, (**failure).clone()),
+        });
+        report.failed_attempts = failed.collect();
         let Some(Attempt { usage, result, .. }) = &self.last else { return report };
         report.start_us = scale.since_request(usage.started);
         report.load_us = scale.us(usage.load);
@@ -469,8 +501,7 @@ impl InstanceState {
             Err(failure) if failure.kind == FailureKind::Cancelled => {}
             Err(failure) => {
                 report.status = Status::Failed;
-                let position = plan.steps.iter().position(|s| s.name == step.name).unwrap_or(0);
-                report.error = Some(Box::new(Failure::of_instance(plan, position, index, (**failure).clone())));
+                report.error = Some(Box::new(Failure::of_instance(plan, step, index, (**failure).clone())));
             }
         }
         report

@@ -405,6 +405,7 @@ mod tests {
             attempts: 1,
             status: Status::Done,
             error: None,
+            failed_attempts: Vec::new(),
             lines: (0..*count).map(line).collect(),
         });
         RunReport {

@@ -222,7 +222,8 @@ pub struct Retry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", range(min = 1, max = 100))]
     pub backoff_rate: Option<f64>,
-    /// Only these failures are tried again. Default: all of them.
+    /// Only these failures are tried again. Default: all of them. An error that the function calls permanent is never tried
+    /// again, nor is a function that has failed because of what the workflow file does not allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub on: Vec<FailureKind>,

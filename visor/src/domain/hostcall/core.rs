@@ -102,6 +102,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
     let mut failure = match kind {
         FailKind::Panic => Failure::new(FailureKind::Panic, message),
         FailKind::Error => Failure::new(FailureKind::Error, message),
+        FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
         FailKind::OutOfMemory => {
             let limit = instance.spec.memory_limit;
             let used = domain.account(instance.id).map_or(0, |account| account.charged());
