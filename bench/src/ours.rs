@@ -2,7 +2,7 @@
 
 use crate::harness::Result;
 use monohull::orchestrator::{Ready, RunOptions};
-use monohull::report::{Content, RunReport, Silent, Status};
+use monohull::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
 use monohull::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,18 @@ impl Workflow {
             ..RunOptions::default()
         };
         Ok(self.run_with(&options)?.nanoseconds)
+    }
+
+    /// Runs a workflow of one instance until the timeout of its step; how long the instance was there, in nanoseconds.
+    pub(crate) fn run_until_timeout(&self) -> Result<f64> {
+        let report = self.0.run(&RunOptions::default(), Arc::new(Silent)).map_err(|error| error.to_string())?;
+        let instance = report.steps.first().and_then(|step| step.instances.first()).ok_or("no instance")?;
+        match &report.error {
+            Some(Failure { kind: FailureKind::Timeout, step: Some(_), .. }) => {
+                Ok(report.duration_us.saturating_sub(instance.start_us) as f64 * 1e3)
+            }
+            other => Err(format!("the workflow {} did not end by its step's timeout: {other:?}", report.workflow)),
+        }
     }
 
     fn run_with(&self, options: &RunOptions) -> Result<Run> {

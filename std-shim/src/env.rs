@@ -11,7 +11,7 @@ use crate::string::{String, ToString};
 use crate::sync::OnceLock;
 use crate::vec::{self, Vec};
 use crate::{any, error, fmt, format, process, sys};
-use monohull_abi::types::Text;
+use monohull_abi::types::{FailKind, Text};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ pub fn try_arg<T: DeserializeOwned>(name: &str) -> Result<T, ArgError> {
 
 /// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type.
 pub fn arg<T: DeserializeOwned>(name: &str) -> T {
-    try_arg(name).unwrap_or_else(|error| process::fail(format_args!("{error}")))
+    try_arg(name).unwrap_or_else(|error| process::fail(FailKind::Error, format_args!("{error}")))
 }
 
 fn as_words(function: String, members: &[(String, Value)]) -> Vec<String> {

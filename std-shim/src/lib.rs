@@ -43,8 +43,11 @@ pub mod rt;
 mod sys;
 
 pub mod alloc;
+#[allow(unsafe_code, reason = "the processor is asked by an instruction")]
+pub mod arch;
 pub mod collections;
 pub mod env;
+mod failure;
 pub mod ffi;
 mod float;
 pub mod fs;
@@ -57,6 +60,8 @@ pub mod panic;
 pub mod path;
 pub mod prelude;
 pub mod process;
+#[allow(unsafe_code, reason = "published crates link to a function here by its name")]
+pub mod random;
 pub mod slot;
 pub mod sync;
 pub mod task;
@@ -64,7 +69,7 @@ pub mod thread;
 pub mod time;
 
 pub use alloc_crate::{borrow, boxed, fmt, format, rc, slice, str, string, vec};
-pub use core::{any, arch, array, ascii, cell, char, clone, cmp, convert, default, error, f32, f64, future, hint};
+pub use core::{any, array, ascii, cell, char, clone, cmp, convert, default, error, f32, f64, future, hint};
 pub use core::{assert, assert_eq, assert_ne, debug_assert, debug_assert_eq, debug_assert_ne, matches};
 pub use core::{cfg, column, compile_error, concat, env, file, format_args, include, include_bytes, include_str, line};
 pub use core::{i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize};
@@ -79,6 +84,8 @@ mod core_panic {
 
 #[doc(inline)]
 pub use env::{arg, try_arg};
+#[doc(inline)]
+pub use failure::Permanent;
 #[doc(inline)]
 pub use instance::{Instance, instance};
 pub use monohull_macros::{main, program};

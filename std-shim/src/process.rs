@@ -33,7 +33,8 @@ impl From<u8> for ExitCode {
 
 /// What `main` may return.
 pub trait Termination {
-    /// The status to end with. An error ends the instance here, with its `Debug` text in the report.
+    /// The status to end with. An error ends the instance here, with its `Debug` text in the report, as with std;
+    /// `#[monohull::main]` takes its `Display` text.
     fn report(self) -> ExitCode;
 }
 
@@ -59,16 +60,16 @@ impl<T: Termination, E: Debug> Termination for Result<T, E> {
     fn report(self) -> ExitCode {
         match self {
             Ok(value) => value.report(),
-            Err(error) => fail(format_args!("{error:?}")),
+            Err(error) => fail(FailKind::Error, format_args!("{error:?}")),
         }
     }
 }
 
 /// Ends the instance as failed with an error.
-pub(crate) fn fail(error: fmt::Arguments<'_>) -> ! {
+pub(crate) fn fail(kind: FailKind, error: fmt::Arguments<'_>) -> ! {
     let text = format!("{error}");
     io::flush_before_the_end();
-    sys::fail(FailKind::Error, &text)
+    sys::fail(kind, &text)
 }
 
 /// Ends the instance, all its threads included. Status 0 is success; destructors do not run.

@@ -106,8 +106,12 @@ pub(crate) fn text(what: Text) -> String {
 
 /// Fills `buffer` with random bytes.
 pub(crate) fn random(buffer: &mut [u8]) {
-    if let Err(errno) = call(number::RANDOM, [buffer.as_mut_ptr() as u64, buffer.len() as u64]) {
-        refused("give random bytes", errno)
+    /// What one call fills.
+    const AT_ONCE: usize = 64 << 10;
+    for part in buffer.chunks_mut(AT_ONCE) {
+        if let Err(errno) = call(number::RANDOM, [part.as_mut_ptr() as u64, part.len() as u64]) {
+            refused("give random bytes", errno)
+        }
     }
 }
 

@@ -5,11 +5,14 @@
 #![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::domain::failure::{Blame, CodePlace, FailureKind};
+pub use crate::workflow::plan::OnUnread;
+use crate::workflow::quoted;
 
 /// The result of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct RunReport {
     pub modules: Vec<String>,
     /// The output slots, by name.
     pub output: BTreeMap<String, OutputReport>,
+    /// Slots that were left unread, as far as the workflow does not ignore them; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     /// Why the workflow failed.
     pub error: Option<Failure>,
     /// What happened when, in order.
@@ -41,9 +47,17 @@ pub struct RunReport {
     /// What files functions have mapped; absent if they have mapped none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_files: Option<MappedFiles>,
+    /// Printed lines that could not be passed on while the workflow ran, because the reader of the others had stopped or was
+    /// slow. They are in the report, or were passed on at the end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lines_delayed: u64,
     /// What the process of the workflow had given up; absent if it ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Files that functions have mapped.
@@ -116,7 +130,7 @@ pub struct StepReport {
     pub status: Status,
     /// The most attempts any of its instances took.
     pub attempts: u32,
-    /// Its instances, by index.
+    /// Its instances, by index; none if the step never started.
     pub instances: Vec<InstanceReport>,
 }
 
@@ -141,12 +155,24 @@ pub struct InstanceReport {
     pub attempts: u32,
     /// How it ended.
     pub status: Status,
-    /// Why it failed.
+    /// Why it failed. In a box, as most have not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Failure>,
+    pub error: Option<Box<Failure>>,
+    /// The attempts that failed and were followed by another, in order, as far as they are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
     /// What it printed, all attempts together, up to the workflow's limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Which one, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub error: Failure,
 }
 
 /// A line a function printed.
@@ -212,6 +238,44 @@ impl From<Vec<u8>> for Content {
         match String::from_utf8(bytes) {
             Ok(text) => Content::Text(text),
             Err(error) => Content::Bytes(error.into_bytes()),
+        }
+    }
+}
+
+/// Slots that were filled, that no step has taken, and that are no outputs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unread {
+    /// How many they are.
+    pub count: u64,
+    /// Bytes in all of them.
+    pub bytes: u64,
+    /// The first of them, in the order of their names.
+    pub slots: Vec<UnreadSlot>,
+}
+
+/// A slot that was left unread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnreadSlot {
+    /// Its name.
+    pub slot: String,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// The step that filled it; absent if it is an input of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The instance of that step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u32>,
+    /// What the workflow file says about it: `fail` or `warn`.
+    pub outcome: OnUnread,
+}
+
+impl fmt::Display for UnreadSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes, ", quoted(&self.slot), self.bytes)?;
+        match (&self.step, self.instance) {
+            (Some(step), Some(instance)) => write!(f, "filled by {step}[{instance}])"),
+            _ => f.write_str("an input of the workflow)"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `monohull check` as a user meets it, and what `monohull build` does about accidents.
+//! `monohull check` as a user meets it, what `monohull build` does about accidents, and that both refuse what the loader refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,9 @@ fn monohull(args: &[&Path]) -> (i32, String, String) {
     (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
 }
 
+/// Most files here are no function images.
 fn check(args: &[&str], files: &[&Path]) -> (i32, String, String) {
-    let args: Vec<&Path> = std::iter::once("check").chain(args.iter().copied()).map(Path::new).collect();
+    let args: Vec<&Path> = ["check", "--instructions"].into_iter().chain(args.iter().copied()).map(Path::new).collect();
     monohull(&[&args, files].concat())
 }
 
@@ -181,15 +182,106 @@ fn own_gates_are_recognised_in_the_visor_alone() {
     assert_eq!(count(&copy, "wrpkru"), gates + count(&visor, "wrpkru"));
 }
 
-/// A library crate without dependencies.
+/// A library crate without dependencies, with what the loader looks for; the source brings the start.
 fn crate_with(source: &str) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     let manifest = "[package]\nname = \"f\"\nedition = \"2024\"\n[workspace]\n";
     fs::write(folder.path().join("Cargo.toml"), manifest).expect("written");
     fs::create_dir(folder.path().join("src")).expect("created");
-    let head = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
+    let version = monohull_abi::ABI_VERSION;
+    let head = format!(
+        r#"#![no_std]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}
+#[unsafe(no_mangle)]
+pub static MONOHULL_IMAGE: [u64; 2] = [u64::from_le_bytes(*b"MONOHULL"), {version}];
+"#
+    );
     fs::write(folder.path().join("src/lib.rs"), format!("{head}{source}")).expect("written");
     folder
+}
+
+/// The image that a crate becomes if nobody looks at it.
+fn build_unchecked(folder: &TempDir) -> PathBuf {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(folder.path()).env_remove("CARGO_TARGET_DIR");
+    cargo.args([
+        "rustc",
+        "--quiet",
+        "--lib",
+        "--crate-type=cdylib",
+        "--release",
+        "--config",
+        "profile.release.panic='abort'",
+    ]);
+    let built = cargo.args(["--", "-C", "link-arg=-nostartfiles"]).output().expect("cargo starts");
+    assert!(built.status.success(), "{built:?}");
+    folder.path().join("target/release/libf.so")
+}
+
+/// A crate that calls C, as many do on which others rest.
+fn crate_that_calls_c() -> TempDir {
+    crate_with(
+        r#"
+pub mod deep {
+    #[link(name = "c")]
+    unsafe extern "C" { fn getpid() -> i32; }
+    #[inline(never)]
+    pub fn id() -> i32 { unsafe { getpid() } }
+}
+#[unsafe(export_name = "monohull_start")]
+pub extern "C" fn id() -> i32 { deep::id() + 1 }
+"#,
+    )
+}
+
+#[track_caller]
+fn names_the_culprit(text: &str) {
+    for part in [
+        "the image needs the library \"libc.so.6\"; a function image is complete by itself",
+        "  getpid, used by f::deep::id (crate `f`)\n",
+        "  To do: a crate that calls C needs an operating system below it.",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn build_refuses_what_the_loader_refuses() {
+    let folder = crate_that_calls_c();
+    let (code, out, message) = build(&folder);
+    assert_eq!((code, out.as_str()), (2, ""), "{message}");
+    names_the_culprit(&message);
+    assert!(!folder.path().join("target/images/f.so").exists(), "a refused image was installed");
+}
+
+#[test]
+fn check_and_validate_refuse_what_the_loader_refuses() {
+    let folder = crate_that_calls_c();
+    let image = build_unchecked(&folder);
+    let (code, text, _) = monohull(&[Path::new("check"), &image]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("libf.so: refused (") && text.contains("  refused by the loader: "), "{text}");
+    names_the_culprit(&text);
+    let (code, json, _) = monohull(&[Path::new("check"), Path::new("--json"), &image]);
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &document["files"][0]["status"]), (1, &"refused".into()), "{document:#}");
+    names_the_culprit(document["files"][0]["loader"].as_str().expect("a reason"));
+    // Its instructions are in order.
+    assert_eq!(check(&[], &[&image]).0, 0);
+
+    let workflow = folder.path().join("w.json");
+    let document = serde_json::json!({
+        "name": "w", "functions": { "f": { "image": image } }, "steps": [{ "name": "s", "function": "f" }]
+    });
+    fs::write(&workflow, document.to_string()).expect("written");
+    let (code, _, message) = monohull(&[Path::new("validate"), &workflow]);
+    assert_eq!(code, 2, "{message}");
+    names_the_culprit(&message);
+    // The positive control: a run says the same.
+    let (code, _, message) = monohull(&[Path::new("run"), &workflow]);
+    assert_ne!(code, 0);
+    assert!(message.contains("needs the library \"libc.so.6\""), "{message}");
 }
 
 fn build(folder: &TempDir) -> (i32, String, String) {
@@ -208,14 +300,14 @@ core::arch::global_asm!(
     target = sym target,
 );
 unsafe extern "C" { fn begin(); }
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "monohull_start")]
 pub extern "C" fn target() { unsafe { begin() } }
 "#,
     );
     let (code, image, message) = build(&folder);
     assert_eq!(code, 0, "{message}");
     assert!(message.contains("linked again with `-C llvm-args=-align-all-functions=5`"), "{message}");
-    assert_eq!(check(&[], &[Path::new(image.trim())]).0, 0);
+    assert_eq!(monohull(&[Path::new("check"), Path::new(image.trim())]).0, 0);
 }
 
 #[test]

@@ -36,6 +36,46 @@ fn files() -> TempDir {
     folder
 }
 
+/// Limits under which programs are ended by a signal, without a word.
+#[test]
+fn a_limit_of_the_host_that_is_too_low_is_told() {
+    let folder = files();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let no_op = root.join("workflows/no-op.json");
+    let no_op = no_op.to_str().expect("a path in UTF-8");
+    let commands: [&[&str]; 4] =
+        [&["run", no_op], &["validate", no_op], &["doctor"], &["serve", "--listen", "127.0.0.1:0", "--state", "state"]];
+    let under = |limit: &str, command: &[&str]| {
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        let mut shell = Command::new("timeout");
+        shell.args(["60", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_monohull")]).args(command);
+        shell.current_dir(folder.path()).output().expect("it starts")
+    };
+    for command in commands {
+        // With still less the program does not come to its first instruction.
+        for limit in ["-s 96", "-s 512"] {
+            let output = under(limit, command);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{limit} {command:?}: {:?} {said}", output.status);
+            assert!(said.contains("raise the limit with `ulimit -s 8192`"), "{limit} {command:?}: {said}");
+        }
+    }
+    // One that may be raised is raised.
+    let output = under("-S -s 64", commands[1]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    // Images are loaded into files of their own, and a result is written to one.
+    for limit in ["-f 0", "-f 8"] {
+        let output = under(limit, commands[0]);
+        let said = [text(&output.stdout), text(&output.stderr)].concat();
+        assert!(output.status.code().is_some_and(|code| [1, 3].contains(&code)), "{limit}: {:?} {said}", output.status);
+        assert!(said.contains("File too large") && !said.contains("panicked"), "{limit}: {said}");
+    }
+    let output = under("-f 0", commands[3]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{:?} {said}", output.status);
+    assert!(said.contains("File too large"), "{said}");
+}
+
 #[test]
 fn every_verb_has_help_with_an_example_and_the_exit_codes() {
     let folder = files();
@@ -44,6 +84,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["run"],
         &["validate"],
         &["new"],
+        &["init"],
         &["build"],
         &["doctor"],
         &["schema"],
@@ -73,6 +114,8 @@ fn wrong_usage_is_2() {
         &["run", "good.json", "--input", "=path"],
         &["run", "good.json", "--set", "s=1"],
         &["run", "good.json", "--set", ".a=1"],
+        &["run", "good.json", "--set", ":instances=1"],
+        &["run", "good.json", "--set", "s:=1"],
         &["validate"],
         &["new"],
     ] {
@@ -93,11 +136,66 @@ fn validate_reports_all_mistakes() {
     assert!(message.contains("bad.json:3:49: `instances` is 0"), "{message}");
     assert!(message.contains("bad.json: 2 mistakes; the workflow file is at fault"), "{message}");
 
-    let output = monohull(folder.path(), &["validate", "good.json"]);
+    let output = monohull(folder.path(), &["validate", "--file-only", "good.json"]);
     assert_eq!((code(&output), text(&output.stderr).as_str()), (0, ""));
     let missing = monohull(folder.path(), &["validate", "none.json"]);
     assert_eq!(code(&missing), 2);
     assert!(text(&missing.stderr).contains("cannot read the workflow file none.json"));
+}
+
+/// What a workflow file refers to is looked at on this host, and reported where the reference stands.
+#[test]
+fn validate_looks_at_what_a_file_refers_to() {
+    const WORKFLOW: &str = r#"{
+  "name": "w",
+  "functions": { "f": { "image": "f.so" } },
+  "steps": [{ "name": "s", "function": "f" }],
+  "files": [
+    { "at": "/disk", "image": "disk.img", "access": "read" },
+    { "at": "/folder", "directory": "folder", "access": "read" }
+  ],
+  "inputs": [{ "slot": "text", "path": "text.txt" }]
+}"#;
+    let folder = files();
+    let path = |name: &str| folder.path().join(name);
+    let validate = || {
+        let output = monohull(folder.path(), &["validate", "w.json"]);
+        (code(&output), text(&output.stderr))
+    };
+    fs::write(path("w.json"), WORKFLOW).expect("written");
+    let (code, message) = validate();
+    assert_eq!(code, 2, "{message}");
+    for part in [
+        "w.json:3:34: the image f.so: No such file",
+        "`monohull build` makes one",
+        "w.json:6:5: disk.img: No such file",
+        "w.json:7:5: folder: No such file",
+        "w.json:9:40: warning: the input file text.txt: No such file",
+        "w.json: 3 mistakes",
+    ] {
+        assert!(message.contains(part), "{part} is missing:\n{message}");
+    }
+
+    // There, but not what they should be.
+    for name in ["f.so", "disk.img", "folder", "text.txt"] {
+        fs::write(path(name), "text").expect("written");
+    }
+    let (code, message) = validate();
+    assert_eq!(code, 2, "{message}");
+    for part in [
+        "w.json:3:34: the image f.so is refused: this is not an ELF file",
+        "w.json:6:5: disk.img: ",
+        "w.json:7:5: folder: ",
+    ] {
+        assert!(message.contains(part), "{part} is missing:\n{message}");
+    }
+
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+    fs::copy(image, path("f.so")).expect("images are built first: run `cargo xtask test`");
+    fs::remove_file(path("folder")).and_then(|()| fs::create_dir(path("folder"))).expect("a folder");
+    let made = monohull(folder.path(), &["image", "create", "disk.img", "--size", "1MiB", "--force"]);
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(validate(), (0, String::new()));
 }
 
 #[test]
@@ -111,9 +209,28 @@ fn validate_speaks_json() {
     assert_eq!(error["message"], "there is no function `g`");
     assert_eq!((&error["file"], &error["line"]), (&"bad.json".into(), &3.into()));
     assert_eq!((&error["level"], &error["blame"]), (&"error".into(), &"workflow".into()));
-    let output = monohull(folder.path(), &["validate", "--json", "good.json"]);
+    let output = monohull(folder.path(), &["validate", "--json", "--file-only", "good.json"]);
     let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((code(&output), &verdict["status"]), (0, &"valid".into()));
+}
+
+/// A file of 100 000 mistakes does not give 22 MB of messages, on any way.
+#[test]
+fn of_very_many_mistakes_the_first_hundred_are_shown() {
+    let folder = files();
+    let steps: Vec<_> = (0..10_000).map(|step| format!("{{\"name\":\"s{step}\",\"function\":\"g\"}}")).collect();
+    let many = format!("{{\"name\":\"w\",\"functions\":{{}},\"steps\":[{}]}}", steps.join(",\n"));
+    fs::write(folder.path().join("many.json"), many).expect("written");
+    for verb in ["validate", "run", "deploy"] {
+        let output = monohull(folder.path(), &[verb, "many.json"]);
+        let message = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{verb}");
+        assert_eq!(message.lines().filter(|line| line.contains("there is no function")).count(), 100, "{verb}");
+        assert!(message.contains("many.json:100:") && message.contains("… and 9900 more"), "{verb}: {message}");
+    }
+    let output = monohull(folder.path(), &["validate", "--json", "many.json"]);
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((verdict["mistakes"].as_array().map(Vec::len), &verdict["more"]), (Some(100), &9900.into()));
 }
 
 #[test]
@@ -124,6 +241,9 @@ fn run_checks_names_before_it_starts() {
         (&["--input", "text=x", "--input", "text=y"], "--input: slot `text` is given twice"),
         (&["--input", "text=x", "--output", "count=x"], "no output slot `count`, did you mean `counts`?"),
         (&["--input", "text=x", "--set", "t.a=1"], "--set: the workflow has no step `t`"),
+        (&["--input", "text=x", "--set", "s.a=1"], "--set: step `s` has no argument `a` in the workflow file"),
+        (&["--input", "text=x", "--set", "s.instances=8"], "; `s:instances=VALUE` sets the field of the step"),
+        (&["--input", "text=x", "--set", "s:instances=0"], "--set: s:instances:1:1: `instances` is 0"),
         (&[], "the input slot `text` needs a file: --input text=PATH"),
     ] {
         let output = monohull(folder.path(), &[&["run", "good.json"], args].concat());
@@ -209,9 +329,9 @@ fn new_makes_a_crate_that_stands_alone() {
     let read = |file: &str| fs::read_to_string(folder.path().join("hello").join(file)).expect(file);
     assert!(read("Cargo.toml").contains("name = \"hello\"") && read("Cargo.toml").contains("[workspace]"));
     assert!(!read("Cargo.toml").contains("crate-type"));
-    assert!(read("src/lib.rs").contains("#[monohull::main]"));
+    assert!(read("src/lib.rs").contains("#[std::main]"));
     assert_eq!(read(".gitignore"), "/target\n");
-    let output = monohull(folder.path(), &["validate", "hello/workflow.json"]);
+    let output = monohull(folder.path(), &["validate", "--file-only", "hello/workflow.json"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
 
     let again = monohull(folder.path(), &["new", "hello"]);
@@ -222,7 +342,7 @@ fn new_makes_a_crate_that_stands_alone() {
         assert_eq!(code(&output), 2, "{name}");
         assert!(text(&output.stderr).contains("is no name for a function"), "{}", text(&output.stderr));
     }
-    let shim = monohull(folder.path(), &["new", "other", "--std", "nowhere"]);
+    let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
 }
@@ -260,7 +380,13 @@ fn bare(folder: &Path, name: &str, more: &str) {
 #[test]
 fn build_links_checks_and_installs_an_image() {
     let folder = files();
-    bare(folder.path(), "bare-one", "#[unsafe(no_mangle)] pub extern \"C\" fn monohull_start() -> u32 { 7 }\n");
+    let version = monohull_abi::ABI_VERSION;
+    let source = format!(
+        r#"#[unsafe(no_mangle)] pub static MONOHULL_IMAGE: [u64; 2] = [u64::from_le_bytes(*b"MONOHULL"), {version}];
+#[unsafe(no_mangle)] pub extern "C" fn monohull_start() -> u32 {{ 7 }}
+"#
+    );
+    bare(folder.path(), "bare-one", &source);
     let output = monohull(folder.path(), &["build", "bare-one"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let image = folder.path().join("bare-one/target/images/bare-one.so");

@@ -1,9 +1,48 @@
-//! `docs/security.md` names a test for every promise; each of them exists.
+//! `docs/security.md` names a test for every promise; each of them exists, and something runs it.
+//!
+//! A test is what a runner finds: a function with `#[test]`, or an entry of a list that a program hands to its own runner. A
+//! helper of that name, or words in a comment, are none. One that is ignored counts if a lane of `cargo xtask test` runs it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The lanes that run what is ignored elsewhere.
+const LANES: [&str; 2] = ["cargo xtask test --keys", "cargo xtask test --network"];
+
+/// The tests of a source file, with the reason why each is ignored, if it is.
+fn tests(source: &str) -> BTreeMap<String, Option<String>> {
+    let mut tests = BTreeMap::new();
+    // Of the function whose attributes are being read: whether it is a test, and why it is ignored.
+    let (mut is_test, mut ignored) = (false, None);
+    for line in source.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with("//") {
+            continue;
+        }
+        if let Some(attribute) = line.strip_prefix("#[") {
+            is_test |= attribute.starts_with("test]") || attribute.starts_with("tokio::test");
+            if attribute.starts_with("ignore") {
+                ignored = Some(attribute.trim_end_matches(']').to_owned());
+            }
+            continue;
+        }
+        let function = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+        if let (true, Some((name, _))) = (is_test, function.and_then(|function| function.split_once('('))) {
+            tests.insert(name.to_owned(), ignored.clone());
+        }
+        // An entry of a list: `("name", function),`.
+        if let Some((name, function)) = line.strip_prefix("(\"").and_then(|entry| entry.split_once("\", "))
+            && function.starts_with(|first: char| first.is_ascii_lowercase())
+            && line.ends_with("),")
+        {
+            tests.insert(name.to_owned(), None);
+        }
+        (is_test, ignored) = (false, None);
+    }
+    tests
+}
+
 #[test]
-fn every_promise_names_a_test_that_exists() {
+fn every_promise_names_a_test_that_is_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root");
     let text = std::fs::read_to_string(root.join("docs/security.md")).expect("docs/security.md");
     let promises = text.lines().skip_while(|line| !line.starts_with("| promise")).skip(2);
@@ -11,17 +50,54 @@ fn every_promise_names_a_test_that_exists() {
     assert!(promises.len() >= 10, "the table of promises was not found");
     for promise in promises {
         let quoted: Vec<_> = promise.split('`').skip(1).step_by(2).collect();
-        let (file, tests) = quoted.split_first().unwrap_or_else(|| panic!("no test: {promise}"));
+        let (file, named) = quoted.split_first().unwrap_or_else(|| panic!("no test: {promise}"));
         let folder = root.join(file).parent().expect("a test lies in a folder").to_owned();
         let mut source = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         if file.ends_with("main.rs") {
             for entry in std::fs::read_dir(folder).expect("the folder of the test").flatten() {
+                source += "\n";
                 source += &std::fs::read_to_string(entry.path()).unwrap_or_default();
             }
         }
-        assert!(!tests.is_empty(), "no test: {promise}");
-        for test in tests {
-            assert!(source.contains(&format!("fn {test}(")), "{file} has no test {test}");
+        let found = tests(&source);
+        assert!(!named.is_empty(), "no test: {promise}");
+        for test in named {
+            let ignored = found.get(*test).unwrap_or_else(|| panic!("{file} has no test {test}"));
+            let is_run = |reason: &String| LANES.iter().any(|lane| reason.contains(lane));
+            assert!(ignored.as_ref().is_none_or(is_run), "{file}: no lane runs {test}, which is ignored");
         }
     }
+}
+
+#[test]
+fn only_what_a_runner_finds_is_a_test() {
+    let source = r##"
+        /// Like `fn in_a_comment()`.
+        // #[test]
+        fn helper() {}
+
+        #[test]
+        #[ignore = "needs much: cargo xtask test --keys"]
+        fn with_reason() {}
+
+        #[test]
+        #[should_panic]
+        /// A comment in between.
+        fn plain() { helper(); }
+
+        #[cfg(test)]
+        fn only_compiled() {}
+
+        #[tokio::test]
+        async fn waits() {}
+
+        pub(crate) const TESTS: &[Test] = &[
+            ("listed", listed),
+            // ("not_listed", not_listed),
+        ];
+        fn asks() { ask("(", "no_entry"); }
+    "##;
+    let names: Vec<_> = tests(source).into_iter().map(|(name, ignored)| (name, ignored.is_some())).collect();
+    let expected = [("listed", false), ("plain", false), ("waits", false), ("with_reason", true)];
+    assert_eq!(names, expected.map(|(name, ignored)| (name.to_owned(), ignored)));
 }

@@ -4,7 +4,8 @@
 //! The images come from `cargo xtask build`; `cargo xtask test` does both.
 
 use monohull::domain::keys::support;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,7 +37,8 @@ fn monohull(name: &str, options: &[&str]) -> (i32, String, String) {
 fn modules(name: &str) -> &'static [&'static str] {
     match name {
         "cancelled" | "sleep-too-long" | "time-stamp-counter" | "workflow-timeout" => &["stdio", "time"],
-        "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" => &["mm"],
+        "flaky" | "flaky-after-writing" | "flaky-with-input" | "missing-slot" | "not-allowed" => &["mm"],
+        "terminal-output" => &["mm", "stdio"],
         "too-much-memory" | "too-much-slot-memory" => &["mm"],
         "output-flood" => &["stdio"],
         "thread-flood" => &["mm", "time"],
@@ -170,6 +172,38 @@ fn in_a_cell(address: u64) -> bool {
     (CELLS_BASE..CELLS_END).contains(&address)
 }
 
+/// A terminal that is paused, or a pager: what a function prints finds no reader for longer than the step may take. It goes on
+/// all the same, and every line is told in the end.
+#[test]
+fn a_reader_that_stops_keeps_no_function_from_going_on() {
+    const LIMIT: Duration = Duration::from_secs(8);
+    let image = folder().join("../../target/images/misbehave.so");
+    let document = json!({
+        "name": "unread",
+        "functions": { "misbehave": { "image": image } },
+        "steps": [{ "name": "flood", "function": "misbehave", "args": { "how": "output-flood" }, "timeout": "8s" }],
+        "limits": { "output": "16MiB" },
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
+    std::fs::write(file.path(), document.to_string()).expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .arg("run")
+        .arg(file.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    std::thread::sleep(LIMIT + LIMIT / 4);
+    let mut printed = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
+    let output = child.wait_with_output().expect("a child");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let lines = printed.lines().filter_map(|line| line.strip_prefix("flood[0] | line ")?.split(' ').next());
+    assert!(lines.eq((0..100_000).map(|line| line.to_string())), "all lines, each once, in their order");
+}
+
 #[test]
 fn panic() {
     let failed = function_fails("panic", "panic").says("thread 'main' panicked at examples/misbehave/src/lib.rs:");
@@ -178,7 +212,22 @@ fn panic() {
 
 #[test]
 fn return_error() {
-    function_fails("return-error", "error").says("InvalidDigit").attempts(1);
+    function_fails("return-error", "error").says("invalid digit found in string").attempts(1);
+}
+
+#[test]
+fn permanent_error() {
+    let failed = function_fails("permanent-error", "permanent").says("invalid digit found in string").attempts(1);
+    assert!(failed.report["steps"][0]["instances"][0].get("failed_attempts").is_none());
+}
+
+/// The list is the same in each attempt.
+#[test]
+fn not_allowed() {
+    function_fails("not-allowed", "error")
+        .says("slot `forbidden` is not in the step's list `fills`")
+        .says("not tried again, as the workflow file does not allow it this")
+        .attempts(1);
 }
 
 #[test]
@@ -428,6 +477,32 @@ fn flaky() {
     );
 }
 
+/// Each attempt's error is in the report: of an instance that succeeds in the end, and of one that does not.
+#[test]
+fn attempts_that_failed_are_in_the_report() {
+    let messages = |report: &Value| -> Vec<(u64, String)> {
+        let attempts = report["steps"].as_array().expect("steps").iter().flat_map(|step| {
+            step["instances"]
+                .as_array()
+                .expect("instances")
+                .iter()
+                .flat_map(|instance| instance["failed_attempts"].as_array())
+        });
+        let attempts = attempts.flatten().map(|attempt| {
+            let error = &attempt["error"];
+            (attempt["attempt"].as_u64().expect("a number"), error["message"].as_str().expect("words").to_owned())
+        });
+        attempts.collect()
+    };
+    let unlucky = [1, 2].map(|attempt| (attempt, format!("attempt {attempt} has no luck")));
+    for name in ["flaky", "flaky-with-input", "flaky-after-writing"] {
+        assert_eq!(messages(&succeeds(name)), unlucky, "{name}");
+    }
+    let attempts = messages(&function_fails("flaky-always", "memory-fault").report);
+    assert_eq!(attempts.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2]);
+    assert!(attempts[1].1.contains("address 0x0"), "{}", attempts[1].1);
+}
+
 #[test]
 fn flaky_otherwise() {
     function_fails("flaky-otherwise", "error").says("attempt 1 has no luck").attempts(1);
@@ -478,6 +553,13 @@ fn forbidden_instruction() {
     let failed = fails("forbidden-instruction", "load", "function").says("WRGSBASE");
     let failed = failed.says("forbidden_instruction::take_the_gate").says("forbidden-instruction");
     assert_eq!(failed.report["steps"][0]["status"], "cancelled");
+}
+
+/// What of it reaches a terminal, and how, is tested in `cli_terminal.rs`.
+#[test]
+fn text_for_terminals() {
+    assert_eq!(succeeds("terminal-output")["status"], "done");
+    function_fails("terminal-panic", "panic").says("fdp.exe");
 }
 
 /// Whoever adds a file adds a test: this file must name it.

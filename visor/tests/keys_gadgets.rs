@@ -51,6 +51,7 @@ fn attack(isolation: &str, how: &str, gadget: &Value, attempts: u32) -> (Option<
         "name": "attack",
         "isolation": "function",
         "functions": { "attack": { "image": image } },
+        "unread": "ignore",
         "steps": [
             { "name": "victim", "function": "attack", "args": { "role": "victim" } },
             {

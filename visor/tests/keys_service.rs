@@ -22,7 +22,8 @@ fn attack(name: &str, separation: &str, what: &str, how: &str, attempts: usize) 
             { "name": "victim", "function": "attacks", "args": { "role": "victim", "what": "watch" } },
             { "name": "attacker", "function": "attacks", "args": attacker, "retry": retry }
         ],
-        "inputs": ["places"]
+        "inputs": ["places"],
+        "unread": "ignore"
     })
 }
 

@@ -50,6 +50,30 @@ impl Drop for Mounted {
     }
 }
 
+/// Where the null device is missing or is something else, nothing runs, and nothing is read or written in its place.
+#[test]
+#[ignore = "needs root: cargo xtask test --network"]
+fn without_the_null_device_nothing_runs() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("null");
+    fs::write(&file, "").expect("written");
+    let workflow = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/no-op.json");
+    let hidden = |how: &str| {
+        let script = format!("{how} && exec {MONOHULL} run {}", text(&workflow));
+        run("unshare", &["--mount", "sh", "-c", &script])
+    };
+    assert_eq!(hidden("true").0, 0, "the positive control");
+    for (how, why) in [
+        (format!("mount --bind {} /dev/null", text(&file)), "/dev/null is not the null device"),
+        ("mount -t tmpfs none /dev".to_owned(), "opening /dev/null: No such file"),
+    ] {
+        let (code, out, errors) = hidden(&how);
+        assert_eq!((code, &*out), (3, ""), "{errors}");
+        assert!(errors.contains(why), "{errors}");
+    }
+    assert_eq!(fs::read(&file).expect("readable"), b"");
+}
+
 /// Runs a function that makes these tries on files, and gives what came of each.
 fn tried(folder: &Path, files: &Value, tries: &Value) -> Vec<String> {
     let probe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/file-probe.so");

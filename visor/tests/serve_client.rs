@@ -169,6 +169,22 @@ fn results_go_where_they_are_wanted() {
 }
 
 #[test]
+fn an_input_is_given_or_refused_or_empty_on_purpose() {
+    let server = Server::start();
+    server.put_shipped("echo.json");
+    for arguments in [&["invoke", "echo"][..], &["invoke", "echo", "--async"], &["invoke", "echo", "--json"]] {
+        let refused = monohull(&server, arguments).expect(2);
+        assert!(refused.err.contains("missing-input: input slot `in` is missing"), "{}", refused.err);
+        assert!(refused.err.contains("--input FILE") && refused.err.contains("SLOT= an empty one"), "{}", refused.err);
+    }
+    assert_eq!(monohull(&server, &["invoke", "echo", "--input", "in="]).expect(0).out, "");
+    // An empty file is as explicit.
+    assert_eq!(monohull(&server, &["invoke", "echo", "--input", "-"]).expect(0).out, "");
+    let device = monohull(&server, &["invoke", "echo", "--input", "/dev/zero"]).expect(2);
+    assert!(device.err.contains("/dev/zero cannot be read: it is a device"), "{}", device.err);
+}
+
+#[test]
 fn exit_codes_say_who_has_to_act() {
     let server = Server::start();
     server.put_example("misbehave");

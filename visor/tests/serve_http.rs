@@ -250,18 +250,36 @@ fn a_whole_document_runs_without_being_registered() {
     }
 }
 
+/// A forgotten body is told from an input that is empty.
+#[test]
+fn a_request_without_a_body_gives_no_input() {
+    let server = furnished();
+    for path in ["/invoke/word-count", "/async-invoke/word-count"] {
+        let error = server.post(path, b"").error(400, "missing-input", "client");
+        let message = error["message"].as_str().expect("text");
+        assert!(message.starts_with("input slot `text` is missing: the request has no body"), "{message}");
+        assert!(message.contains("Content-Type"), "{message}");
+    }
+    let typed = [("Content-Type", "application/octet-stream")];
+    assert_eq!(server.ask_with("POST", "/invoke/word-count", &typed, b"").expect(200).text(), "");
+    let both = single("both", "json-report", &json!({ "inputs": ["a", "b"] }));
+    server.put_workflow(&both);
+    let error = server.post("/invoke/both", b"").error(400, "missing-input", "client");
+    assert_eq!(error["message"], "input slots `a`, `b` are missing: the request has no body");
+}
+
 #[test]
 fn several_inputs_and_outputs_are_json() {
     let server = furnished();
     let document = single(
         "both",
         "json-report",
-        &json!({ "inputs": ["a", "b"], "outputs": ["report"], "args": { "title": "t", "orders": [] } }),
+        &json!({ "inputs": ["a", "b"], "outputs": ["report"], "unread": "ignore", "args": { "title": "t", "orders": [] } }),
     );
     server.put_workflow(&document);
     let json_type = [("Content-Type", "application/json")];
     server.ask_with("POST", "/invoke/both", &json_type, br#"{"a":"1","b":{"base64":"MQ=="}}"#).expect(200);
-    server.ask_with("POST", "/invoke/both", &json_type, br#"{"a":"1"}"#).error(400, "bad-request", "client");
+    server.ask_with("POST", "/invoke/both", &json_type, br#"{"a":"1"}"#).error(400, "missing-input", "client");
     server.ask_with("POST", "/invoke/both", &json_type, br#"["a"]"#).error(400, "bad-request", "client");
     let plain = server.ask_with("POST", "/invoke/both", &[("Content-Type", "text/plain")], b"a");
     plain.error(415, "unsupported-media-type", "client");

@@ -91,7 +91,10 @@ fn who_sends_slowly_is_cut_off() {
     }
     // All places are taken by clients that send a byte now and then; yet this one is served.
     let feeder = std::thread::spawn(move || {
-        while heads.iter_mut().any(|stream| stream.write_all(b"a").is_ok()) {
+        let begin = Instant::now();
+        while !heads.is_empty() {
+            assert!(begin.elapsed() < PATIENCE, "{} clients that send slowly are still connected", heads.len());
+            heads.retain_mut(|stream| stream.write_all(b"a").is_ok());
             std::thread::sleep(Duration::from_millis(50));
         }
     });

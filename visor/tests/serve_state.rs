@@ -229,6 +229,98 @@ fn what_could_not_be_read_is_not_taken_for_damaged() {
     assert_eq!(fs::read_dir(state.path().join("images")).expect("a folder").count(), 2);
 }
 
+/// Whatever `--state` names, a server neither takes over nor changes what is not its own.
+#[test]
+fn a_folder_that_is_not_a_state_folder_is_refused_and_left_as_it_is() {
+    let refused = |path: &std::path::Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--state"])
+            .arg(path)
+            .output()
+            .expect("monohull starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        said
+    };
+    let root = tempfile::TempDir::new().expect("a folder");
+    let own = root.path().join("own");
+    fs::create_dir(&own).expect("made");
+    // It was asked for by name, and lies in a folder with other things.
+    fs::create_dir(own.join("images")).expect("made");
+    fs::write(own.join("images/holiday.png"), "data").expect("written");
+    let said = refused(&own);
+    assert!(said.contains("no server has made it its state folder; choose an empty folder"), "{said}");
+    assert_eq!(fs::read_dir(&own).expect("a folder").count(), 1, "nothing is added");
+    assert_eq!(fs::read(own.join("images/holiday.png")).expect("there"), b"data");
+    let state = StateFolder::new();
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(state.path(), &link).expect("a link");
+    assert!(refused(&link).contains("it is a symbolic link"));
+    let open = |mode| fs::set_permissions(state.path(), std::os::unix::fs::PermissionsExt::from_mode(mode));
+    open(0o777).expect("changed");
+    assert!(refused(state.path()).contains("other users may write to it (its mode is 777)"));
+    assert_eq!(fs::read_dir(state.path()).expect("a folder").count(), 0, "nothing is added");
+    // The positive control: what is only its own is taken, and taken again.
+    open(0o700).expect("changed");
+    drop(Server::start_on(&state, &[], &[]));
+    drop(Server::start_on(&state, &[], &[]));
+}
+
+/// A state folder that goes away under a running server, and another server's that comes in its place.
+#[test]
+fn a_state_folder_that_is_removed_or_replaced_is_told_and_takes_nothing() {
+    let root = tempfile::TempDir::new().expect("a folder");
+    let away = root.path().join("away");
+    let state = StateFolder::new();
+    let first = Server::start_on(&state, &[], &[]);
+    first.put_shipped("echo.json");
+    let accepted = || first.post("/async-invoke/echo", b"x");
+    accepted().expect(202);
+    first.get("/readyz").expect(200);
+    let in_place = |value: u8| first.get("/metrics").text().contains(&format!("\nmonohull_state_in_place {value}\n"));
+    assert!(in_place(1));
+    let image = image_bytes("no-op");
+    let refused = |why: &str| {
+        serve_support::eventually("it is told", || first.get("/readyz").text().contains(why));
+        let error = first.get("/readyz").error(503, "unavailable", "host");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains(why)), "{error:#}");
+        let health = first.get("/healthz").expect(503).json();
+        assert!(health["trouble"].as_str().is_some_and(|trouble| trouble.contains(why)), "{health:#}");
+        assert!(in_place(0));
+        for answer in [
+            accepted(),
+            first.ask("PUT", "/functions/no-op", &image),
+            first.ask("PUT", "/workflows/w", single("w", "echo", &json!({})).to_string().as_bytes()),
+            first.ask("DELETE", "/workflows/echo", &[]),
+        ] {
+            let error = answer.error(503, "unavailable", "host");
+            assert!(error["message"].as_str().is_some_and(|message| message.contains(why)), "{error:#}");
+        }
+        // What needs no folder goes on.
+        assert_eq!(first.post("/invoke/echo", b"x").expect(200).text(), "x");
+    };
+    fs::rename(state.path(), &away).expect("moved");
+    refused("has been removed");
+
+    let second = Server::start_on(&state, &[], &[]);
+    second.put_shipped("no-op.json");
+    refused("has been replaced by another");
+    let names = |folder: &str| fs::read_dir(state.path().join(folder)).expect("a folder").count();
+    assert_eq!(["invocations", "functions", "workflows", "images"].map(names), [0, 1, 1, 1], "only the second's own");
+    second.post("/invoke/no-op", b"").expect(200);
+    assert_eq!(second.stop().0, Some(0));
+
+    // Once it is back all is as before.
+    fs::remove_dir_all(state.path()).expect("removed");
+    fs::rename(&away, state.path()).expect("moved back");
+    serve_support::eventually("it is told", || first.get("/readyz").status == 200);
+    accepted().expect(202);
+    assert!(in_place(1));
+    let (_, log) = first.stop();
+    let told = |line: &&str| line.contains(r#""level":"ERROR""#) && line.contains("has been removed");
+    assert_eq!(log.lines().filter(told).count(), 1, "told once, at its beginning");
+}
+
 #[test]
 fn changes_of_one_name_do_not_mix() {
     let state = StateFolder::new();

@@ -81,6 +81,40 @@ fn a_network_that_is_wrong() {
     assert_eq!(empty, ["1:12: warning: `network` lists no address, so nothing can be reached"]);
 }
 
+/// A small file must not ask for much memory.
+#[test]
+fn instances_are_bounded_over_all_steps() {
+    let step = |name: &str, instances: u32| format!(r#"{{"name":"{name}","function":"f","instances":{instances}}}"#);
+    let workflow = |steps: &[String]| {
+        format!("{{\"name\":\"w\",\"functions\":{{\"f\":{{\"image\":\"f.so\"}}}},\"steps\":[\n{}]}}", steps.join(",\n"))
+    };
+    let fits = workflow(&[step("a", 50_000), step("b", 50_000)]);
+    assert!(mistakes(&fits).is_empty());
+    let column = step("b", 0).find(":0").expect("the number") + 2;
+    let found = mistakes(&workflow(&[step("a", 50_000), step("b", 50_001), step("c", 1)]));
+    let expected = format!(
+        "3:{column}: with this step there are 100001 instances (expected at most 100000 of all steps together)"
+    );
+    assert_eq!(found, [expected]);
+    let many: Vec<_> = (0..5000).map(|number| step(&format!("s{number}"), 100_000)).collect();
+    assert_eq!(mistakes(&workflow(&many)).len(), 1);
+}
+
+#[test]
+fn outcomes_of_unread_slots_have_names() {
+    top_mistake(
+        r#""unread":"ignroe""#,
+        9,
+        "`unread` is `ignroe`, did you mean `ignore`?",
+        "`fail`, `warn` or `ignore`",
+    );
+    top_mistake(r#""unread":1"#, 9, "`unread` is a number", "`default` and `slots`");
+    top_mistake(r#""unread":{"default":"never"}"#, 20, "`default` is `never`", "`fail`, `warn` or `ignore`");
+    top_mistake(r#""unread":{"slot":{}}"#, 10, "`unread` has no field `slot`, did you mean `slots`?", "`slots`");
+    top_mistake(r#""unread":{"slots":{"a*":1}}"#, 24, "the outcome of `a*` is a number", "`fail`, `warn` or `ignore`");
+    top_mistake(r#""unread":{"slots":{"":"warn"}}"#, 19, "the name of a slot is empty", "1 to 255 bytes");
+}
+
 #[test]
 fn unknown_fields_get_a_suggestion() {
     step_mistake(r#""aftr":[]"#, 0, "a step has no field `aftr`, did you mean `after`?", "`after`");
@@ -332,4 +366,27 @@ fn unused_functions_are_only_warned_about() {
     let checked = check_bytes(Path::new("w.json"), text.as_bytes());
     assert_eq!(shown(&checked.mistakes), ["1:44: warning: no step runs the function `g`"]);
     assert_eq!(checked.plan.expect("a plan").functions.len(), 1);
+}
+
+/// A document is shown to whoever asks a server for it.
+#[test]
+fn an_environment_variable_that_looks_like_a_secret_is_warned_about() {
+    let with = |variable: &str, more: &str| {
+        let text = format!(
+            r#"{{"name":"w","functions":{{"f":{{"image":"f"}}}},"steps":[{{"name":"s","function":"f","env":{{"{variable}":"x"}}{more}}}]}}"#
+        );
+        workflow::check_bytes(Path::new("w.json"), text.as_bytes())
+    };
+    for variable in ["API_KEY", "db_password", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GOOGLE_CREDENTIALS"] {
+        let checked = with(variable, "");
+        assert!(checked.plan.is_some(), "{variable}: it is a warning");
+        let shown = shown(&checked.mistakes);
+        assert!(shown[0].contains(&format!("warning: `{variable}` looks like a secret")), "{shown:?}");
+    }
+    for variable in ["HOME", "KEY_COUNT", "MONKEY", "LOG_LEVEL"] {
+        assert!(with(variable, "").mistakes.is_empty(), "{variable}");
+    }
+    let both = with("KEY", r#","secrets":{"KEY":"key","":"key"}"#);
+    let shown = shown(&both.mistakes);
+    assert!(shown[0].contains("`KEY` is in `env` too") && shown[1].contains("no name for"), "{shown:?}");
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use monohull::network::Plan as Network;
-use monohull::workflow::plan::{FailureKind, Separation};
-use monohull::workflow::{self, Plan, SetError, document::Document};
+use monohull::workflow::plan::{FailureKind, OnUnread, Separation};
+use monohull::workflow::{self, Plan, document::Document};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -28,6 +28,7 @@ const FULL: &str = r#"{
   ],
   "inputs": ["text", { "slot": "words", "path": "words.txt" }],
   "outputs": ["a", { "slot": "b" }],
+  "unread": { "default": "warn", "slots": { "*": "fail", "part.*": "ignore", "part.1": "warn", "part.1*": "fail" } },
   "limits": { "timeout": "1h", "slots": "1GiB", "output": 0, "carriers": 2, "threads": 7 },
   "isolation": "function",
   "network": { "mode": "host", "connect": ["db.example:5432", "10.0.0.0/8:1-9"], "listen": ["[::]:80"] }
@@ -64,6 +65,8 @@ fn every_field_arrives() {
     assert_eq!(plan.inputs[0].path, None);
     assert_eq!(plan.inputs[1].path.as_deref(), Some(Path::new("dir/words.txt")));
     assert_eq!(plan.outputs.iter().map(|output| output.slot.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let outcomes = ["part.1", "part.10", "part.2", "other"].map(|slot| plan.unread.outcome(slot));
+    assert_eq!(outcomes, [OnUnread::Warn, OnUnread::Fail, OnUnread::Ignore, OnUnread::Fail]);
     assert_eq!(plan.limits.timeout, Some(Duration::from_secs(3600)));
     assert_eq!((plan.limits.slots, plan.limits.output), (1 << 30, 0));
     assert_eq!((plan.limits.carriers, plan.limits.threads), (Some(2), 7));
@@ -89,6 +92,7 @@ fn defaults_are_filled_in() {
     assert_eq!((plan.limits.timeout, plan.limits.carriers, plan.limits.threads), (None, None, 1024));
     assert_eq!((plan.limits.slots, plan.limits.output), (4 << 30, 1 << 20));
     assert_eq!(plan.separation, Separation::Workflow);
+    assert_eq!(plan.unread.outcome("any"), OnUnread::Fail);
     assert_eq!(plan.functions[0].image, Path::new("f.so"));
 }
 
@@ -110,14 +114,52 @@ fn arguments_are_set_from_outside() {
         ("", json!("")),
         ("null", json!(null)),
     ] {
-        plan.set_arg("left", "deep", value).expect("a step");
+        plan.set_argument("left", "deep", value).expect("an argument");
         assert_eq!(plan.steps[1].args["deep"], expected);
     }
-    plan.set_arg("first", "new.name", "1").expect("a step");
-    assert_eq!(plan.steps[0].args["new.name"], 1);
-    assert_eq!(plan.set_arg("first", "", "1"), Err(SetError::EmptyName));
-    let error = plan.set_arg("lft", "x", "1").expect_err("no such step").to_string();
-    assert_eq!(error, "the workflow has no step `lft`, did you mean `left`?");
+    let wrong = |plan: &mut Plan, step, name| plan.set_argument(step, name, "1").expect_err("unknown").to_string();
+    assert_eq!(wrong(&mut plan, "lft", "x"), "the workflow has no step `lft`, did you mean `left`?");
+    let message = "step `left` has no argument `deeper` in the workflow file, did you mean `deep`?";
+    assert_eq!(wrong(&mut plan, "left", "deeper"), message);
+    let message =
+        "step `left` has no argument `timeout` in the workflow file; `left:timeout=VALUE` sets the field of the step";
+    assert_eq!(wrong(&mut plan, "left", "timeout"), message);
+    assert!(plan.steps[1].args.get("deeper").is_none() && plan.steps[1].timeout == Some(Duration::from_millis(1500)));
+}
+
+/// An argument and a field of the same name do not get in each other's way.
+#[test]
+fn fields_of_steps_are_set_from_outside() {
+    let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},
+        "steps":[{"name":"s","function":"f","instances":2,"args":{"instances":5}}]}"#;
+    let mut plan = workflow::load_str(Path::new("w.json"), text).expect("valid");
+    plan.set_field("s", "instances", "8").expect("a field");
+    plan.set_argument("s", "instances", "9").expect("an argument");
+    plan.set_field("s", "timeout", "30s").expect("a field");
+    plan.set_field("s", "memory", "64MiB").expect("a field");
+    plan.set_field("s", "retry", r#"{"max_attempts": 3, "on": ["panic"]}"#).expect("a field");
+    let step = &plan.steps[0];
+    assert_eq!((step.instances, &step.args["instances"]), (8, &json!(9)));
+    assert_eq!((step.timeout, step.memory), (Some(Duration::from_secs(30)), 64 << 20));
+    assert_eq!((step.retry.max_attempts, &*step.retry.on), (3, &[FailureKind::Panic][..]));
+    for (field, value, message) in [
+        ("instances", "0", "s:instances:1:1: `instances` is 0 (expected a whole number from 1 to 100000)"),
+        ("instances", "100001", "s:instances:1:1: `instances` is 100001"),
+        ("instances", "many", "s:instances:1:1: `instances` is a string"),
+        ("timeout", "30", "s:timeout:1:1: `timeout` is a number"),
+        ("memory", "64MB", "s:memory:1:1: `memory` is `64MB`"),
+        ("retry", r#"{"tries": 3}"#, "s:retry:1:2: `retry` has no field `tries`"),
+        (
+            "after",
+            "[]",
+            "a step has no field `after` that can be set (expected one of `instances`, `timeout`, `memory`, `retry`)",
+        ),
+        ("instance", "3", "a step has no field `instance` that can be set, did you mean `instances`?"),
+    ] {
+        let error = plan.set_field("s", field, value).expect_err(message).to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    assert_eq!(plan.set_field("t", "memory", "1MiB").expect_err("no step").to_string(), "the workflow has no step `t`");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn shipped(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
     let is_workflow =
-        |path: &PathBuf| path.extension().is_some_and(|end| end == "json") && !path.ends_with("workflow.schema.json");
+        |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(".json") && !path.ends_with(".schema.json"));
     let below = folders.iter().flat_map(|folder| shipped(folder)).collect::<Vec<_>>();
     files.into_iter().filter(is_workflow).chain(below).collect()
 }
@@ -28,6 +28,57 @@ fn shipped(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_published_schema_is_up_to_date() {
     assert!(published() == workflow::schema(), "run: monohull schema > workflows/workflow.schema.json");
+    let text = fs::read_to_string(folder().join("grants.schema.json")).expect("the published schema of grants");
+    let grants: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(grants == workflow::grants::schema(), "run: monohull schema --grants > workflows/grants.schema.json");
+}
+
+#[test]
+fn schema_and_reader_of_grants_refuse_the_same() {
+    let schema = jsonschema::validator_for(&workflow::grants::schema()).expect("a schema");
+    let host = tempfile::TempDir::new().expect("a folder");
+    let (data, image) = (host.path().join("data"), host.path().join("disk.img"));
+    fs::create_dir(&data).expect("made");
+    fs::write(&image, "").expect("written");
+    fs::write(host.path().join("key"), "hunter2hunter2").expect("written");
+    let all = json!(["*"]);
+    for (field, value, valid) in [
+        ("files", json!({ "a": { "directory": data, "workflows": all } }), true),
+        ("files", json!({ "a": { "directory": "data", "access": "write", "workflows": ["w", "x-1"] } }), true),
+        ("files", json!({ "a": { "image": image, "access": "read", "workflows": all } }), true),
+        ("files", json!({ "a": { "image": image, "access": "copy", "workflows": all } }), false),
+        ("files", json!({ "a": { "directory": data } }), false),
+        ("files", json!({ "a": { "directory": data, "workflows": [] } }), false),
+        ("files", json!({ "a": { "directory": data, "workflows": ["a b"] } }), false),
+        ("files", json!({ "a": { "directory": data, "workflows": ["w", "w"] } }), false),
+        ("files", json!({ "a": { "directory": data, "image": image, "workflows": all } }), false),
+        ("files", json!({ "a": { "workflows": all } }), false),
+        ("files", json!({ "a b": { "directory": data, "workflows": all } }), false),
+        ("files", json!([]), false),
+        ("networks", json!({ "n": { "network": "tap", "workflows": all } }), true),
+        (
+            "networks",
+            json!({ "n": { "network": { "mode": "host", "connect": ["a.example:1"] }, "workflows": all } }),
+            true,
+        ),
+        ("networks", json!({ "n": { "network": { "grant": "m" }, "workflows": all } }), false),
+        ("networks", json!({ "n": { "network": "tap" } }), false),
+        ("networks", json!({ "n": { "workflows": all } }), false),
+        ("secrets", json!({ "s": { "file": "key", "workflows": all } }), true),
+        ("secrets", json!({ "s": { "environment": "PATH", "workflows": all } }), true),
+        ("secrets", json!({ "s": { "file": "key", "environment": "PATH", "workflows": all } }), false),
+        ("secrets", json!({ "s": { "workflows": all } }), false),
+        ("secrets", json!({ "s": { "value": "hunter2hunter2", "workflows": all } }), false),
+        ("extra", json!(1), false),
+        ("description", json!("what for"), true),
+        ("$schema", json!("grants.schema.json"), true),
+    ] {
+        let document = json!({ field: value });
+        let file = host.path().join("grants.json");
+        fs::write(&file, document.to_string()).expect("written");
+        let read = workflow::grants::Grants::load(&file);
+        assert_eq!((schema.is_valid(&document), read.is_ok()), (valid, valid), "{document}: {read:?}");
+    }
 }
 
 #[test]
@@ -67,6 +118,9 @@ fn schema_and_checker_refuse_the_same() {
         ("args", json!([]), false),
         ("args", json!({ "a": [{}] }), true),
         ("env", json!({ "A": 1 }), false),
+        ("secrets", json!({ "A": "key" }), true),
+        ("secrets", json!({ "A": "a b" }), false),
+        ("secrets", json!(["key"]), false),
         ("timeout", json!("30s"), true),
         ("timeout", json!("30"), false),
         ("timeout", json!(30), false),
@@ -99,6 +153,13 @@ fn schema_and_checker_refuse_the_same() {
         ("inputs", json!([{ "slot": "b", "file": "x" }]), false),
         ("outputs", json!(["a", { "slot": "b" }]), true),
         ("outputs", json!([{ "slot": "b", "path": "x" }]), false),
+        ("unread", json!("warn"), true),
+        ("unread", json!("maybe"), false),
+        ("unread", json!({ "default": "ignore", "slots": { "part.*": "fail" } }), true),
+        ("unread", json!({ "slots": { "a=b": "fail" } }), false),
+        ("unread", json!({ "slots": { "a": true } }), false),
+        ("unread", json!({ "slots": ["a"] }), false),
+        ("unread", json!({ "otherwise": "fail" }), false),
         ("network", json!("host"), true),
         ("network", json!("tap"), true),
         ("network", json!("hots"), false),
@@ -131,6 +192,16 @@ fn schema_and_checker_refuse_the_same() {
         ("files", json!([{ "at": "/data", "image": "" }]), false),
         ("files", json!([{ "at": "/data", "image": "disk.img", "memory": "1MiB" }]), false),
         ("files", json!([{ "at": "/data", "memory": "1MiB", "access": "read" }]), false),
+        (
+            "files",
+            json!([{ "at": "/data", "grant": "reports" }, { "at": "/d", "grant": "disk", "access": "copy" }]),
+            true,
+        ),
+        ("files", json!([{ "at": "/data", "grant": "a b" }]), false),
+        ("files", json!([{ "at": "/data", "grant": "a", "directory": "d" }]), false),
+        ("network", json!({ "grant": "api" }), true),
+        ("network", json!({ "grant": "a b" }), false),
+        ("network", json!({ "grant": "api", "mode": "host" }), false),
         ("files", json!("/tmp"), false),
         ("$schema", json!("workflow.schema.json"), true),
         ("extra", json!(1), false),

@@ -25,9 +25,9 @@ const IMAGE_FLAGS: &[&str] = &[
     "force-frame-pointers=yes",
     "relocation-model=pic",
 ];
-/// How the crates in them are compiled: reports follow frame pointers, through libraries as well. Modules have no need of
-/// that, but share what has been compiled.
-const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes";
+/// How the crates in them are compiled: reports follow frame pointers, through libraries as well, and the crate getrandom takes its
+/// bytes from monohull-std. Modules have no need of that, but share what has been compiled.
+const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Visor, modules, images.
 pub(crate) fn everything() -> Result {

@@ -1,7 +1,7 @@
 //! What a change must pass, in the order in which it is likely to fail.
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, bench, demo, lint, shell, test};
+use crate::{Result, bench, demo, lint, miri, shell, test};
 use std::process::Command;
 
 /// Bytes of text the demonstration counts here.
@@ -18,6 +18,7 @@ const CASES: u32 = 250_000;
 pub(crate) fn run() -> Result {
     lint::run()?;
     test::run(&[])?;
+    miri::run()?;
     properties()?;
     fuzz()?;
     shell::heading("demo");

@@ -12,6 +12,7 @@ mod ci;
 mod demo;
 mod fat_tools;
 mod lint;
+mod miri;
 mod network;
 mod sandboxes;
 mod shell;
@@ -74,21 +75,32 @@ enum Chore {
     Fetch,
     /// Formatting, clippy and rustdoc, with warnings as errors.
     Lint,
-    /// What a change must pass: lint, test, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
+    /// Runs the tests of plain data, the scheduler above all, under Miri, which finds undefined behaviour.
+    Miri,
+    /// What a change must pass: lint, test, Miri, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
     Ci,
 }
 
 fn main() -> ExitCode {
-    let done = match Options::parse().chore {
+    let chore = Options::parse().chore;
+    let done = workspace::leave_other_root().and_then(|()| perform(chore));
+    match done {
+        Ok(status) => status,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(chore: Chore) -> Result<ExitCode> {
+    match chore {
         Chore::Build => build::everything(),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
         Chore::Test { network: true, .. } => test::run_network(),
         Chore::Test { arguments, .. } => test::run(&arguments),
-        Chore::Vm(wish) => match vm::command(&wish) {
-            Ok(status) => return status,
-            Err(why) => Err(why),
-        },
+        Chore::Vm(wish) => return vm::command(&wish),
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()
             .and_then(|()| browser::ready())
@@ -96,13 +108,8 @@ fn main() -> ExitCode {
             .and_then(|()| apache::ready())
             .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
+        Chore::Miri => miri::run(),
         Chore::Ci => ci::run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("xtask: {why}");
-            ExitCode::FAILURE
-        }
     }
+    .map(|()| ExitCode::SUCCESS)
 }

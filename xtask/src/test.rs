@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         command.args(packages).arg("--").args(arguments).env(RUNNER.0, RUNNER.1);
         total.add(count(&mut command)?);
     }
+    total.notes.extend(left_out(total.ignored, arguments.is_empty()));
     // The same suite where there are protection keys; arguments are for the programs of this machine alone.
     if arguments.is_empty() {
         total.add(attacks_here()?);
@@ -30,6 +31,20 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         total.add(network::run()?);
     }
     total.close()
+}
+
+/// What the closing count of passed and failed tests does not show: tests that this machine ignored, and lanes left out.
+fn left_out(ignored: u64, all_lanes: bool) -> Vec<String> {
+    let lanes = "the lanes with protection keys and of networks (`--keys`, `--network`)";
+    let mut notes = Vec::new();
+    if ignored > 0 {
+        let then = if all_lanes { "run in" } else { "they need" };
+        notes.push(format!("{ignored} ignored here, {then} {lanes}"));
+    }
+    if !all_lanes {
+        notes.push(format!("arguments were given: {lanes} were left out"));
+    }
+    notes
 }
 
 /// The lane of networks of workflows' own, alone.
@@ -68,6 +83,8 @@ pub(crate) struct Count {
     pub(crate) passed: u64,
     /// How many failed.
     pub(crate) failed: u64,
+    /// How many were ignored.
+    pub(crate) ignored: u64,
     /// What failed, as far as it has a name: the end of a long report is what people see.
     pub(crate) names: Vec<String>,
     /// What went wrong without being a failure, and should be known.
@@ -91,6 +108,7 @@ impl Count {
     pub(crate) fn add(&mut self, other: Count) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.ignored += other.ignored;
         self.names.extend(other.names);
         self.notes.extend(other.notes);
     }
@@ -103,6 +121,7 @@ impl Count {
             (Some(result), _) => {
                 self.passed += number_before(result, " passed");
                 self.failed += number_before(result, " failed");
+                self.ignored += number_before(result, " ignored");
             }
             (_, Some(name)) if self.listing => self.names.push(name.to_owned()),
             _ => {}
@@ -183,18 +202,28 @@ fn number_before(text: &str, word: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, Program};
+    use super::{Count, Program, left_out};
 
     /// What libtest says of a program in which two tests failed.
     const SAID: &str = "test c ... ok\n\nfailures:\n\n---- a stdout ----\n    indented\n\n\nfailures:\n    a\n    m::b\n\n\
-                        test result: FAILED. 12 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n    more";
+                        test result: FAILED. 12 passed; 2 failed; 3 ignored; 0 measured; 0 filtered out\n    more";
 
     #[test]
     fn tests_are_counted_and_those_that_failed_are_named() {
         let mut count = Count::default();
         SAID.lines().for_each(|line| count.hear(line));
-        assert_eq!((count.passed, count.failed), (12, 2));
+        assert_eq!((count.passed, count.failed, count.ignored), (12, 2, 3));
         assert_eq!(count.names, ["a", "m::b"]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_noted() {
+        assert!(left_out(0, true).is_empty());
+        let [ignored] = &left_out(7, true)[..] else { panic!("one note") };
+        assert!(ignored.starts_with("7 ignored here, run in the lanes"), "{ignored}");
+        let [ignored, lanes] = &left_out(7, false)[..] else { panic!("two notes") };
+        assert!(ignored.starts_with("7 ignored here, they need the lanes"), "{ignored}");
+        assert!(lanes.starts_with("arguments were given: the lanes") && lanes.ends_with("left out"), "{lanes}");
     }
 
     #[test]

@@ -3,10 +3,46 @@
 use crate::{Result, shell};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-/// The root of the repository.
+/// The root of the repository that this was started in. It need not be the one in which it was compiled: cargo takes the
+/// programs in a copied `target` folder for its own.
 pub(crate) fn root() -> &'static Path {
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        // `cargo run` sets it. Without cargo, the current folder is inside the repository.
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let current = std::env::current_dir().unwrap_or_default();
+        let started = package
+            .as_deref()
+            .and_then(Path::parent)
+            .or_else(|| current.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file()));
+        started.map_or_else(|| compiled_in().to_owned(), Path::to_path_buf)
+    });
+    &ROOT
+}
+
+/// The root of the repository that this was compiled in.
+fn compiled_in() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root")
+}
+
+/// If this was compiled in another folder, removes what cargo has built of the workspace there and takes for this one's:
+/// tests and benchmarks have the path of their sources compiled in, and would use the other folder's files.
+pub(crate) fn leave_other_root() -> Result {
+    if root() == compiled_in() {
+        return Ok(());
+    }
+    shell::heading(&format!(
+        "the target folder was copied from {}: the workspace is built again in {}",
+        compiled_in().display(),
+        root().display()
+    ));
+    let workspace = Workspace::load()?;
+    let mut clean = shell::cargo(["clean", "--quiet"]);
+    for package in &workspace.packages {
+        clean.args(["--package", &package.name]);
+    }
+    shell::run(&mut clean)
 }
 
 /// Cargo's view of the workspace.

@@ -8,6 +8,7 @@ mod calls;
 mod files;
 mod fork;
 mod mapped;
+mod peak;
 mod pipe;
 mod processes;
 mod sort;
@@ -39,6 +40,7 @@ pub(crate) fn serve(name: &str, arguments: &[String]) -> Result<f64> {
         "files" => files::pass(path(0)?, number(1)?, number(2)?, number(3)?),
         "growth" => files::growth(path(0)?, number(1)?, number(2)?),
         "mapped" => mapped::sweep(path(0)?, number(1)?, number(2)?, number(3)?, number(4)? == 1),
+        "peak-memory" => peak::of_run(path(0)?),
         "pipe" => pipe::ping_pong(number(0)?, number(1)?),
         "processes" => processes::chain(path(0)?, number(1)?, number(2)?),
         "words" => words::count_file(path(0)?, path(1)?, number(2)?),

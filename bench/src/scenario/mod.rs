@@ -3,6 +3,7 @@
 mod chain;
 mod checker;
 mod cold_start;
+mod deadlines;
 mod files;
 mod hostcall;
 mod instance;
@@ -12,6 +13,7 @@ mod modules;
 mod network;
 mod open_loop;
 mod park;
+mod plan;
 mod sandboxes;
 mod serve;
 mod slot_holder;
@@ -104,9 +106,21 @@ pub(crate) const ALL: &[Scenario] = &[
         lacks: sandboxes::lacks_gvisor,
     },
     Scenario {
+        name: "deadlines",
+        about: "how late deadlines are kept in loops of long hostcalls, against what is allowed",
+        run: deadlines::run,
+        lacks: nothing,
+    },
+    Scenario {
         name: "memory",
         about: "what a server and its processes take of memory",
         run: memory::run,
+        lacks: nothing,
+    },
+    Scenario {
+        name: "plan",
+        about: "what a plan takes of memory for its instances, against their reports in a Vec",
+        run: plan::run,
         lacks: nothing,
     },
     Scenario {

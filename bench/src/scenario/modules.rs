@@ -51,6 +51,7 @@ fn workflow(modules: &str, what: &str) -> Result<PathBuf> {
         "name": "bench-modules",
         "functions": {"probe": {"image": ours::image("bench-probe")}},
         "steps": [{"name": "probe", "function": "probe", "args": {"what": what, "count": 0}}],
+        "unread": "ignore",
     });
     if modules.contains("ramfs") {
         document["files"] = json!([{"at": "/data", "memory": "1MiB"}]);

@@ -6,6 +6,7 @@ mod bytes;
 mod compression;
 mod hashing;
 mod numbers;
+mod random;
 mod serialization;
 mod text;
 
@@ -21,6 +22,7 @@ fn main() {
     compression::show();
     hashing::show();
     numbers::show();
+    random::show();
     serialization::show();
     text::show();
 }

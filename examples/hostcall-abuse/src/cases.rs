@@ -130,6 +130,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.add("does nothing", NULL, &[MAX, MAX, MAX, MAX, MAX, MAX], 0);
 
     cases.refused("the word differs", FUTEX_WAIT, &[own.word, 1, MAX], Errno::Again);
+    cases.refused("no value of a word", FUTEX_WAIT, &[own.word, 1 << 32, MAX], Invalid);
     cases.refused("no time to wait", FUTEX_WAIT, &[own.word, 0, 0], Errno::TimedOut);
     cases.bad("a word", FUTEX_WAIT, &[HERE, 0, MAX], want(4, 4));
     cases.bad("a word", FUTEX_WAKE, &[HERE, MAX], Want { touches: false, ..want(4, 4) });
@@ -259,7 +260,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
+    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
     for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }

@@ -1,4 +1,5 @@
-//! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each.
+//! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
+//! `tell-variable`, which is about secrets that only a server grants.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -10,8 +11,10 @@ mod memory;
 #[allow(unsafe_code, reason = "instructions the compiler does not make by itself")]
 mod processor;
 mod retry;
+mod terminal;
 mod waits;
 
+use monohull_std::env;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::process;
@@ -21,6 +24,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
     match how.as_str() {
         "panic" => panics(),
         "return-error" => return returns_an_error(),
+        "tell-variable" => tells_a_variable(),
         "exit-status" => process::exit(3),
 
         "null-write" => memory::null_write(),
@@ -49,6 +53,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "interrupt-return" => processor::interrupt_return(),
 
         "endless-loop" => waits::endless_loop(),
+        "endless-loop-after-sleep" => waits::endless_loop_after_sleep(),
         "endless-loop-in-thread" => waits::endless_loop_in_thread(),
         "sleep" => waits::sleep_for_ever(),
         "deadlock" => waits::deadlock(),
@@ -59,8 +64,13 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "output-flood" => limits::output_flood(),
         "thread-flood" => limits::thread_flood(),
 
+        "terminal-output" => terminal::output(),
+        "terminal-panic" => terminal::panics(),
+
         "make-input" => retry::make_input(),
         "flaky" => return retry::flaky(),
+        "permanent-error" => return retry::permanent_error(),
+        "not-allowed" => return retry::not_allowed(),
         "flaky-with-input" => return retry::flaky_with_input(),
         "flaky-after-writing" => return retry::flaky_after_writing(),
         _ => return Err(format!("nobody knows how to fail by `{how}`").into()),
@@ -71,6 +81,15 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
 #[inline(never)]
 fn panics() {
     panic!("as it was told to");
+}
+
+/// Prints an environment variable, alone and among other words, and fails with it.
+#[inline(never)]
+fn tells_a_variable() {
+    let value = env::var("TOLD").unwrap_or_default();
+    println!("{value}");
+    eprintln!("it is {value:?}, which is told twice: {value}");
+    panic!("{value} is no secret any more");
 }
 
 #[inline(never)]

@@ -2,6 +2,7 @@
 
 use monohull_abi::number;
 use monohull_abi::types::Fact;
+use monohull_std::Permanent;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
 use monohull_std::slot::{SlotBuffer, SlotString};
@@ -30,6 +31,21 @@ pub(crate) fn make_input() {
 #[inline(never)]
 pub(crate) fn flaky() -> Result<(), Box<dyn Error>> {
     leave(try_once()?);
+    Ok(())
+}
+
+/// Says that another attempt would not help.
+#[inline(never)]
+pub(crate) fn permanent_error() -> Result<(), Box<dyn Error>> {
+    let number: u32 = "twelve".parse().map_err(Permanent::new)?;
+    println!("{number}");
+    Ok(())
+}
+
+/// Fills a slot that the step's list does not have.
+#[inline(never)]
+pub(crate) fn not_allowed() -> Result<(), Box<dyn Error>> {
+    SlotBuffer::<[u64]>::with_slot_from("forbidden", &[1]).publish()?;
     Ok(())
 }
 

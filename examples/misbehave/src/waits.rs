@@ -16,6 +16,13 @@ pub(crate) fn endless_loop() {
     }
 }
 
+/// Lets others run first.
+#[inline(never)]
+pub(crate) fn endless_loop_after_sleep() {
+    thread::sleep(Duration::from_millis(50));
+    endless_loop();
+}
+
 #[inline(never)]
 pub(crate) fn endless_loop_in_thread() {
     thread::spawn(endless_loop).join().expect("no thread ends with a panic");

@@ -4,11 +4,14 @@
 #![deny(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};
-use monohull_abi::number;
+use monohull_abi::network::SocketAddress;
+use monohull_abi::{Errno, number};
 use monohull_std::error::Error;
-use monohull_std::net::UdpSocket;
+use monohull_std::mmap::Mmap;
+use monohull_std::net::{SocketAddr, UdpSocket};
 use monohull_std::prelude::*;
-use monohull_std::thread;
+use monohull_std::time::Duration;
+use monohull_std::{fs, thread};
 use monohull_trampoline::user::hostcall;
 
 #[monohull::main]
@@ -18,6 +21,8 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "turns" => threads_take_turns(),
         "timers" => cancelled_timers(),
         "listen" => end_while_others_listen()?,
+        "close" => close_while_another_thread_reads()?,
+        "mapped-word" => wait_on_a_mapped_word()?,
         _ => return Err(format!("no race is called {how}").into()),
     }
     Ok(())
@@ -63,6 +68,39 @@ fn end_while_others_listen() -> Result<(), Box<dyn Error>> {
         });
     }
     (0..20).for_each(|_| thread::yield_now());
+    Ok(())
+}
+
+/// A thread that reads from a socket must learn that it is closed while the carrier of the thread that closed it is busy.
+fn close_while_another_thread_reads() -> Result<(), Box<dyn Error>> {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    let address = SocketAddress::from(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let socket = hostcall(number::UDP_BIND, [&raw const address as u64, 0, 0, 0, 0, 0]) as u64;
+    let reader = thread::spawn(move || {
+        let mut byte = [0u8; 1];
+        let answer = hostcall(number::SOCKET_READ, [socket, byte.as_mut_ptr() as u64, 1, 0, 0, 0]);
+        DONE.store(1, Ordering::Release);
+        answer
+    });
+    thread::sleep(Duration::from_millis(20));
+    hostcall(number::SOCKET_CLOSE, [socket, 0, 0, 0, 0, 0]);
+    // No hostcall from here on: only another carrier can wake the reader.
+    while DONE.load(Ordering::Acquire) == 0 {}
+    let answer = reader.join().expect("the reader ends");
+    if answer < 0 { Ok(()) } else { Err(format!("{answer} bytes of a socket that is closed").into()) }
+}
+
+/// A word in a mapped file is none that threads wait on: reading it may take as long as the host's disk does.
+fn wait_on_a_mapped_word() -> Result<(), Box<dyn Error>> {
+    fs::write("/data/file", [0u8; 8192])?;
+    let mapped = Mmap::map(&fs::File::open("/data/file")?)?;
+    let word = mapped.as_ptr() as u64;
+    for call in [number::FUTEX_WAIT, number::FUTEX_WAKE] {
+        let answer = hostcall(call, [word, 0, 0, 0, 0, 0]);
+        if answer != Errno::Fault.to_value() {
+            return Err(format!("hostcall {call} answered {answer}").into());
+        }
+    }
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! 0x1000_0000_0000  carrier blocks   system partition: one block per carrier thread (context + alternate stack)
-//! 0x1000_0020_0000  info page        user partition: read by functions, written by the gate
-//! 0x1000_0030_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
+//! 0x1000_0021_0000  info page        user partition: read by functions, written by the gate
+//! 0x1000_0031_0000  entry frames     user partition: where an entry stub finds stack and value, one page per carrier and key
 //! 0x1010_0000_0000  cells            user partition: 256 cells of 64 GiB, one per instance
 //! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //!
@@ -31,9 +31,11 @@ pub const CARRIER_BASE: u64 = 0x1000_0000_0000;
 pub const CARRIER_SIZE: u64 = 64 * 1024;
 /// The most carrier threads one domain may have.
 pub const CARRIER_MAX: usize = 32;
+/// Carrier blocks: one for each carrier, and one for the thread that keeps time.
+pub const CARRIER_BLOCKS: usize = CARRIER_MAX + 1;
 
 /// First address of the user partition.
-pub const USER_BASE: u64 = CARRIER_BASE + CARRIER_MAX as u64 * CARRIER_SIZE;
+pub const USER_BASE: u64 = CARRIER_BASE + CARRIER_BLOCKS as u64 * CARRIER_SIZE;
 /// End of the user partition.
 pub const USER_END: u64 = ARENA_END;
 
@@ -88,7 +90,7 @@ pub struct CarrierLine {
     _reserved: [u8; 55],
 }
 
-const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_MAX * 64 <= INFO_SIZE as usize);
+const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_BLOCKS * 64 <= INFO_SIZE as usize);
 const _: () = assert!(INFO_BASE + INFO_SIZE <= FRAMES_BASE && FRAMES_BASE + FRAMES_SIZE <= CELLS_BASE);
 
 /// System calls go through (`SYSCALL_DISPATCH_FILTER_ALLOW` of `linux/prctl.h`).

@@ -8,8 +8,8 @@
 //! same arguments and scratch area, and [`Call::wake`] says why. What happens between is the visor's business: the
 //! function holds no system stack meanwhile.
 //!
-//! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which leaves the handler without unwinding;
-//! the domain then refuses further calls to that module.
+//! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which ends the process: the module may hold locks
+//! that other carriers wait for, and what it was changing is half changed.
 
 use crate::file::{Advice, MapRequest, MountInfo};
 use core::ffi::c_void;
@@ -238,6 +238,9 @@ pub struct Host {
     pub wait: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
     /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.
     pub wake: unsafe extern "C" fn(domain: *mut c_void, key: u64, most: u64) -> u64,
+    /// 1 if the call that the calling thread serves is to stop half-way, with an error: its instance's time is up, or it is being
+    /// ended. What takes more than some milliseconds asks now and then.
+    pub interrupted: unsafe extern "C" fn() -> u32,
     /// Monotonic time in ns.
     pub now: unsafe extern "C" fn() -> u64,
     /// Wall-clock time in ns since 1970.
@@ -309,7 +312,7 @@ pub struct Host {
     pub line: unsafe extern "C" fn(domain: *mut c_void, instance: u32, stream: u32, text: *const u8, len: usize),
     /// Leaves words for `EXPLAIN`: why this call is about to be refused.
     pub explain: unsafe extern "C" fn(domain: *mut c_void, call: *const Call, text: *const u8, len: usize),
-    /// The module panicked: leaves the handler for good.
+    /// The module panicked: ends the process, after it has written this text to standard error.
     pub panicked: unsafe extern "C" fn(text: *const u8, len: usize) -> !,
     /// For the module `socket`.
     pub network: crate::network::NetworkServices,

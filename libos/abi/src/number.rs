@@ -220,5 +220,8 @@ hostcalls! {
         SLOT_PIN = 194,
         /// System only: `(address)` → 0. Takes back one pin of the buffer around an address.
         SLOT_UNPIN = 195,
+        /// System only: `(name, name len, FilledSlot out, name out, name capacity)` → length of the name of the filled slot that
+        /// follows `name` in byte order; 0 if there is none. An empty `name` comes before all others.
+        SLOT_NEXT = 196,
     }
 }

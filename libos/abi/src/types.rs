@@ -10,6 +10,8 @@ pub enum FailKind {
     Error = 1,
     /// An allocation was refused.
     OutOfMemory = 2,
+    /// `main` returned an error that another attempt would not mend.
+    Permanent = 3,
 }
 
 impl FailKind {
@@ -19,6 +21,7 @@ impl FailKind {
             0 => Some(FailKind::Panic),
             1 => Some(FailKind::Error),
             2 => Some(FailKind::OutOfMemory),
+            3 => Some(FailKind::Permanent),
             _ => None,
         }
     }
@@ -147,6 +150,16 @@ pub struct SlotInfo {
     pub element_size: u64,
     /// Hash of the type's name and layout.
     pub fingerprint: u64,
+}
+
+/// A filled slot in a listing (`SLOT_NEXT`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct FilledSlot {
+    /// Bytes in use.
+    pub bytes: u64,
+    /// The instance that published it.
+    pub producer: u64,
 }
 
 /// What an instance and its domain use (`MEMORY_STATS`), in bytes.

@@ -79,6 +79,8 @@ unsafe impl Plain for crate::types::TypeDesc {}
 unsafe impl Plain for crate::types::SlotView {}
 // SAFETY: four u64.
 unsafe impl Plain for crate::types::SlotInfo {}
+// SAFETY: two u64.
+unsafe impl Plain for crate::types::FilledSlot {}
 // SAFETY: five u64.
 unsafe impl Plain for crate::types::MemoryStats {}
 // SAFETY: two u32, a u64, two u32, then u64-sized integers: no padding.

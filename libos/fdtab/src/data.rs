@@ -16,6 +16,10 @@ use monohull_abi::{Errno, Outcome};
 /// Buffers of a vector that are looked at together.
 const BATCH: usize = 16;
 
+/// Most bytes that one buffer's transfer moves. A caller that asks for more gets a short count, as `read` and `write` may
+/// always give: no deadline interrupts a transfer, and this much takes some milliseconds.
+const TRANSFER_MAX: u64 = 8 << 20;
+
 /// Which way bytes go.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
@@ -132,6 +136,7 @@ impl Files {
         // The file system copies by address, while this slice lives.
         let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
         let _checked = checked.map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))?;
+        let len = len.min(TRANSFER_MAX);
         let moved = match way {
             Way::Read => {
                 let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);

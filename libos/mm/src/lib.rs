@@ -52,6 +52,7 @@ module! {
         number::SLOT_LOOK => Memory::look,
         number::SLOT_PIN => Memory::pin,
         number::SLOT_UNPIN => Memory::unpin,
+        number::SLOT_NEXT => Memory::next,
     }
 }
 

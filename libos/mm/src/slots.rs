@@ -207,6 +207,24 @@ impl Memory {
         Ok(len as u64)
     }
 
+    pub(crate) fn next(&self, call: &mut Call) -> Result<u64, Errno> {
+        self.trusted_only(call)?;
+        let [name, name_len, out, text, capacity, _] = call.args;
+        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let name = if name_len == 0 { "" } else { room.read(self, call, name, name_len, "the slot's name")? };
+        let mut next = [0; SLOT_NAME_MAX];
+        let (filled, len) = {
+            let table = self.table.lock();
+            let Some((name, filled)) = table.next_after(name) else { return Ok(0) };
+            next[..name.len()].copy_from_slice(name.as_bytes());
+            (filled, name.len())
+        };
+        self.write_out(call, out, filled, "the place for the slot's facts")?;
+        let copied = len.min(capacity as usize);
+        UserSlice::<u8>::new(text, copied as u64).check(self.host.raw(), call)?.write(&next[..copied])?;
+        Ok(len as u64)
+    }
+
     fn read_type(&self, call: &Call, address: u64) -> Result<TypeDesc, Errno> {
         read_one(self.host.raw(), call, address)
             .map_err(|refusal| self.refuse(call, "the description of the type", refusal))

@@ -32,10 +32,11 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use hashbrown::HashMap;
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
-use monohull_abi::types::{SlotInfo, SlotView};
+use monohull_abi::types::{FilledSlot, SlotInfo, SlotView};
 use monohull_module::HostRef;
 
 type Hasher = foldhash::fast::FixedState;
@@ -428,6 +429,14 @@ impl Table {
             return None;
         };
         (!self.withdrawn.contains(&slot.producer)).then_some((run, slot))
+    }
+
+    /// The filled slot that follows a name in byte order.
+    pub(crate) fn next_after(&self, name: &str) -> Option<(&str, FilledSlot)> {
+        let (name, address) = self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).next()?;
+        let Place::Filled { slot } = &self.buffers.get(address)?.place else { return None };
+        let bytes = slot.content.bytes().unwrap_or(0);
+        Some((name, FilledSlot { bytes, producer: slot.producer.into() }))
     }
 
     /// The origin of a buffer that `by` holds.

@@ -265,14 +265,34 @@ impl HostRef {
         Ok(())
     }
 
-    /// Copies committed memory of the arena to other committed memory of the arena; the ranges do not overlap.
+    /// Copies committed memory of the arena to other committed memory of the arena; the ranges do not overlap. `TimedOut` if the
+    /// caller's time is up before it is done.
     pub fn arena_copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(from, bytes);
         assert_in_arena(to, bytes);
-        // SAFETY: both ranges are the arena's; see `arena_zero`. The caller has committed the source, so it is readable.
-        Errno::from_value(unsafe { (self.0.write_user)(to, from as *const u8, bytes as usize) }).map(drop)
+        let mut done = 0;
+        while done < bytes {
+            if self.is_interrupted() {
+                return Err(Errno::TimedOut);
+            }
+            let step = (bytes - done).min(COPIED_AT_ONCE);
+            // SAFETY: both ranges are the arena's; see `arena_zero`. The caller has committed the source, so it is readable.
+            let status = unsafe { (self.0.write_user)(to + done, (from + done) as *const u8, step as usize) };
+            Errno::from_value(status)?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// Whether the call that is being served is to stop half-way, with an error: its caller's time is up.
+    pub fn is_interrupted(&self) -> bool {
+        // SAFETY: the service asks for nothing.
+        unsafe { (self.0.interrupted)() == 1 }
     }
 }
+
+/// Bytes of a long copy between two looks at the time.
+const COPIED_AT_ONCE: u64 = 4 << 20;
 
 /// What trusted code is about to change must be the arena's: anything else would be a bug of the module.
 fn assert_in_arena(address: u64, bytes: u64) {

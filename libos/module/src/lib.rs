@@ -28,8 +28,7 @@
 //!
 //! An [`RwLock`] still spins. It serves where readers copy the bytes of a file side by side and writers are rare.
 //!
-//! A panic leaves its handler for good and may leave a lock held. There is no poisoning: the domain calls a module that panicked
-//! never again.
+//! A panic ends the process, so there is no poisoning.
 #![no_std]
 
 extern crate alloc;

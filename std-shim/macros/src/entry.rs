@@ -71,7 +71,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
         const _: () = {
             #[allow(dead_code, reason = "called when the crate is linked as an image")]
             fn entry() -> ::#shim::process::ExitCode {
-                ::#shim::process::Termination::report(#main(#(::#shim::arg::<#types>(#texts)),*))
+                #[allow(unused_imports, reason = "which of them reports depends on what main returns")]
+                use ::#shim::rt::returned::{ReportDisplay, ReportError, ReportSendable, ReportTermination, Returned};
+                let returned = #main(#(::#shim::arg::<#types>(#texts)),*);
+                (&&&&Returned::of(&returned)).report(returned)
             }
             ::#shim::image!(entry);
         };

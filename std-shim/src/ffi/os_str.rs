@@ -376,6 +376,28 @@ impl<'a> Extend<&'a OsStr> for OsString {
     }
 }
 
+impl<'a> Extend<Cow<'a, OsStr>> for OsString {
+    fn extend<I: IntoIterator<Item = Cow<'a, OsStr>>>(&mut self, texts: I) {
+        texts.into_iter().for_each(|text| self.push(text));
+    }
+}
+
+impl<'a> FromIterator<&'a OsStr> for OsString {
+    fn from_iter<I: IntoIterator<Item = &'a OsStr>>(texts: I) -> OsString {
+        let mut all = OsString::new();
+        all.extend(texts);
+        all
+    }
+}
+
+impl<'a> FromIterator<Cow<'a, OsStr>> for OsString {
+    fn from_iter<I: IntoIterator<Item = Cow<'a, OsStr>>>(texts: I) -> OsString {
+        let mut all = OsString::new();
+        all.extend(texts);
+        all
+    }
+}
+
 impl FromIterator<OsString> for OsString {
     fn from_iter<I: IntoIterator<Item = OsString>>(texts: I) -> OsString {
         let mut all = OsString::new();

@@ -5,6 +5,7 @@
 
 pub(crate) mod header;
 mod heap;
+pub mod returned;
 
 pub use crate::{c_memory, image};
 pub use core::ffi::c_void;

@@ -6,12 +6,12 @@
 
 use super::{
     BAD_FLAGS, CONTEXT_OFFSET, CarrierContext, FRAME_CONTEXT, FRAME_INFO, INFO_KEY, MXCSR_CONTROL, MXCSR_DEFAULT,
-    PANICKED, SIGNAL_STACK_LOW, SIGNAL_TARGET, X87_DEFAULT,
+    SIGNAL_STACK_LOW, SIGNAL_TARGET, X87_DEFAULT,
 };
 use core::arch::global_asm;
 use core::mem::offset_of;
 use monohull_abi::layout::{
-    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
+    CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
     SELECTOR_BLOCK,
 };
 use monohull_abi::module::Call;
@@ -316,50 +316,6 @@ global_asm!(
     "jmp monohull_signal_entry",
     ".size monohull_signal_entry_keys, . - monohull_signal_entry_keys",
 
-    // ── call_guarded(handler: rdi, state: rsi, call: rdx, guard: rcx) -> Outcome in rax:rdx ───────────────────────
-    ".p2align 5",
-    ".globl monohull_call_guarded",
-    ".hidden monohull_call_guarded",
-    ".type monohull_call_guarded, @function",
-    "monohull_call_guarded:",
-    "push rbp",
-    "mov rbp, rsp",
-    "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    // The way back for a panic: this stack. An outer guard is kept, for handlers that call other modules.
-    "push [rcx]",
-    "mov [rcx], rsp",
-    "mov rbx, rcx",
-    "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "call rax",
-    "8:",
-    "pop [rbx]",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbx",
-    "pop rbp",
-    "ret",
-    ".size monohull_call_guarded, . - monohull_call_guarded",
-
-    // ── unwind_guard(guard: rdi) -> !: a guarded handler panicked; its frames are forgotten ───────────────────────
-    ".globl monohull_unwind_guard",
-    ".hidden monohull_unwind_guard",
-    ".type monohull_unwind_guard, @function",
-    "monohull_unwind_guard:",
-    "mov rsp, [rdi]",
-    "mov rbx, rdi",
-    "mov rax, {panicked}",
-    "xor edx, edx",
-    "jmp 8b",
-    ".size monohull_unwind_guard, . - monohull_unwind_guard",
-
     // ── copy(to: rdi, from: rsi, len: rdx) -> 0, or -14 if a page on the way cannot be used ───────────────────────
     // A SIGSEGV or SIGBUS whose ip lies between `copy` and `copy_end` continues at `copy_fault`.
     ".p2align 5",
@@ -449,7 +405,7 @@ global_asm!(
     args = const offset_of!(Call, args),
     carriers = const CARRIER_BASE,
     carrier_size = const CARRIER_SIZE,
-    all_carriers = const CARRIER_SIZE * CARRIER_MAX as u64,
+    all_carriers = const CARRIER_SIZE * CARRIER_BLOCKS as u64,
     context = const CONTEXT_OFFSET,
     signal_stack_low = const SIGNAL_STACK_LOW,
     frame_context = const FRAME_CONTEXT,
@@ -466,6 +422,5 @@ global_asm!(
     mxcsr_default = const MXCSR_DEFAULT,
     x87_default = const X87_DEFAULT,
     bad_flags = const BAD_FLAGS,
-    panicked = const PANICKED as i64,
     signal_target = sym SIGNAL_TARGET,
 );

@@ -35,10 +35,10 @@ use core::arch::asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::layout::{
-    CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE, SELECTOR_ALLOW,
-    SELECTOR_BLOCK,
+    CARRIER_BASE, CARRIER_BLOCKS, CARRIER_MAX, CARRIER_SIZE, CarrierLine, FRAMES_BASE, INFO_BASE, KEY_COUNT, PAGE,
+    SELECTOR_ALLOW, SELECTOR_BLOCK,
 };
-use monohull_abi::module::{Call, Handler, Outcome};
+use monohull_abi::module::Call;
 
 /// What the kernel and the handler know about a fault or an asynchronous end of user code.
 #[derive(Clone, Copy, Debug, Default)]
@@ -155,8 +155,6 @@ const BAD_FLAGS: u32 = 1 << 8 | 1 << 14 | 1 << 18;
 const ARCH_PRCTL: u64 = 158;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
-/// What `rax` holds when a guarded handler panicked.
-const PANICKED: u64 = u64::MAX;
 
 /// Where [`signal_entry`] goes on.
 static SIGNAL_TARGET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
@@ -170,13 +168,6 @@ unsafe extern "C" {
     fn monohull_abandon(context: *mut CarrierContext, exit: u64) -> !;
     fn monohull_signal_entry();
     fn monohull_signal_entry_keys();
-    fn monohull_call_guarded(
-        handler: Handler,
-        state: *mut core::ffi::c_void,
-        call: *mut Call,
-        guard: *mut u64,
-    ) -> Outcome;
-    fn monohull_unwind_guard(guard: *mut u64) -> !;
     fn monohull_copy(to: *mut u8, from: *const u8, len: usize) -> i64;
     fn monohull_copy_end();
     fn monohull_copy_fault();
@@ -191,7 +182,7 @@ pub const fn context_address(index: usize) -> u64 {
 pub fn context_of(address: u64) -> Option<*mut CarrierContext> {
     let offset = address.checked_sub(CARRIER_BASE)?;
     let index = (offset / CARRIER_SIZE) as usize;
-    (index < CARRIER_MAX).then(|| context_address(index) as *mut CarrierContext)
+    (index < CARRIER_BLOCKS).then(|| context_address(index) as *mut CarrierContext)
 }
 
 /// Address of the exit gate of carrier `index`.
@@ -236,12 +227,12 @@ pub const fn frame_page(index: usize, key: u32) -> u64 {
 impl CarrierContext {
     /// The context of the calling thread as carrier `index`, to be written to [`context_address`].
     pub fn new(index: usize, vectors: VectorState) -> CarrierContext {
-        assert!(index < CARRIER_MAX);
+        assert!(index < CARRIER_BLOCKS);
         CarrierContext {
             system_rsp: 0,
             current: core::ptr::null_mut(),
             selector: (INFO_BASE + index as u64 * 64 + 8) as *mut u8,
-            entry: entry_stub(Variant::Plain, index, 0),
+            entry: monohull_entry_plain as *const () as u64,
             frame: core::ptr::null_mut(),
             thread_pointer: thread_pointer(),
             vectors: vectors as u32,
@@ -350,32 +341,6 @@ pub fn signal_entry(
         Variant::Plain => monohull_signal_entry as *const () as usize,
         Variant::Keys => monohull_signal_entry_keys as *const () as usize,
     }
-}
-
-/// Calls a handler of a module; `None` if it panicked (that is, called [`unwind_guard`]).
-///
-/// # Safety
-/// `handler` may be called with `state` and `call`. `guard` is the calling thread's own word.
-#[inline(always)]
-pub unsafe fn call_guarded(
-    handler: Handler,
-    state: *mut core::ffi::c_void,
-    call: *mut Call,
-    guard: *mut u64,
-) -> Option<Outcome> {
-    // SAFETY: the caller's promise.
-    let outcome = unsafe { monohull_call_guarded(handler, state, call, guard) };
-    (outcome.tag != PANICKED).then_some(outcome)
-}
-
-/// Ends the innermost [`call_guarded`] of this thread, whose frames are forgotten without running destructors.
-///
-/// # Safety
-/// A `call_guarded` with this `guard` is pending on this thread, and nothing in between must be dropped for memory
-/// safety (a forgotten lock stays locked).
-pub unsafe fn unwind_guard(guard: *mut u64) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe { monohull_unwind_guard(guard) }
 }
 
 /// Copies `len` bytes; false if a page on the way cannot be read or written. Aligned words of 4 or 8 bytes are copied

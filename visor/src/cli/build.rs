@@ -3,8 +3,12 @@
 //! A function crate is an ordinary library. Only here is it linked as a shared object, so that its manifest stays
 //! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo is
 //! told the profile and the linker's options on its command line.
+//!
+//! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
+//! same crates in each: `monohull-std` and what it rests on.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, io};
@@ -12,8 +16,13 @@ use std::{fs, io};
 use clap::Args;
 use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::exit::Exit;
+use super::imports;
+use super::std_users::{self, Graph};
+use crate::domain::image::{Image, ImageError};
+use crate::escape::{Line, shown};
 
 /// The profile `image`: no unwinder, one code unit, symbols kept for reports.
 const PROFILE: &[&str] = &[
@@ -40,8 +49,9 @@ const OTHER_LAYOUTS: [&str; 4] = [
     "llvm-args=-align-all-nofallthru-blocks=4",
     "opt-level=2",
 ];
-/// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well.
-const DEPENDENCIES: &str = "-C force-frame-pointers=yes";
+/// How the crates a function depends on are compiled: reports follow frame pointers, through libraries as well, and the crate
+/// getrandom takes its bytes from monohull-std.
+const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Build and check a function's image
 #[derive(Debug, Args)]
@@ -60,12 +70,12 @@ impl Build {
         match build_image(&self.path, self.out.as_deref()) {
             Ok(built) => {
                 if let Some(layout) = built.layout {
-                    eprintln!(
+                    super::output::note(format_args!(
                         "linked again with `-C {layout}`: without, instructions hold forbidden bytes by accident"
-                    );
+                    ));
                 }
                 show_warnings(&built);
-                super::print(&format!("{}\n", built.path.display()));
+                super::output::text(format_args!("{}\n", shown(&built.path)));
                 Exit::Done
             }
             Err(error) => {
@@ -85,14 +95,19 @@ fn show_warnings(built: &Built) {
             && finding.context.as_ref().is_some_and(|context| context.class == Class::Instruction)
     };
     for finding in built.report.findings.iter().filter(written) {
-        eprintln!("warning: {finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+        show_finding("warning: ", finding);
     }
 }
 
 fn show_refusals(report: &Report) {
     for finding in report.refusals() {
-        eprintln!("{finding}\n  why:    {}\n  remedy: {}", finding.why, finding.remedy);
+        show_finding("", finding);
     }
+}
+
+fn show_finding(level: &str, finding: &Finding) {
+    let Finding { why, remedy, .. } = finding;
+    super::output::note(format_args!("{level}{}\n  why:    {why}\n  remedy: {remedy}", Line(finding)));
 }
 
 /// An image that was built.
@@ -110,13 +125,13 @@ pub struct Built {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// there is no crate; the invocation is at fault
-    #[error("{} is no crate: it has no Cargo.toml", .0.display())]
+    #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
     NoCrate(PathBuf),
     /// the crate has no library; its manifest is at fault
     #[error("the crate {0} has no library (src/lib.rs), which is what an image is made of")]
     NoLibrary(String),
     /// cargo cannot be started; the host is at fault
-    #[error("cannot start {}: {source}", program.display())]
+    #[error("cannot start {}: {source}", shown(program))]
     NoCargo {
         /// What was started.
         program: PathBuf,
@@ -124,21 +139,34 @@ pub enum BuildError {
         source: io::Error,
     },
     /// cargo failed; it has said why, and the crate is at fault
-    #[error("cargo could not build {}; the crate is at fault", .0.display())]
+    #[error("cargo could not build {}; the crate is at fault", shown(.0))]
     Cargo(PathBuf),
+    /// a crate brings the real std along; the function's manifest is at fault
+    #[error("{0}")]
+    RealStd(String),
     /// cargo's answer cannot be read; Monohull is at fault
     #[error("cargo's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),
     /// the image is no ELF file the checker can read; Monohull is at fault
-    #[error("the image {} cannot be checked: {source}", path.display())]
+    #[error("the image {} cannot be checked: {source}", shown(path))]
     Unchecked {
         /// The image.
         path: PathBuf,
         /// What is wrong with it.
         source: monohull_checker::CheckError,
     },
+    /// the loader would refuse the image; the function, or a crate that it uses, is at fault
+    #[error("the image {} cannot be loaded: {source}\n{explanation}", shown(path))]
+    Unloadable {
+        /// The image.
+        path: PathBuf,
+        /// What the loader says.
+        source: ImageError,
+        /// Which function asks for it, and what to do.
+        explanation: String,
+    },
     /// the image holds what user code must not contain; the function is at fault
-    #[error("the image {} holds instructions that user code must not contain; the function is at fault", path.display())]
+    #[error("the image {} holds instructions that user code must not contain; the function is at fault", shown(path))]
     Refused {
         /// The image.
         path: PathBuf,
@@ -148,7 +176,7 @@ pub enum BuildError {
     /// other instructions hold the bytes of forbidden ones, in every layout; the function is at fault
     #[error(
         "instructions of the image {} happen to hold the bytes of forbidden ones, also in {} other layouts; the \
-         function's code has to change there", path.display(), OTHER_LAYOUTS.len()
+         function's code has to change there", shown(path), OTHER_LAYOUTS.len()
     )]
     Accidents {
         /// The image.
@@ -157,7 +185,7 @@ pub enum BuildError {
         report: Box<Report>,
     },
     /// a file cannot be read or written; the host is at fault
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     File {
         /// The file.
         path: PathBuf,
@@ -180,6 +208,25 @@ impl BuildError {
 struct Metadata {
     packages: Vec<Package>,
     target_directory: PathBuf,
+    workspace_root: PathBuf,
+    /// Where intermediate files go; cargo before 1.91 does not say.
+    build_directory: Option<PathBuf>,
+}
+
+impl Metadata {
+    /// The folder for intermediate files that all function crates of this user share, so that each dependency is compiled once. None
+    /// if the user has chosen folders, and for a workspace of several crates: cargo knows those by their place in the workspace,
+    /// and would take one of another workspace for it.
+    fn shared_build_folder(&self) -> Option<PathBuf> {
+        let usual = self.workspace_root.join("target");
+        let chosen = self.target_directory != usual || self.build_directory.as_ref() != Some(&usual);
+        if chosen || self.packages.len() != 1 {
+            return None;
+        }
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+        Some(cache?.join("monohull/build"))
+    }
 }
 
 #[derive(Deserialize)]
@@ -191,26 +238,53 @@ struct Package {
 /// A line of cargo's output.
 #[derive(Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum Message {
+enum Event {
     CompilerArtifact {
         manifest_path: PathBuf,
         filenames: Vec<PathBuf>,
+    },
+    CompilerMessage {
+        message: Diagnostic,
     },
     #[serde(other)]
     Other,
 }
 
+/// What the compiler has to say.
+#[derive(Deserialize)]
+struct Diagnostic {
+    message: String,
+    code: Option<Code>,
+    rendered: Option<String>,
+    children: Vec<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    code: String,
+}
+
+impl Diagnostic {
+    /// The crate that brings the real std along, if that is what this is about.
+    fn user_of_std(&self) -> Option<&str> {
+        const DUPLICATE_LANG_ITEM: &str = "E0152";
+        self.code.as_ref().filter(|code| code.code == DUPLICATE_LANG_ITEM)?;
+        self.children.iter().find_map(|note| std_users::named_by(&note.message))
+    }
+}
+
 /// Builds the image of the function crate in the folder `path`, checks it and puts it into `out`, or into `images` in
-/// cargo's target folder. The image is called after the package. One that the checker refuses is not put anywhere.
+/// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
     let mut ask = Command::new(cargo_program());
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
-    let package = metadata.packages.into_iter().find(|package| package.manifest_path == manifest);
-    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name;
+    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
+    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name.clone();
 
-    let (image, report, layout) = link_clean(&manifest, &name)?;
+    let shared = metadata.shared_build_folder();
+    let (image, report, layout) = link_clean(&manifest, &name, shared.as_deref())?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     install(&folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
@@ -219,14 +293,24 @@ pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError>
 
 /// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that somebody
 /// wrote is in every layout.
-fn link_clean(manifest: &Path, name: &str) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
+fn link_clean(
+    manifest: &Path,
+    name: &str,
+    shared: Option<&Path>,
+) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
     let mut first = None;
     for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
-        let path = link(manifest, layout)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
+        let path = link(manifest, layout, shared)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
         let image = fs::read(&path).map_err(|source| BuildError::File { path: path.clone(), source })?;
         let report = check(&path, &image)?;
         if !report.is_refused() {
-            return Ok((image, report, layout));
+            return match Image::parse(name, &image) {
+                Ok(_) => Ok((image, report, layout)),
+                Err(source) => {
+                    let explanation = imports::explain(&source, &image).unwrap_or_default();
+                    Err(BuildError::Unloadable { path, source, explanation })
+                }
+            };
         }
         if !report.refusals().all(is_accident) {
             return Err(BuildError::Refused { path, report: Box::new(report) });
@@ -242,10 +326,12 @@ fn is_accident(finding: &Finding) -> bool {
 }
 
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
-fn link(manifest: &Path, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
+fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
     let mut command = Command::new(cargo_program());
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
-    command.arg("--message-format=json-render-diagnostics");
+    // The compiler's words are shown as they come. They are read as well: one error is explained further.
+    let colours = super::output::notes_go_to_a_terminal();
+    command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
     for setting in PROFILE {
         command.args(["--config", setting]);
     }
@@ -253,18 +339,48 @@ fn link(manifest: &Path, layout: Option<&str>) -> Result<Option<PathBuf>, BuildE
     for option in CODEGEN.iter().copied().chain(layout) {
         command.args(["-C", option]);
     }
+    if let Some(folder) = shared {
+        command.env("CARGO_BUILD_BUILD_DIR", folder);
+        // Crates of the same name in different folders are different.
+        let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
+        command.args(["-C", &format!("metadata={place:x}")]);
+    }
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
-    let output = run(manifest, &mut command)?;
-    for line in output.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        if let Message::CompilerArtifact { manifest_path, filenames } = serde_json::from_slice(line)?
-            && manifest_path == manifest
-            && let Some(object) = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"))
-        {
-            return Ok(Some(object));
+    let no_cargo = |source| BuildError::NoCargo { program: cargo_program().into(), source };
+    let mut cargo = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(no_cargo)?;
+    let mut object = None;
+    let mut user_of_std = None;
+    for line in BufReader::new(cargo.stdout.take().expect("piped")).split(b'\n') {
+        match serde_json::from_slice(&line.map_err(no_cargo)?)? {
+            Event::CompilerArtifact { manifest_path, filenames } if manifest_path == manifest => {
+                object = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
+            }
+            Event::CompilerMessage { message } => {
+                super::output::note_bytes(message.rendered.as_deref().unwrap_or_default().as_bytes());
+                user_of_std = user_of_std.or_else(|| message.user_of_std().map(str::to_owned));
+            }
+            _ => {}
         }
     }
-    Ok(None)
+    match (cargo.wait().map_err(no_cargo)?.success(), user_of_std) {
+        (true, _) => Ok(object),
+        (false, Some(user)) => Err(BuildError::RealStd(std_users::explain(&graph(manifest)?, &user))),
+        (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
+    }
+}
+
+/// The crate with all it depends on, as resolved for this machine.
+fn graph(manifest: &Path) -> Result<Graph, BuildError> {
+    let mut ask = Command::new(cargo_program());
+    ask.args([
+        "metadata",
+        "--format-version=1",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+        "--quiet",
+        "--manifest-path",
+    ]);
+    Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest))?)?)
 }
 
 /// What the checker finds in an image.

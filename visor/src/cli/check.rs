@@ -1,29 +1,37 @@
 //! `monohull check`: what the instruction checker has to say about files, for people and for programs.
 //!
-//! The loader obeys the same verdict. This verb has exit codes of its own, because it is also of use to scripts that
-//! run no workflow.
+//! The loader obeys the same verdict, and refuses more than instructions: a linked file may be loaded only if its other half,
+//! [`Image::parse`], accepts it too. `--instructions` leaves that out, for files that are no function images. This verb has exit
+//! codes of its own, because it is also of use to scripts that run no workflow.
 
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use monohull_checker::context::{Context, Evidence};
 use monohull_checker::{Class, Finding, Form, Kind, Report, Rules, Severity};
 use serde::Serialize;
 
+use super::imports;
+use crate::domain::image::Image;
+use crate::escape::{Line, shown};
+use crate::host_input;
+
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
 Example:
   monohull check target/images/hello.so
-  monohull check --explain /lib/x86_64-linux-gnu/libc.so.6
+  monohull check --instructions --explain /lib/x86_64-linux-gnu/libc.so.6
 
 Exit codes:
   0  every file may be loaded (there may be warnings)
-  1  a file holds what user code must not contain
-  2  the invocation is wrong, or a file cannot be read or judged";
+  1  a file is refused: it holds what user code must not contain, or the loader cannot load it
+  2  the invocation is wrong, a file cannot be read or judged, or the output cannot be written";
+
+/// The exit code for what gives no verdict.
+pub(super) const UNREADABLE: u8 = Status::Unreadable as u8;
 
 /// Look for instructions that user code must not contain
 #[derive(Debug, Args)]
@@ -38,6 +46,9 @@ pub(super) struct Check {
     /// Say of each kind why it matters and what to do, and show warnings one by one
     #[arg(long)]
     explain: bool,
+    /// Look at instructions alone, in files that are no function images
+    #[arg(long)]
+    instructions: bool,
 }
 
 /// How a file was judged, in ascending order of exit codes.
@@ -56,6 +67,9 @@ struct Verdict<'a> {
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Why the loader refuses a file whose instructions are in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loader: Option<String>,
     #[serde(flatten)]
     report: Option<Report>,
 }
@@ -67,38 +81,56 @@ struct Document<'a> {
 }
 
 impl Check {
-    pub(super) fn run(&self) -> ExitCode {
-        let files: Vec<Verdict> = self.files.iter().map(|file| judge(file)).collect();
+    pub(super) fn run(&self) -> u8 {
+        let files: Vec<Verdict> = self.files.iter().map(|file| judge(file, !self.instructions)).collect();
         let status = files.iter().map(|verdict| verdict.status).max().unwrap_or(Status::Clean);
         if self.json {
-            super::print_json(&Document { status, files });
+            super::output::json(&Document { status, files });
         } else {
             files.iter().for_each(|verdict| self.show(verdict));
         }
-        ExitCode::from(status as u8)
+        status as u8
     }
 
     fn show(&self, verdict: &Verdict) {
-        let file = verdict.file.display();
+        let file = shown(verdict.file);
         match &verdict.report {
-            Some(report) => super::print(&format!("{file}: {}", text(report, self.explain))),
-            None => eprintln!("monohull: {file}: {}", verdict.error.as_deref().unwrap_or_default()),
+            Some(report) => {
+                super::output::text(format_args!("{file}: {}", text(report, verdict.status, self.explain)));
+                if let Some(reason) = &verdict.loader {
+                    super::output::text(format_args!("  refused by the loader: {reason}\n"));
+                }
+            }
+            None => {
+                let error = Line(verdict.error.as_deref().unwrap_or_default());
+                super::output::note(format_args!("monohull: {file}: {error}"));
+            }
         }
     }
 }
 
-fn judge(file: &Path) -> Verdict<'_> {
+fn judge(file: &Path, load: bool) -> Verdict<'_> {
     let rules = Rules { explain: true, own_gates: is_this_program(file), ..Rules::IMAGE };
-    let report = fs::read(file)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| monohull_checker::check_by(rules, &bytes).map_err(|error| error.to_string()));
-    match report {
-        Ok(report) => {
-            let status = if report.is_refused() { Status::Refused } else { Status::Clean };
-            Verdict { file, status, error: None, report: Some(report) }
+    let bytes = host_input::read(file, host_input::FILE_MAX).map_err(|error| error.to_string());
+    let judged = bytes.and_then(|bytes| {
+        let report = monohull_checker::check_by(rules, &bytes).map_err(|error| error.to_string())?;
+        let linked = load && !report.is_refused() && report.form == Form::Linked;
+        Ok((linked.then(|| refusal(&bytes)).flatten(), report))
+    });
+    match judged {
+        Ok((loader, report)) => {
+            let status = if report.is_refused() || loader.is_some() { Status::Refused } else { Status::Clean };
+            Verdict { file, status, error: None, loader, report: Some(report) }
         }
-        Err(error) => Verdict { file, status: Status::Unreadable, error: Some(error), report: None },
+        Err(error) => Verdict { file, status: Status::Unreadable, error: Some(error), loader: None, report: None },
     }
+}
+
+/// Why the loader does not accept a file.
+fn refusal(bytes: &[u8]) -> Option<String> {
+    let error = Image::parse("", bytes).err()?;
+    let explanation = imports::explain(&error, bytes).map(|text| format!("\n{text}")).unwrap_or_default();
+    Some(format!("{error}{explanation}"))
 }
 
 /// Only this very program may hold its gates; a copy or another build is judged like anything else.
@@ -108,9 +140,9 @@ fn is_this_program(file: &Path) -> bool {
 }
 
 /// The report for people: first the sum, then what refuses the file, then the rest.
-fn text(report: &Report, explain: bool) -> String {
+fn text(report: &Report, status: Status, explain: bool) -> String {
     let mut text = String::new();
-    let sum = if report.is_refused() { "refused" } else { "may be loaded" };
+    let sum = if status == Status::Clean { "may be loaded" } else { "refused" };
     let form = match report.form {
         Form::Linked => "executable pages",
         Form::Relocatable => "executable sections of an object",
@@ -150,7 +182,7 @@ fn show_kind(text: &mut String, report: &Report, kind: Kind, explain: bool) {
 }
 
 fn show_finding(text: &mut String, finding: &Finding) {
-    let _ = writeln!(text, "    {finding}");
+    let _ = writeln!(text, "    {}", Line(finding));
     if let Some(context) = &finding.context {
         show_context(text, context);
     }
@@ -172,9 +204,9 @@ fn show_context(text: &mut String, context: &Context) {
     for line in &context.neighbourhood {
         let mark = if line.here { '>' } else { ' ' };
         let bytes: String = line.bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
-        let _ = writeln!(text, "      {mark} {:#8x}: {bytes:<30} {}", line.address, line.text);
+        let _ = writeln!(text, "      {mark} {:#8x}: {bytes:<30} {}", line.address, Line(&line.text));
     }
     if let (Class::Accident | Class::Unclear, Some(jumped)) = (context.class, &context.when_jumped_to) {
-        let _ = writeln!(text, "      when jumped to: {jumped}");
+        let _ = writeln!(text, "      when jumped to: {}", Line(jumped));
     }
 }

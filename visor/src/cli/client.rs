@@ -20,6 +20,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
+use crate::escape::{Line, quoted_lines, shown};
+use crate::host_input::{self, InputError};
 use crate::watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
@@ -42,6 +44,13 @@ pub(super) struct Server {
     token_file: Option<PathBuf>,
 }
 
+impl Server {
+    /// Whether one is named on the command line.
+    pub(super) fn is_named(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
 /// A request got no answer, or one that is an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
@@ -56,8 +65,8 @@ pub(super) enum ClientError {
     File {
         /// The file.
         path: String,
-        /// The host's answer.
-        source: io::Error,
+        /// Why.
+        source: InputError,
     },
     /// no connection to {server}: {source}; `monohull serve` starts a server
     #[error("no connection to {server}: {source}; `monohull serve` starts a server")]
@@ -93,6 +102,9 @@ pub(super) enum ClientError {
         /// The host's answer.
         source: io::Error,
     },
+    /// the rest of the answer has no reader
+    #[error("the rest of the answer has no reader")]
+    Unread,
     /// an error of the server's, as it tells it
     #[error("{}", told(document))]
     Refused {
@@ -107,13 +119,22 @@ pub(super) enum ClientError {
 fn told(document: &Value) -> String {
     let error = &document["error"];
     let message = error["message"].as_str().unwrap_or("an error without a message");
-    let at = error["step"].as_str().map(|step| format!("{step}[{}]: ", error["instance"].as_u64().unwrap_or(0)));
+    let at =
+        error["step"].as_str().map(|step| format!("{}[{}]: ", Line(step), error["instance"].as_u64().unwrap_or(0)));
     let kind = error["kind"].as_str().unwrap_or("error");
     let blame = error["blame"].as_str().unwrap_or("nobody");
-    format!("{}{kind}: {message}\n  at fault  {blame}", at.unwrap_or_default())
+    format!("{}{}: {}\n  at fault  {}", at.unwrap_or_default(), Line(kind), quoted_lines(message), Line(blame))
 }
 
 impl ClientError {
+    /// What the server calls it, if it is an error of the server's.
+    pub(super) fn kind(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused { document, .. } => document["error"]["kind"].as_str(),
+            _ => None,
+        }
+    }
+
     /// Tells it, and gives the exit code.
     pub(super) fn tell(&self, json: bool) -> Exit {
         let exit = match self {
@@ -128,7 +149,7 @@ impl ClientError {
             _ => Exit::Host,
         };
         if let (true, ClientError::Refused { document, .. }) = (json, self) {
-            super::print_json(document);
+            super::output::json(document);
         }
         super::fail(exit, self as &dyn Display)
     }
@@ -340,13 +361,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 /// The content of a file, or of standard input if it is called `-`.
 pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
-    let bytes = if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(path)
-    };
-    bytes.map_err(|source| ClientError::File { path: path.display().to_string(), source })
+    let unreadable = |source| ClientError::File { path: shown(path).to_string(), source };
+    host_input::read(path, host_input::FILE_MAX).map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
+use crate::escape::shown;
 use crate::workflow::plan::registered_name;
 use crate::workflow::{self, WorkflowError};
 
@@ -41,11 +42,11 @@ impl Deploy {
         match self.deploy() {
             Ok(done) => {
                 if self.json {
-                    super::print_json(&done);
+                    super::output::json(&done);
                 } else {
                     let names = done["functions"].as_array().map_or(0, Vec::len);
                     let name = done["workflow"].as_str().unwrap_or_default();
-                    super::print(&format!("{name}: deployed (functions: {names})\n"));
+                    super::output::text(format_args!("{name}: deployed (functions: {names})\n"));
                 }
                 Exit::Done
             }
@@ -55,10 +56,14 @@ impl Deploy {
     }
 
     fn deploy(&self) -> Result<Value, DeployError> {
-        let plan = workflow::load(&self.file)?;
+        let checked = workflow::check_file(&self.file)?;
+        if checked.plan.is_some() {
+            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+        }
+        let plan = checked.into_plan()?;
         let bytes = read(&self.file)?;
         let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-        let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", self.file.display()));
+        let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", shown(&self.file)));
         let mut document: Value = serde_json::from_slice(text).map_err(unreadable)?;
         let client = Client::new(&self.server)?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
@@ -78,7 +83,10 @@ impl Deploy {
         }
         for input in document.get_mut("inputs").and_then(Value::as_array_mut).into_iter().flatten() {
             if input.as_object_mut().is_some_and(|input| input.remove("path").is_some()) {
-                eprintln!("input slot {}: its file stays here; each invocation brings the content", input["slot"]);
+                super::output::note(format_args!(
+                    "input slot {}: its file stays here; each invocation brings the content",
+                    input["slot"]
+                ));
             }
         }
         let path = format!("/workflows/{}", plan.name);

@@ -13,6 +13,7 @@ use super::probe;
 use crate::domain::gadgets::{self, Gadget, GadgetsError};
 use crate::domain::hostcall::NAMES;
 use crate::domain::keys::{self, Support};
+use crate::escape::shown;
 use crate::network;
 use crate::orchestrator::options::modules_folder;
 use crate::process::cgroup;
@@ -115,7 +116,7 @@ impl Gadgets {
 
     fn finding(&self) -> Finding {
         let line = |listed: &Listed<'_>| {
-            let object = listed.object.file_name().unwrap_or_default().display();
+            let object = shown(listed.object.file_name().unwrap_or_default());
             let place = listed.symbol.as_ref().unwrap_or(&listed.offset);
             format!("{} in {object}, {place}: {}", listed.kind, listed.fate)
         };
@@ -159,7 +160,7 @@ impl Doctor {
         let isolation = keys::isolation(keys::by_default() && gadgets.error.is_none());
         if self.json {
             let status = if ready { "ready" } else { "not-ready" };
-            super::print_json(&Diagnosis { status, isolation, findings: &findings, gadgets: gadgets.listed() });
+            super::output::json(&Diagnosis { status, isolation, findings: &findings, gadgets: gadgets.listed() });
         } else {
             show(&findings, isolation, ready);
         }
@@ -176,7 +177,7 @@ fn show(findings: &[Finding], isolation: &str, ready: bool) {
         table.add_row([&*finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);
     }
     let verdict = if ready { "This host can run workflows." } else { "This host lacks something required." };
-    super::print(&format!("{table}\n{verdict} Isolation `auto` means `{isolation}` here.\n"));
+    super::output::text(format_args!("{table}\n{verdict} Isolation `auto` means `{isolation}` here.\n"));
 }
 
 /// A finding about something that was tried.
@@ -322,7 +323,7 @@ fn landlock() -> Finding {
 /// What `serve` would find if it were started as this was.
 fn control_groups() -> Finding {
     let (found, enough) = match cgroup::look() {
-        Ok(folder) => (format!("{} can be divided", folder.display()), true),
+        Ok(folder) => (format!("{} can be divided", shown(&folder)), true),
         Err(error) => (error.to_string(), false),
     };
     let advice = [
@@ -335,7 +336,7 @@ fn control_groups() -> Finding {
 /// What `"network": "tap"` takes: somebody who lends devices, or at least the means to.
 fn devices() -> Finding {
     let (found, lent, remedy) = match (network::probe::helper(), network::probe::devices()) {
-        (Ok(path), _) => (format!("devices are lent at {}", path.display()), true, ""),
+        (Ok(path), _) => (format!("devices are lent at {}", shown(&path)), true, ""),
         (Err(_), Ok(())) => ("devices can be made, but nobody lends any".to_owned(), false, "start `monohull network`"),
         (Err(_), Err(error)) => {
             let remedy = "`monohull network`, started with root's rights on a host with /dev/net/tun";
@@ -413,12 +414,12 @@ fn modules() -> Vec<Finding> {
     const REMEDY: &str = "cargo xtask build";
     let folder = modules_folder();
     let missing = "no workflow can use its services";
-    let found = folder.as_ref().map_or_else(|| "not found".to_owned(), |folder| folder.display().to_string());
+    let found = folder.as_ref().map_or_else(|| "not found".to_owned(), |folder| shown(folder).to_string());
     let advice = ["no workflow can run", REMEDY];
     let mut findings = vec![measured("modules", found, folder.is_some(), State::Missing, advice)];
     for name in NAMES {
         let path = folder.as_ref().map(|folder| folder.join(format!("{name}.so"))).filter(|path| path.is_file());
-        let found = path.as_ref().map_or_else(|| "not found".to_owned(), |path| path.display().to_string());
+        let found = path.as_ref().map_or_else(|| "not found".to_owned(), |path| shown(path).to_string());
         findings.push(measured(format!("module {name}"), found, path.is_some(), State::Missing, [missing, REMEDY]));
     }
     findings

@@ -12,7 +12,7 @@ pub enum Exit {
     WorkflowFailed = 1,
     /// The invocation, the workflow file or a function's source is wrong. Also clap's code for wrong usage.
     Usage = 2,
-    /// The host lacks something required.
+    /// The host lacks something required, or the output cannot be written.
     Host = 3,
 }
 
@@ -28,4 +28,4 @@ Exit codes:
   0  done
   1  the workflow failed
   2  the invocation, the workflow file or a function's source is wrong
-  3  the host lacks something required";
+  3  the host lacks something required, or standard output cannot be written";

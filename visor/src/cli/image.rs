@@ -1,15 +1,16 @@
 //! `monohull image`: makes disk images and looks into them.
 
-use super::{Exit, concat_help, fail, print, print_json};
+use super::output::{self, Data};
+use super::{Exit, concat_help, fail};
 use crate::disk::{Disk, DiskError, needed};
+use crate::escape::{Line, shown};
 use crate::workflow::units;
 use clap::{Args, Subcommand};
 use monohull_fat::check::Report;
 use monohull_fat::{Entry, Kind};
 use serde::Serialize;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Make disk images and look into them
@@ -61,6 +62,9 @@ enum Verb {
         image: PathBuf,
         /// The file
         path: String,
+        /// Print to a terminal as it is; without it control characters are escaped there, and only there
+        #[arg(long)]
+        raw: bool,
     },
     /// Copy a file or a whole directory into an image or out of it
     #[command(after_help = concat_help!("monohull image cp notes.txt photos.img:/notes.txt"))]
@@ -92,21 +96,26 @@ Example:
 Exit codes:
   0  the image is as it should be, or has been put right
   1  something is not as it should be
-  2  the invocation is wrong, or the file is no image";
+  2  the invocation is wrong, the file is no image, or the output cannot be written";
 
 impl Image {
-    pub(super) fn run(&self) -> ExitCode {
+    pub(super) fn run(&self) -> u8 {
         let done = match &self.verb {
             Verb::Create { image, from, size, force } => create(image, from.as_deref(), *size, *force),
             Verb::Ls { image, path, json } => list(image, path, *json),
-            Verb::Cat { image, path } => cat(image, path),
+            Verb::Cat { image, path, raw } => cat(image, path, *raw),
             Verb::Cp { from, to } => copy(from, to),
             Verb::Check { image, repair, json } => return check(image, *repair, *json),
         };
         match done {
-            Ok(()) => Exit::Done.into(),
-            Err(error) => fail(Exit::Usage, &*error).into(),
+            Ok(()) => Exit::Done as u8,
+            Err(error) => fail(Exit::Usage, &*error) as u8,
         }
+    }
+
+    /// Whether the verb is `check`, which has exit codes of its own.
+    pub(super) fn is_check(&self) -> bool {
+        matches!(self.verb, Verb::Check { .. })
     }
 }
 
@@ -141,7 +150,7 @@ fn create(image: &Path, from: Option<&Path>, size: Option<u64>, force: bool) -> 
         Kind::Fat16 => "FAT16",
         Kind::Fat32 => "FAT32",
     };
-    eprintln!("{}: {kind}, {size} bytes, {files} files", image.display());
+    output::note(format_args!("{}: {kind}, {size} bytes, {files} files", shown(image)));
     Ok(())
 }
 
@@ -166,24 +175,42 @@ fn list(image: &Path, path: &str, json: bool) -> Result {
     let entries = Disk::open(image, false)?.list(relative(path))?;
     let entries: Vec<_> = entries.iter().map(listed).collect();
     if json {
-        print_json(&entries);
+        output::json(&entries);
     } else {
         for entry in &entries {
             let end = if entry.kind == "directory" { "/" } else { "" };
-            print(&format!("{:>12}  {}  {}{end}\n", entry.bytes, entry.modified, entry.name));
+            output::text(format_args!("{:>12}  {}  {}{end}\n", entry.bytes, entry.modified, Line(entry.name)));
         }
     }
     Ok(())
 }
 
-fn cat(image: &Path, path: &str) -> Result {
-    let disk = Disk::open(image, false)?;
-    let mut out = std::io::stdout().lock();
-    match disk.read(relative(path), &mut out) {
-        // A reader that has gone away is not our failure.
-        Err(DiskError::Host { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other
-            .and_then(|()| out.flush().map_err(|source| DiskError::Host { path: "standard output".into(), source }))?),
+fn cat(image: &Path, path: &str, raw: bool) -> Result {
+    let mut out = Printed { data: Data::for_programs(raw), done: false };
+    let read = Disk::open(image, false)?.read(relative(path), &mut out);
+    if out.done {
+        // Either the reader has gone away, or the failure is reported when the program ends.
+        return Ok(());
+    }
+    out.data.finish();
+    Ok(read?)
+}
+
+/// Standard output, as something that a disk can be read into.
+struct Printed {
+    data: Data,
+    /// Nothing more can be written.
+    done: bool,
+}
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.done = self.data.put(bytes).is_break();
+        if self.done { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -244,11 +271,11 @@ struct Checked {
     findings: Vec<String>,
 }
 
-fn check(image: &Path, repair: bool, json: bool) -> ExitCode {
+fn check(image: &Path, repair: bool, json: bool) -> u8 {
     let report = Disk::open(image, repair).and_then(|mut disk| disk.check(repair));
     let Report { geometry, findings, files, directories, free } = match report {
         Ok(report) => report,
-        Err(error) => return fail(Exit::Usage, &error).into(),
+        Err(error) => return fail(Exit::Usage, &error) as u8,
     };
     let clean = findings.is_empty();
     let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
@@ -256,17 +283,20 @@ fn check(image: &Path, repair: bool, json: bool) -> ExitCode {
     let exit = if clean || repair { 0 } else { 1 };
     if json {
         let (image, repaired) = (image.to_owned(), repair && !clean);
-        print_json(&Checked { image, clean, repaired, files, directories, free_bytes, findings });
-        return ExitCode::from(exit);
+        output::json(&Checked { image, clean, repaired, files, directories, free_bytes, findings });
+        return exit;
     }
     let end = match (clean, repair) {
         (true, _) => "as it should be",
         (false, true) => "put right",
         (false, false) => "`--repair` puts it right",
     };
+    let image_shown = shown(image);
     for finding in &findings {
-        print(&format!("{}: {finding}\n", image.display()));
+        output::text(format_args!("{image_shown}: {}\n", Line(finding)));
     }
-    print(&format!("{}: {files} files, {directories} directories, {free_bytes} bytes free: {end}\n", image.display()));
-    ExitCode::from(exit)
+    output::text(format_args!(
+        "{image_shown}: {files} files, {directories} directories, {free_bytes} bytes free: {end}\n"
+    ));
+    exit
 }

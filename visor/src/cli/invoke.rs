@@ -1,7 +1,7 @@
 //! `monohull invoke`: runs a workflow that a server knows.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -13,7 +13,12 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
-use crate::watchdog::SLOTS_TYPE;
+use super::output::Data;
+use crate::escape::{Notation, Pieces, shown};
+use crate::watchdog::{MISSING_INPUT, SLOTS_TYPE};
+
+/// What an input is that nobody describes.
+const BYTES_TYPE: &str = "application/octet-stream";
 
 /// Run a workflow that a server knows
 #[derive(Debug, Args)]
@@ -25,7 +30,8 @@ use crate::watchdog::SLOTS_TYPE;
 pub(super) struct Invoke {
     /// The workflow's name
     name: String,
-    /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input
+    /// The file that is the workflow's one input, or SLOT=FILE for each of several; `-` is standard input, and SLOT= an
+    /// empty input
     #[arg(long = "input", value_name = "FILE")]
     inputs: Vec<String>,
     /// Write the result to a file instead of standard output
@@ -40,6 +46,9 @@ pub(super) struct Invoke {
     /// Show its id and what functions print while it runs, then the result
     #[arg(long)]
     follow: bool,
+    /// Print the result to a terminal as it is; without it control characters are escaped there, and only there
+    #[arg(long, conflicts_with_all = ["json", "output"])]
+    raw: bool,
     /// Print one JSON document: the invocation, with its result, timeline and report
     #[arg(long)]
     json: bool,
@@ -51,7 +60,15 @@ impl Invoke {
     pub(super) fn run(&self) -> Exit {
         match self.invoke() {
             Ok(exit) => exit,
-            Err(error) => error.tell(self.json),
+            Err(error) => {
+                let exit = error.tell(self.json);
+                if error.kind() == Some(MISSING_INPUT) {
+                    eprintln!(
+                        "  --input FILE gives a workflow its one input, --input SLOT=FILE each of several, SLOT= an empty one"
+                    );
+                }
+                exit
+            }
         }
     }
 
@@ -67,13 +84,13 @@ impl Invoke {
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {
                 // Whoever stops to listen can ask about it.
-                let _ = writeln!(io::stderr(), "invocation {id}");
+                super::output::note(format_args!("invocation {id}"));
                 return self.follow(&client, id);
             }
             if self.json {
-                super::print_json(&accepted);
+                super::output::json(&accepted);
             } else {
-                super::print(&format!("{id}\n"));
+                super::output::text(format_args!("{id}\n"));
             }
             return Ok(Exit::Done);
         }
@@ -83,19 +100,19 @@ impl Invoke {
             let reply = client.send(Method::POST, &path, media, body)?;
             let id = reply.header("x-invocation-id")?;
             match client.get(&format!("/invocations/{id}")) {
-                Ok(shown) => super::print_json(&shown.json()?),
+                Ok(shown) => super::output::json(&shown.json()?),
                 // A server may be told to remember nothing: then there is the result, and no more.
                 Err(ClientError::Refused { status: StatusCode::NOT_FOUND, .. }) => {
                     let content = match std::str::from_utf8(&reply.body) {
                         Ok(text) => json!({ "text": text }),
                         Err(_) => json!({ "base64": BASE64.encode(&reply.body) }),
                     };
-                    super::print_json(&json!({ "id": id, "workflow": self.name, "status": "done", "body": content }));
+                    super::output::json(&json!({ "id": id, "workflow": self.name, "status": "done", "body": content }));
                 }
                 Err(error) => return Err(error),
             }
         } else {
-            let mut output = Output::new(self.output.as_deref());
+            let mut output = Output::new(self.output.as_deref(), self.raw);
             client.pass(Method::POST, &path, media, body, &mut |piece| output.put(piece))?;
             output.finish()?;
         }
@@ -104,15 +121,15 @@ impl Invoke {
 
     /// Shows lines until the invocation ends, then its result.
     fn follow(&self, client: &Client, id: &str) -> Result<Exit, ClientError> {
+        let mut shown_lines = Pieces::new(Notation::Lines);
         client.stream(&format!("/invocations/{id}/logs?follow=true"), &mut |lines| {
-            // A reader that has gone away is not the workflow's failure.
-            let _ = io::stderr().lock().write_all(lines);
+            super::output::note_bytes(shown_lines.push(lines).as_bytes());
             Ok(())
         })?;
         let shown = client.get(&format!("/invocations/{id}"))?.json()?;
         let done = shown["status"] == "done";
         if self.json {
-            super::print_json(&shown);
+            super::output::json(&shown);
         } else if done {
             self.put_result(client, &shown["result"])?;
         } else {
@@ -123,7 +140,7 @@ impl Invoke {
     }
 
     fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
-        let mut to = Output::new(self.output.as_deref());
+        let mut to = Output::new(self.output.as_deref(), self.raw);
         let slots = result.as_object().cloned().unwrap_or_default();
         let chosen = match &self.slot {
             Some(slot) => slots.get(slot),
@@ -145,14 +162,16 @@ impl Invoke {
     fn body(&self) -> Result<(Option<&'static str>, Vec<u8>), ClientError> {
         match self.inputs.as_slice() {
             [] => Ok((None, Vec::new())),
-            [path] if !path.contains('=') => Ok((None, read(path.as_ref())?)),
+            // With a type, so that an empty file is an empty input and not a missing one.
+            [path] if !path.contains('=') => Ok((Some(BYTES_TYPE), read(path.as_ref())?)),
             several => {
                 let mut slots = Map::new();
                 for input in several {
                     let (slot, path) = input.split_once('=').ok_or_else(|| {
                         ClientError::Usage(format!("of several inputs each is SLOT=FILE, and {input} has no slot"))
                     })?;
-                    let content = json!({ "base64": BASE64.encode(read(path.as_ref())?) });
+                    let bytes = if path.is_empty() { Vec::new() } else { read(path.as_ref())? };
+                    let content = json!({ "base64": BASE64.encode(bytes) });
                     if slots.insert(slot.to_owned(), content).is_some() {
                         return Err(ClientError::Usage(format!("slot {slot} is given twice")));
                     }
@@ -163,43 +182,47 @@ impl Invoke {
     }
 }
 
-/// Where a result goes, piece by piece. It is opened when the first comes: an invocation that fails leaves a file as it was.
-struct Output<'o> {
-    path: Option<&'o Path>,
-    open: Option<Box<dyn Write>>,
+/// Where a result goes, piece by piece. A file is opened when the first piece comes: an invocation that fails leaves it as it was.
+enum Output<'o> {
+    /// A file, open once there is something to write.
+    File(&'o Path, Option<File>),
+    /// Standard output.
+    Standard(Data),
 }
 
 impl<'o> Output<'o> {
     /// A file, or else standard output.
-    fn new(path: Option<&'o Path>) -> Output<'o> {
-        Output { path, open: None }
+    fn new(path: Option<&'o Path>, raw: bool) -> Output<'o> {
+        path.map_or_else(|| Output::Standard(Data::for_programs(raw)), |path| Output::File(path, None))
     }
 
     fn put(&mut self, piece: &[u8]) -> Result<(), ClientError> {
-        let path = self.path;
-        self.writer().and_then(|to| to.write_all(piece)).map_err(|error| unwritten(path, error))
+        match self {
+            // If nothing more can be written, that is reported at the end.
+            Output::Standard(data) => drop(data.put(piece)),
+            Output::File(path, file) => {
+                let open = |file: &mut Option<File>| {
+                    let file = match file {
+                        Some(file) => file,
+                        None => file.insert(File::create(*path)?),
+                    };
+                    file.write_all(piece)
+                };
+                let unwritten = |source| ClientError::Output { path: shown(*path).to_string(), source };
+                open(file).map_err(unwritten)?;
+            }
+        }
+        Ok(())
     }
 
     /// Nothing more comes; a result may be empty.
     fn finish(mut self) -> Result<(), ClientError> {
-        let path = self.path;
-        self.writer().and_then(|to| to.flush()).map_err(|error| unwritten(path, error))
-    }
-
-    fn writer(&mut self) -> io::Result<&mut dyn Write> {
-        if self.open.is_none() {
-            self.open = Some(match self.path {
-                Some(path) => Box::new(File::create(path)?),
-                None => Box::new(io::stdout()),
-            });
+        self.put(&[])?;
+        if let Output::Standard(data) = self {
+            data.finish();
         }
-        Ok(self.open.as_mut().expect("it has just been opened"))
+        Ok(())
     }
-}
-
-fn unwritten(path: Option<&Path>, source: io::Error) -> ClientError {
-    let path = path.map_or_else(|| "standard output".to_owned(), |path| path.display().to_string());
-    ClientError::Output { path, source }
 }
 
 fn encoded(name: &str) -> String {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
+use crate::escape::Line;
 
 /// List what a server knows
 #[derive(Debug, Args)]
@@ -52,7 +53,7 @@ impl List {
         let (what, columns) = self.what.columns();
         let listed = Client::new(&self.server)?.get(&format!("/{what}"))?.json()?;
         if self.json {
-            super::print_json(&listed);
+            super::output::json(&listed);
             return Ok(());
         }
         let mut table = Table::new();
@@ -60,7 +61,7 @@ impl List {
         for entry in listed[what].as_array().into_iter().flatten() {
             table.add_row(columns.iter().map(|column| cell(&entry[*column])));
         }
-        super::print(&format!("{table}\n"));
+        super::output::text(format_args!("{table}\n"));
         Ok(())
     }
 }
@@ -69,7 +70,7 @@ impl List {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => Line(text).to_string(),
         Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }

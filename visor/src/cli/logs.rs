@@ -4,6 +4,8 @@ use clap::Args;
 
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
+use super::output::{Data, Piece};
+use crate::escape::Notation;
 
 /// Show what the functions of an invocation have printed
 #[derive(Debug, Args)]
@@ -17,6 +19,9 @@ pub(super) struct Logs {
     /// Print each line as a JSON object
     #[arg(long)]
     json: bool,
+    /// Print control characters as they are; without it they are escaped, because a terminal acts on them
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -24,7 +29,8 @@ pub(super) struct Logs {
 impl Logs {
     pub(super) fn run(&self) -> Exit {
         match self.show() {
-            Ok(()) => Exit::Done,
+            // A reader that has gone away is not a failure.
+            Ok(()) | Err(ClientError::Unread) => Exit::Done,
             Err(error) => error.tell(self.json),
         }
     }
@@ -34,11 +40,17 @@ impl Logs {
         let id = percent_encoding::utf8_percent_encode(&self.id, percent_encoding::NON_ALPHANUMERIC);
         // An unknown id is told before lines are.
         client.get(&format!("/invocations/{id}"))?;
-        let format = if self.json { "json" } else { "text" };
+        let (format, mut lines) = match (self.json, self.raw) {
+            (true, _) => ("json", Data::escaped(Notation::Json)),
+            (_, true) => ("raw", Data::raw()),
+            _ => ("text", Data::escaped(Notation::Lines)),
+        };
         let path = format!("/invocations/{id}/logs?format={format}&follow={}", self.follow);
-        client.stream(&path, &mut |lines| {
-            super::print_bytes(lines);
-            Ok(())
-        })
+        client.stream(&path, &mut |piece| match lines.put(piece) {
+            Piece::Continue(()) => Ok(()),
+            Piece::Break(()) => Err(ClientError::Unread),
+        })?;
+        lines.finish();
+        Ok(())
     }
 }

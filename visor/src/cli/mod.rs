@@ -5,11 +5,9 @@
 #![deny(unsafe_code)]
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use serde::Serialize;
 
 pub mod build;
 mod check;
@@ -18,12 +16,16 @@ mod deploy;
 mod doctor;
 pub mod exit;
 mod image;
+mod imports;
 mod invoke;
 mod isolation;
+#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
+mod limits;
 mod list;
 mod logs;
 mod network;
 mod new;
+mod output;
 #[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
 mod probe;
 mod progress;
@@ -31,8 +33,10 @@ mod run;
 mod schema;
 mod serve;
 mod show;
+mod std_users;
 mod validate;
 
+use crate::escape;
 use crate::watchdog::log::Log;
 use exit::Exit;
 
@@ -63,6 +67,7 @@ enum Verb {
     Validate(validate::Validate),
     Network(network::Network),
     New(new::New),
+    Init(new::Init),
     Build(build::Build),
     Check(check::Check),
     Image(image::Image),
@@ -72,9 +77,27 @@ enum Verb {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    match limits::arrange() {
+        Ok(()) => run(),
+        Err(error) => fail(Exit::Host, &error).into(),
+    }
+}
+
+/// The same, once there is room on the stack.
+#[inline(never)]
+fn run() -> ExitCode {
     crate::weaken::begin();
-    let verb = Cli::parse().verb;
+    let verb = match Cli::try_parse() {
+        Ok(cli) => cli.verb,
+        Err(error) => return misunderstood(&error),
+    };
     log(&verb);
+    // `check` and `image check` have exit codes of their own.
+    let unwritten = match &verb {
+        Verb::Check(_) => check::UNREADABLE,
+        Verb::Image(image) if image.is_check() => check::UNREADABLE,
+        _ => Exit::Host as u8,
+    };
     let exit = match verb {
         Verb::Run(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
@@ -85,13 +108,34 @@ pub fn main() -> ExitCode {
         Verb::Validate(verb) => verb.run(),
         Verb::Network(verb) => verb.run(),
         Verb::New(verb) => verb.run(),
+        Verb::Init(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
-        Verb::Check(verb) => return verb.run(),
-        Verb::Image(verb) => return verb.run(),
+        Verb::Check(verb) => return end(verb.run(), unwritten),
+        Verb::Image(verb) => return end(verb.run(), unwritten),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
     };
-    exit.into()
+    end(exit as u8, unwritten)
+}
+
+/// Ends the program with an exit code, and as a failure if its output could not be written.
+fn end(exit: u8, unwritten: u8) -> ExitCode {
+    ExitCode::from(output::finish(exit, unwritten))
+}
+
+/// Prints what clap has to say: help, the version, or what is wrong with the arguments.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let exit = u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8);
+    let unescaped = std::env::args_os().any(|argument| argument.to_string_lossy().contains(escape::is_active));
+    if error.use_stderr() && unescaped {
+        // A pattern of the shell may have found a file whose name looks like an option.
+        output::note(error.render().to_string().trim_end());
+    } else if let Err(error) = error.print()
+        && exit == 0
+    {
+        output::failed(error);
+    }
+    end(exit, Exit::Host as u8)
 }
 
 /// Sends messages of the library to standard error; RUST_LOG chooses which.
@@ -103,9 +147,10 @@ fn log(verb: &Verb) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
-    // What cannot be written is lost, and nobody is told of that where it cannot be written.
-    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log).log_internal_errors(false);
-    let messages = messages.with_ansi(std::io::stderr().is_terminal());
+    // What cannot be written is lost: there is no better place to say so. Colours would be escape sequences, and the writer
+    // lets none of those pass.
+    let messages = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Log { json });
+    let messages = messages.log_internal_errors(false).with_ansi(false);
     if json {
         messages.json().flatten_event(true).init();
     } else {
@@ -113,27 +158,8 @@ fn log(verb: &Verb) {
     }
 }
 
-/// Tells an error and who is at fault, and gives the exit code.
+/// Reports an error on standard error, and gives the exit code.
 fn fail(exit: Exit, error: &dyn Display) -> Exit {
-    // Standard error may lead nowhere.
-    let _ = writeln!(std::io::stderr(), "monohull: {error}");
+    output::note(format_args!("monohull: {error}"));
     exit
-}
-
-/// Prints one JSON document. A reader that has gone away is not our failure.
-fn print_json(document: &impl Serialize) {
-    let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
-    text.push('\n');
-    print(&text);
-}
-
-/// Prints to standard output; unlike `print!` it does not panic when nobody reads any more.
-fn print(text: &str) {
-    print_bytes(text.as_bytes());
-}
-
-/// The same for what need not be text, or not as a whole.
-fn print_bytes(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

@@ -1,6 +1,7 @@
 //! `monohull network`: lends devices to workflows that want a network of their own.
 
 use super::exit::Exit;
+use crate::escape::shown;
 use crate::network::helper::Helper;
 use crate::network::lease;
 use crate::network::pool::Pool;
@@ -80,10 +81,10 @@ impl Network {
         let helper = match Helper::new(&self.socket, group, pool, outside, self.most) {
             Ok(helper) => helper,
             Err(error) => {
-                return super::fail(Exit::Host, &format!("cannot listen at {}: {error}", self.socket.display()));
+                return super::fail(Exit::Host, &format!("cannot listen at {}: {error}", shown(&self.socket)));
             }
         };
-        super::print(&format!("lending devices at {}\n", self.socket.display()));
+        super::output::text(format_args!("lending devices at {}\n", shown(&self.socket)));
         match helper.serve() {
             Ok(()) => Exit::Done,
             Err(error) => super::fail(Exit::Host, &format!("cannot go on: {error}")),

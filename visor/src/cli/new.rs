@@ -1,12 +1,23 @@
-//! `monohull new`: a function crate that builds and runs as it is.
+//! `monohull new` and `monohull init`: a function crate that builds and runs as it is, here and on other machines.
+//!
+//! What is in the crate names no path of this machine. It asks for `monohull-std` by version, as for any published crate. Where
+//! that version comes from on this machine is said in `.cargo/config.toml`, which git ignores:
+//!
+//! ```text
+//!   Cargo.toml           std = { package = "monohull-std", version = "…" }      in the repository
+//!   .cargo/config.toml   [patch.crates-io] monohull-std = { path = "…" }        this machine's own
+//! ```
+//!
+//! In a clone of such a crate `monohull init` writes the second file, and leaves what is there as it is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{env, fs, io};
 
 use clap::Args;
 
 use super::exit::Exit;
+use crate::escape::shown;
 use crate::workflow::document::{Document, Function, Limits, Step};
 use crate::workflow::{
     plan::{Separation, TimeStampCounter},
@@ -21,9 +32,29 @@ use crate::workflow::{
 pub(super) struct New {
     /// The crate's name, and the folder to create
     name: String,
-    /// The folder of the crate `monohull-std` [default: the one this program was built with]
-    #[arg(long = "std", value_name = "PATH")]
-    shim: Option<PathBuf>,
+    #[command(flatten)]
+    source: StdSource,
+}
+
+/// Make the current folder a function crate: write the files of `monohull new` that are not there
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!(
+    "monohull init && monohull build && monohull run workflow.json"
+))]
+pub(super) struct Init {
+    /// The crate's name [default: the folder's]
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    source: StdSource,
+}
+
+/// Where `monohull-std` comes from on this machine.
+#[derive(Debug, Args)]
+struct StdSource {
+    /// The folder of the crate `monohull-std`, for this machine alone [default: the one this program was built with]
+    #[arg(long, value_name = "PATH")]
+    std_path: Option<PathBuf>,
 }
 
 /// Why a function crate cannot be created.
@@ -33,14 +64,21 @@ enum NewError {
     #[error("{0} is no name for a function: expected 1 to 63 letters, digits, `-` and `_`, a letter first, no keyword")]
     BadName(String),
     /// there is something of that name; the invocation is at fault
-    #[error("{} exists already", .0.display())]
+    #[error("{} exists already; `monohull init` in it writes what is missing", shown(.0))]
     Exists(PathBuf),
     /// the shim is not there; the invocation is at fault
-    #[error("{} is not the crate `monohull-std`; --std PATH says where it lies", .0.display())]
+    #[error("{} is not the crate `monohull-std`; --std-path PATH names its folder", shown(.0))]
     NoShim(PathBuf),
     /// a file cannot be written; the host is at fault
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     File { path: PathBuf, source: io::Error },
+}
+
+impl NewError {
+    fn fail(&self) -> Exit {
+        let exit = if matches!(self, NewError::File { .. }) { Exit::Host } else { Exit::Usage };
+        super::fail(exit, self)
+    }
 }
 
 impl New {
@@ -48,66 +86,123 @@ impl New {
         match self.create() {
             Ok(()) => {
                 let name = &self.name;
-                super::print(&format!(
+                super::output::text(format_args!(
                     "Created {name}. Next:\n  cd {name} && monohull build && monohull run workflow.json\n"
                 ));
                 Exit::Done
             }
-            Err(error @ NewError::File { .. }) => super::fail(Exit::Host, &error),
-            Err(error) => super::fail(Exit::Usage, &error),
+            Err(error) => error.fail(),
         }
     }
 
     fn create(&self) -> Result<(), NewError> {
-        if !is_crate_name(&self.name) {
-            return Err(NewError::BadName(quoted(&self.name)));
-        }
-        let shim = self.shim()?;
-        let folder = Path::new(&self.name);
-        fs::create_dir(folder).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => NewError::Exists(folder.to_path_buf()),
-            _ => NewError::File { path: folder.to_path_buf(), source },
+        let project = Project::new(&self.name, Path::new(&self.name), &self.source)?;
+        fs::create_dir(&project.folder).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => NewError::Exists(project.folder.clone()),
+            _ => NewError::File { path: project.folder.clone(), source },
         })?;
-        write(&folder.join("Cargo.toml"), &manifest(&self.name, &shim))?;
-        write(&folder.join("src/lib.rs"), PROGRAM)?;
-        write(&folder.join("workflow.json"), &workflow(&self.name))?;
-        write(&folder.join(".gitignore"), "/target\n")?;
-        copy_lock(&shim, folder)
+        project.write().map(drop)
+    }
+}
+
+impl Init {
+    pub(super) fn run(&self) -> Exit {
+        match self.create() {
+            Ok(written) if written.is_empty() => {
+                super::output::text("Nothing is missing here.\n");
+                Exit::Done
+            }
+            Ok(written) => {
+                super::output::text(format_args!(
+                    "Wrote {}. Next:\n  monohull build && monohull run workflow.json\n",
+                    written.join(", ")
+                ));
+                Exit::Done
+            }
+            Err(error) => error.fail(),
+        }
     }
 
-    fn shim(&self) -> Result<PathBuf, NewError> {
-        let built_with = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../std-shim");
-        let path = self.shim.clone().unwrap_or_else(built_with);
+    fn create(&self) -> Result<Vec<&'static str>, NewError> {
+        let here = env::current_dir().map_err(|source| NewError::File { path: ".".into(), source })?;
+        let name = self.name.clone().or_else(|| Some(here.file_name()?.to_string_lossy().into_owned()));
+        Project::new(&name.unwrap_or_default(), Path::new(""), &self.source)?.write()
+    }
+}
+
+/// A crate to be.
+struct Project {
+    name: String,
+    folder: PathBuf,
+    /// The crate `monohull-std` on this machine, if it is here.
+    shim: Option<PathBuf>,
+}
+
+impl Project {
+    fn new(name: &str, folder: &Path, source: &StdSource) -> Result<Project, NewError> {
+        if !is_crate_name(name) {
+            return Err(NewError::BadName(quoted(name)));
+        }
+        Ok(Project { name: name.to_owned(), folder: folder.to_owned(), shim: source.find()? })
+    }
+
+    /// Writes the files that are not there; which these were.
+    fn write(&self) -> Result<Vec<&'static str>, NewError> {
+        let mut written = Vec::new();
+        let is_new = !self.folder.join("Cargo.toml").exists();
+        let mut put = |file: &'static str, text: &str| {
+            let done = write_new(&self.folder.join(file), text)?;
+            written.extend(done.then_some(file));
+            Ok(done)
+        };
+        put("Cargo.toml", &manifest(&self.name))?;
+        put("src/lib.rs", PROGRAM)?;
+        put("workflow.json", &workflow(&self.name))?;
+        put(".gitignore", "/target\n")?;
+        if let Some(shim) = &self.shim {
+            if put(LOCAL, &local(shim))? {
+                // It hides itself, too: nothing in the folder is for other machines.
+                put(".cargo/.gitignore", "*\n")?;
+            }
+            if is_new && let Some(lock) = lock(shim)? {
+                put("Cargo.lock", &lock)?;
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl StdSource {
+    fn find(&self) -> Result<Option<PathBuf>, NewError> {
+        let built_with = Path::new(env!("CARGO_MANIFEST_DIR")).join("../std-shim");
+        let path = self.std_path.as_ref().unwrap_or(&built_with);
         match path.canonicalize() {
-            Ok(found) if found.join("Cargo.toml").is_file() => Ok(found),
-            _ => Err(NewError::NoShim(path)),
+            Ok(found) if found.join("Cargo.toml").is_file() => Ok(Some(found)),
+            // A program that was installed may have outlived its sources.
+            _ if self.std_path.is_none() => Ok(None),
+            _ => Err(NewError::NoShim(path.clone())),
         }
     }
 }
 
-/// Gives the crate the versions Monohull itself was built with: they are tested, and already on this machine. Cargo
-/// drops those that are not needed.
-fn copy_lock(shim: &Path, folder: &Path) -> Result<(), NewError> {
-    let to = folder.join("Cargo.lock");
-    match fs::read_to_string(shim.join("../Cargo.lock")) {
-        Ok(lock) => write(&to, &lock),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(NewError::File { path: to, source }),
+/// The versions that Monohull itself was built with: they are tested, and already on this machine. Cargo drops those that are
+/// not needed.
+fn lock(shim: &Path) -> Result<Option<String>, NewError> {
+    let path = shim.join("../Cargo.lock");
+    match fs::read_to_string(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(NewError::File { path, source }),
     }
 }
 
-const PROGRAM: &str = r#"#![no_std]
-use monohull_std::prelude::*;
-
-#[monohull::main]
+const PROGRAM: &str = r#"#[std::main]
 fn main() {
     println!("Hello from Monohull!");
 }
 "#;
 
-fn manifest(name: &str, shim: &Path) -> String {
-    // A TOML basic string is written like a JSON string.
-    let shim = serde_json::Value::from(shim.to_string_lossy());
+fn manifest(name: &str) -> String {
     format!(
         r#"[package]
 name = "{name}"
@@ -115,10 +210,26 @@ version = "0.1.0"
 edition = "2024"
 
 [dependencies]
-monohull-std = {{ path = {shim} }}
+std = {{ package = "monohull-std", version = "{}" }}
 
 # A workspace of its own, wherever the folder lies.
 [workspace]
+"#,
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The file that says where crates come from on this machine.
+const LOCAL: &str = ".cargo/config.toml";
+
+fn local(shim: &Path) -> String {
+    // A TOML basic string is written like a JSON string.
+    let shim = serde_json::Value::from(shim.to_string_lossy());
+    format!(
+        r#"# For this machine alone, and ignored by git: where `monohull-std` lies here. `monohull init --std-path PATH` writes this file
+# anew once it is removed.
+[patch.crates-io]
+monohull-std = {{ path = {shim} }}
 "#
     )
 }
@@ -132,6 +243,7 @@ fn workflow(name: &str) -> String {
         instances: 1,
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         stdin: None,
         takes: None,
         fills: None,
@@ -148,6 +260,7 @@ fn workflow(name: &str) -> String {
         steps: vec![step],
         inputs: Vec::new(),
         outputs: Vec::new(),
+        unread: None,
         files: Vec::new(),
         limits: Limits::default(),
         network: None,
@@ -158,10 +271,14 @@ fn workflow(name: &str) -> String {
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-fn write(path: &Path, text: &str) -> Result<(), NewError> {
+/// Writes a file unless there is one.
+fn write_new(path: &Path, text: &str) -> Result<bool, NewError> {
     let write = || {
+        if path.exists() {
+            return Ok(false);
+        }
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(path, text)
+        fs::write(path, text).map(|()| true)
     };
     write().map_err(|source| NewError::File { path: path.to_path_buf(), source })
 }

@@ -1,24 +1,27 @@
 //! What a person sees while a workflow runs: one moving line per running step, and what functions print.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::output;
+use crate::escape::Line;
 use crate::report::{Progress, Stream};
 
 /// Shows progress on standard error if that is a terminal, and passes on what functions print.
 pub(super) struct Terminal {
     bars: MultiProgress,
     running: Mutex<HashMap<String, ProgressBar>>,
+    /// What functions print is not escaped.
+    raw: bool,
 }
 
 impl Terminal {
-    pub(super) fn new() -> Terminal {
+    pub(super) fn new(raw: bool) -> Terminal {
         // Draws nothing when standard error is not a terminal.
-        Terminal { bars: MultiProgress::new(), running: Mutex::default() }
+        Terminal { bars: MultiProgress::new(), running: Mutex::default(), raw }
     }
 
     fn with_bar(&self, step: &str, act: impl FnOnce(&ProgressBar)) {
@@ -55,13 +58,11 @@ impl Progress for Terminal {
     }
 
     fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
+        let text = if self.raw { text.to_owned() } else { Line(text).to_string() };
         let line = format!("{step}[{index}] | {text}\n");
-        self.bars.suspend(|| {
-            // A reader that has gone away is not the workflow's failure.
-            let _ = match stream {
-                Stream::Stdout => std::io::stdout().lock().write_all(line.as_bytes()),
-                Stream::Stderr => std::io::stderr().lock().write_all(line.as_bytes()),
-            };
+        self.bars.suspend(|| match stream {
+            Stream::Stdout => drop(output::bytes(line.as_bytes())),
+            Stream::Stderr => output::note_bytes(line.as_bytes()),
         });
     }
 }

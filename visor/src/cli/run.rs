@@ -11,8 +11,8 @@ use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::show;
 use crate::orchestrator::RunOptions;
-use crate::process;
 use crate::process::cgroup::Wish;
+use crate::process::{self, ProcessError};
 use crate::report::{Progress, Status};
 use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 
@@ -20,18 +20,19 @@ use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull run workflows/word-count.json --input text=book.txt --output counts=counts.txt",
-    "monohull run hello/workflow.json --set hello.name=World --json"
+    "monohull run workflows/word-count.json --input text=book.txt --set split.parts=8 --set map:instances=8 --json"
 ))]
 pub(super) struct Run {
     /// The workflow file
     file: PathBuf,
-    /// Fill an input slot from a file
-    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_path)]
+    /// Fill an input slot from a file or pipe; `SLOT=-` is standard input, `SLOT=` an empty input
+    #[arg(long = "input", value_name = "SLOT=PATH", value_parser = slot_and_path)]
     inputs: Vec<(String, PathBuf)>,
     /// Write an output slot to a file
     #[arg(long = "output", value_name = "SLOT=PATH", value_parser = slot_path)]
     outputs: Vec<(String, PathBuf)>,
-    /// Set an argument of a step; a value that is not JSON is taken as a string
+    /// Set an argument of a step (STEP.ARG=VALUE), or its field instances, timeout, memory or retry (STEP:FIELD=VALUE); a
+    /// value that is not JSON is taken as a string
     #[arg(long = "set", value_name = "STEP.ARG=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
     /// What keeps functions from the system
@@ -46,6 +47,9 @@ pub(super) struct Run {
     /// Print one JSON document; what functions print is in it
     #[arg(long)]
     json: bool,
+    /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -55,22 +59,40 @@ enum Load {
     All,
 }
 
+/// What `--set` sets: an argument of a step, or one of its fields.
 #[derive(Clone, Debug)]
 struct Setting {
     step: String,
-    arg: String,
+    is_field: bool,
+    name: String,
     value: String,
 }
 
 impl Setting {
     fn parse(text: &str) -> Result<Setting, String> {
-        let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        let parts = text.split_once('=').and_then(|(target, value)| {
+            // The name of a step has neither of the two.
+            let at = target.find(['.', ':'])?;
+            Some((&target[..at], target.as_bytes()[at] == b':', &target[at + 1..], value))
+        });
         match parts {
-            Some(((step, arg), value)) if !step.is_empty() && !arg.is_empty() => {
-                Ok(Setting { step: step.to_owned(), arg: arg.to_owned(), value: value.to_owned() })
+            Some((step, is_field, name, value)) if !step.is_empty() && !name.is_empty() => {
+                Ok(Setting { step: step.to_owned(), is_field, name: name.to_owned(), value: value.to_owned() })
             }
-            _ => Err("expected STEP.ARG=VALUE".to_owned()),
+            _ => Err("expected STEP.ARG=VALUE or STEP:FIELD=VALUE".to_owned()),
         }
+    }
+
+    fn apply(&self, plan: &mut Plan) -> Result<(), workflow::SetError> {
+        let Setting { step, name, value, .. } = self;
+        if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
+    }
+}
+
+fn slot_and_path(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((slot, path)) if !slot.is_empty() => Ok((slot.to_owned(), PathBuf::from(path))),
+        _ => Err("expected SLOT=PATH".to_owned()),
     }
 }
 
@@ -97,7 +119,7 @@ enum InvocationError {
     #[error("--{option}: slot {slot} is given twice")]
     SlotTwice { option: &'static str, slot: String },
     /// an input slot has no file
-    #[error("the input slot {slot} needs a file: --input {name}=PATH")]
+    #[error("the input slot {slot} needs a file: --input {name}=PATH (--input {name}= for an empty input)")]
     InputMissing { slot: String, name: String },
 }
 
@@ -120,25 +142,32 @@ impl Run {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
+        let is_empty = |(_, path): &&(String, PathBuf)| path.as_os_str().is_empty();
+        let (empty, files) = (self.inputs.iter().filter(is_empty), self.inputs.iter().filter(|input| !is_empty(input)));
         let options = RunOptions {
-            inputs: self.inputs.clone(),
+            inputs: files.cloned().collect(),
+            inline_inputs: empty.map(|(slot, _)| (slot.clone(), Vec::new())).collect(),
             outputs: self.outputs.clone(),
             isolation,
             load_all: self.load == Load::All,
             ..RunOptions::default()
         };
-        let terminal = Terminal::new();
+        let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let report = match process::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
+            Err(error @ ProcessError::Input { .. }) => {
+                let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
+                return self.refuse(Exit::Usage, if chosen { "invocation" } else { "workflow" }, &error);
+            }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
         if self.json {
-            super::print_json(&report);
+            super::output::json(&report);
         } else {
-            super::print(&show::report(&report));
+            super::output::text(show::report(&report));
             if let Some(error) = &report.error {
-                eprintln!("{}", show::failure(error));
+                super::output::note(show::failure(error));
             }
         }
         if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
@@ -148,11 +177,11 @@ impl Run {
     fn plan(&self) -> Result<Plan, InvocationError> {
         let checked = workflow::check_file(&self.file)?;
         if checked.plan.is_some() {
-            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+            workflow::first_mistakes(&checked.mistakes).0.iter().for_each(super::output::note);
         }
         let mut plan = checked.into_plan()?;
         for setting in &self.settings {
-            plan.set_arg(&setting.step, &setting.arg, &setting.value)?;
+            setting.apply(&mut plan)?;
         }
         check_slots("input", &self.inputs, plan.inputs.iter().map(|input| input.slot.as_str()))?;
         check_slots("output", &self.outputs, plan.outputs.iter().map(|output| output.slot.as_str()))?;
@@ -167,7 +196,7 @@ impl Run {
     /// Tells why nothing runs.
     fn refuse(&self, exit: Exit, blame: &str, error: &dyn Display) -> Exit {
         if self.json {
-            super::print_json(&json!({
+            super::output::json(&json!({
                 "status": "refused",
                 "steps": [],
                 "modules": [],

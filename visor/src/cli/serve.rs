@@ -1,15 +1,17 @@
 //! `monohull serve`: workflows over HTTP.
 
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
 use super::isolation::Isolation;
+use crate::host_input;
 use crate::process::cgroup::Wish;
-use crate::watchdog::{self, Listen, ServeError, Settings, Token};
+use crate::watchdog::{self, Listen, ServeError, Settings, StateError, Token};
 use crate::workflow::units;
 
 /// Serve functions and workflows over HTTP
@@ -25,6 +27,9 @@ pub(super) struct Serve {
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
+    /// A file that says which networks, directories and disk images of this host workflows may use; read again at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    grants: Option<PathBuf>,
     /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -115,10 +120,15 @@ impl Serve {
             Ok(settings) => Settings { isolation, ..settings },
             Err(error) => return super::fail(Exit::Usage, &error),
         };
-        let announce = |address: &str| super::print(&format!("monohull listens on {address}\n"));
+        let announce = |address: &str| super::output::text(format_args!("monohull listens on {address}\n"));
         match watchdog::serve(settings, announce) {
             Ok(()) => Exit::Done,
-            Err(error @ (ServeError::Listen { .. } | ServeError::Taken(_))) => super::fail(Exit::Usage, &error),
+            Err(
+                error @ (ServeError::Listen { .. }
+                | ServeError::Taken(_)
+                | ServeError::Grants(_)
+                | ServeError::State(StateError::Unsuitable { .. })),
+            ) => super::fail(Exit::Usage, &error),
             Err(error) => super::fail(Exit::Host, &error),
         }
     }
@@ -129,6 +139,7 @@ impl Serve {
         let token = self.token()?;
         Ok(Settings {
             listen: self.listen,
+            grants: self.grants,
             token,
             blanks: self.blanks.map_or(usual.blanks, usize::from),
             concurrency: self.concurrency.map_or(usual.concurrency, usize::from),
@@ -158,7 +169,7 @@ impl Serve {
     /// The token, from a file or from the environment: on the command line everybody could read it.
     fn token(&self) -> Result<Option<Token>, UsageError> {
         let secret = match &self.token_file {
-            Some(path) => Some(std::fs::read_to_string(path).map_err(|source| {
+            Some(path) => Some(read_token(path).map_err(|source| {
                 let path = path.clone();
                 UsageError::Unreadable { path, source }
             })?),
@@ -166,6 +177,11 @@ impl Serve {
         };
         secret.map(|secret| Token::new(secret.trim_end()).ok_or(UsageError::Token)).transpose()
     }
+}
+
+fn read_token(path: &Path) -> io::Result<String> {
+    let bytes = host_input::read(path, host_input::WORKFLOW_MAX)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Where services, and then users, keep what should survive.

@@ -4,10 +4,13 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status};
+use crate::escape::{Line, quoted_lines, shown};
+use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
 const ROWS_PER_STEP: usize = 16;
+/// Unread slots that get a line of their own.
+const UNREAD_LINES: usize = 10;
 /// Lines of an output that was not written to a file.
 const OUTPUT_LINES: usize = 20;
 
@@ -23,6 +26,9 @@ pub(super) fn report(report: &RunReport) -> String {
     let _ = writeln!(text, "total       {}", time(report.duration_us));
     let _ = writeln!(text, "cold start  {}", time(report.cold_start_us));
     let _ = writeln!(text, "modules     {modules}");
+    if let Some(left) = &report.unread {
+        unread(&mut text, left);
+    }
     let _ = writeln!(text, "isolation   {}", report.isolation);
     if let Some(note) = &report.isolation_note {
         let _ = writeln!(text, "            {note}");
@@ -61,6 +67,9 @@ fn table(report: &RunReport) -> Table {
         "attempts",
     ]);
     for step in &report.steps {
+        if step.instances.is_empty() {
+            table.add_row([&*step.name, "-", step.status.name()]);
+        }
         for instance in step.instances.iter().take(ROWS_PER_STEP) {
             table.add_row([
                 step.name.clone(),
@@ -90,12 +99,12 @@ fn output_slot(text: &mut String, slot: &str, output: &OutputReport) {
     let size = bytes(output.bytes);
     match (&output.path, &output.content) {
         (Some(path), _) => {
-            let _ = writeln!(text, "{slot} ({size}) written to {}", path.display());
+            let _ = writeln!(text, "{slot} ({size}) written to {}", shown(path));
         }
         (None, Some(Content::Text(content))) => {
             let _ = writeln!(text, "{slot} ({size}):");
             content.lines().take(OUTPUT_LINES).for_each(|line| {
-                let _ = writeln!(text, "  {line}");
+                let _ = writeln!(text, "  {}", Line(line));
             });
             let more = content.lines().count().saturating_sub(OUTPUT_LINES);
             if more > 0 {
@@ -105,6 +114,18 @@ fn output_slot(text: &mut String, slot: &str, output: &OutputReport) {
         (None, _) => {
             let _ = writeln!(text, "{slot} ({size}); --output {slot}=PATH keeps it");
         }
+    }
+}
+
+/// Slots that were left unread, a line for each of the first.
+fn unread(text: &mut String, left: &Unread) {
+    let slots = if left.count == 1 { "slot" } else { "slots" };
+    let _ = writeln!(text, "unread      {} {slots}, {}", left.count, bytes(left.bytes));
+    for slot in left.slots.iter().take(UNREAD_LINES) {
+        let _ = writeln!(text, "            {slot}");
+    }
+    if let Some(more) = left.count.checked_sub(UNREAD_LINES as u64).filter(|&more| more > 0) {
+        let _ = writeln!(text, "            … and {more} more");
     }
 }
 
@@ -121,11 +142,11 @@ pub(super) fn failure(failure: &Failure) -> String {
         }
         text.push_str(": ");
     }
-    let _ = write!(text, "{}: {}", failure.kind.name(), failure.message);
+    let _ = write!(text, "{}: {}", failure.kind.name(), quoted_lines(&failure.message));
     if let Some(address) = failure.address {
         let _ = write!(text, "\n  address   {address:#x}");
         if let Some(owner) = &failure.address_of {
-            let _ = write!(text, ", {owner}");
+            let _ = write!(text, ", {}", Line(owner));
         }
     }
     if let Some(ip) = &failure.ip {
@@ -140,7 +161,7 @@ pub(super) fn failure(failure: &Failure) -> String {
 
 fn place(place: &CodePlace) -> String {
     match &place.symbol {
-        Some(symbol) => format!("{:#x} {symbol}", place.offset),
+        Some(symbol) => format!("{:#x} {}", place.offset, Line(symbol)),
         None => format!("{:#x}", place.offset),
     }
 }
@@ -178,6 +199,7 @@ mod tests {
             attempts: 3,
             status,
             error: None,
+            failed_attempts: Vec::new(),
             lines: Vec::new(),
         }
     }
@@ -201,9 +223,11 @@ mod tests {
             steps: vec![step],
             modules: vec!["mm".to_owned(), "stdio".to_owned()],
             output: BTreeMap::from([("counts".to_owned(), OutputReport { bytes: 150, path: None, content })]),
+            unread: None,
             error: None,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
     }

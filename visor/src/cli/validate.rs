@@ -1,64 +1,135 @@
-//! `monohull validate`: everything that is wrong with a workflow file, at once.
+//! `monohull validate`: everything that is wrong with a workflow file, at once, and with what it refers to on this host.
+//!
+//! An image is judged by the loader itself, and a disk image and a directory are opened as a run opens them: what passes here is
+//! not refused there.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use hyper::Method;
 use serde::Serialize;
 
+use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
-use crate::workflow::{self, Checked, Level, Mistake};
+use super::imports;
+use crate::domain::image;
+use crate::escape::shown;
+use crate::orchestrator::mounts;
+use crate::workflow::{self, Blame, Checked, Level, Mistake, Plan, Reference};
 
-/// Check a workflow file and report all mistakes in it
+/// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
+/// refuse
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull validate workflows/word-count.json"))]
+#[command(after_help = super::concat_help!(
+    "monohull validate workflows/word-count.json",
+    "monohull validate --server http://127.0.0.1:7070 workflows/word-count.json"
+))]
 pub(super) struct Validate {
     /// The workflow file
     file: PathBuf,
+    /// Check the file alone, and not the images, disk images, directories and input files that it names
+    #[arg(long)]
+    file_only: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: Server,
 }
 
 #[derive(Serialize)]
 struct Verdict<'a> {
     status: &'static str,
     file: &'a PathBuf,
-    mistakes: &'a [Mistake],
+    mistakes: Vec<&'a Mistake>,
+    /// How many mistakes there are besides those.
+    #[serde(skip_serializing_if = "is_zero")]
+    more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Validate {
     pub(super) fn run(&self) -> Exit {
-        let checked = match workflow::check_file(&self.file) {
+        let mut checked = match workflow::check_file(&self.file) {
             Ok(checked) => checked,
             Err(error) => return super::fail(Exit::Usage, &error),
         };
-        let valid = checked.plan.is_some();
-        if self.json {
-            let status = if valid { "valid" } else { "invalid" };
-            super::print_json(&Verdict { status, file: &self.file, mistakes: &checked.mistakes });
-        } else {
-            self.show(&checked);
+        if checked.plan.is_some() && self.server.is_named() {
+            if let Err(error) = self.ask() {
+                return error.tell(self.json);
+            }
+        } else if let (Some(plan), false) = (&checked.plan, self.file_only) {
+            match workflow::references(&self.file, plan, judge) {
+                Ok(mistakes) => checked.mistakes.extend(mistakes),
+                Err(error) => return super::fail(Exit::Usage, &format!("{}: {error}", shown(&self.file))),
+            }
         }
-        if valid { Exit::Done } else { Exit::Usage }
+        let errors = checked.mistakes.iter().filter(|mistake| mistake.level == Level::Error).count();
+        if self.json {
+            let status = if errors == 0 { "valid" } else { "invalid" };
+            let (mistakes, more) = workflow::first_mistakes(&checked.mistakes);
+            super::output::json(&Verdict { status, file: &self.file, mistakes, more });
+        } else {
+            self.show(&checked, errors);
+        }
+        if errors == 0 { Exit::Done } else { Exit::Usage }
     }
 
-    fn show(&self, checked: &Checked) {
-        for mistake in &checked.mistakes {
-            eprintln!("{mistake}");
+    /// Asks the server whether it would take the workflow and grants what it uses.
+    fn ask(&self) -> Result<(), ClientError> {
+        let document = read(&self.file)?;
+        let client = Client::new(&self.server)?;
+        client.send(Method::POST, "/validate", Some("application/json"), document).map(drop)
+    }
+
+    fn show(&self, Checked { plan, mistakes }: &Checked, errors: usize) {
+        let (first, more) = workflow::first_mistakes(mistakes);
+        first.iter().for_each(super::output::note);
+        if more > 0 {
+            super::output::note(format_args!("… and {more} more"));
         }
-        match &checked.plan {
-            Some(plan) => super::print(&format!(
-                "{}: workflow `{}` is valid (steps: {}, functions: {})\n",
-                self.file.display(),
-                plan.name,
-                plan.steps.len(),
-                plan.functions.len()
+        let file = shown(&self.file);
+        match plan {
+            Some(Plan { name, steps, functions, .. }) if errors == 0 => super::output::text(format_args!(
+                "{file}: workflow `{name}` is valid (steps: {}, functions: {})\n",
+                steps.len(),
+                functions.len()
             )),
-            None => {
-                let errors = checked.mistakes.iter().filter(|mistake| mistake.level == Level::Error).count();
+            _ => {
                 let plural = if errors == 1 { "mistake" } else { "mistakes" };
-                eprintln!("{}: {errors} {plural}; the workflow file is at fault", self.file.display());
+                let of_the_file = mistakes.iter().all(|mistake| mistake.blame == Blame::Workflow);
+                let culprit =
+                    if of_the_file { "the workflow file" } else { "the workflow file, or an image it names," };
+                super::output::note(format_args!("{file}: {errors} {plural}; {culprit} is at fault"));
             }
         }
     }
+}
+
+/// What is wrong with something that a workflow file refers to, and who is at fault.
+fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
+    match reference {
+        Reference::Function { name, image } => judge_image(name, image),
+        Reference::Mount(mount) => mounts::inspect(mount).map_err(|message| (Blame::Workflow, message)),
+        Reference::Input(path) => match File::open(path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err((Blame::Workflow, format!("the input file {}: {error}", shown(path)))),
+        },
+    }
+}
+
+fn judge_image(name: &str, path: &Path) -> Result<(), (Blame, String)> {
+    let bytes = fs::read(path).map_err(|error| {
+        let text = format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path));
+        (Blame::Workflow, text)
+    })?;
+    image::verify(name, &bytes).map(drop).map_err(|error| {
+        let explanation = imports::explain(&error, &bytes).map(|text| format!("\n{text}")).unwrap_or_default();
+        (Blame::Function, format!("the image {} is refused: {error}{explanation}", shown(path)))
+    })
 }

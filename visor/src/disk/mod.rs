@@ -9,6 +9,7 @@ mod store;
 mod tree;
 
 use crate::domain::files::claim_image;
+use crate::escape::{Line, shown};
 use monohull_fat::check::{Finding, Report, check, left_over, repair};
 use monohull_fat::edit::{EditError, Editor, Move};
 use monohull_fat::{
@@ -30,7 +31,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// {path}: {source}
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     Host {
         /// The file or directory of the host.
         path: PathBuf,
@@ -38,7 +39,7 @@ pub enum DiskError {
         source: io::Error,
     },
     /// {path} is in use: {who}
-    #[error("{} is in use: {who}", path.display())]
+    #[error("{} is in use: {who}", shown(path))]
     InUse {
         /// The image.
         path: PathBuf,
@@ -46,7 +47,7 @@ pub enum DiskError {
         who: &'static str,
     },
     /// {image}: {source}
-    #[error("{}: {source}", image.display())]
+    #[error("{}: {source}", shown(image))]
     Image {
         /// The image.
         image: PathBuf,
@@ -54,7 +55,7 @@ pub enum DiskError {
         source: Error,
     },
     /// {image}: {path}: {source}
-    #[error("{}: {path}: {source}", image.display())]
+    #[error("{}: {}: {source}", shown(image), Line(path))]
     File {
         /// The image.
         image: PathBuf,
@@ -64,7 +65,12 @@ pub enum DiskError {
         source: EditError,
     },
     /// {image}: {path} has bytes that {other} has too; `monohull image check` says what is wrong
-    #[error("{}: {path} has bytes that {other} has too; `monohull image check` says what is wrong", image.display())]
+    #[error(
+        "{}: {} has bytes that {} has too; `monohull image check` says what is wrong",
+        shown(image),
+        Line(path),
+        Line(other)
+    )]
     Shared {
         /// The image.
         image: PathBuf,
@@ -74,7 +80,11 @@ pub enum DiskError {
         other: String,
     },
     /// {image} is damaged, so nothing is written to it before `monohull image check --repair`: {finding}
-    #[error("{} is damaged, so nothing is written to it before `monohull image check --repair`: {finding}", image.display())]
+    #[error(
+        "{} is damaged, so nothing is written to it before `monohull image check --repair`: {}",
+        shown(image),
+        Line(finding)
+    )]
     Unsound {
         /// The image.
         image: PathBuf,
@@ -82,7 +92,7 @@ pub enum DiskError {
         finding: Finding,
     },
     /// {image}: {path} {what}
-    #[error("{}: {path} {what}", image.display())]
+    #[error("{}: {} {what}", shown(image), Line(path))]
     Kind {
         /// The image.
         image: PathBuf,

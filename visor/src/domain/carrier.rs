@@ -25,6 +25,8 @@ pub struct CarrierState {
     nudged: AtomicBool,
     /// Its timer has fired, or was set by the handler, since it was last put right.
     timer_set: AtomicBool,
+    /// A signal found it in trusted code: before it enters user code it has to look whether it may.
+    attention: AtomicBool,
     /// The kernel's id of its timer, and of the one by which others nudge it; -1 where there is none.
     timer: AtomicI32,
     /// See `timer`.
@@ -41,6 +43,7 @@ pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
         tid: AtomicI32::new(0),
         nudged: AtomicBool::new(false),
         timer_set: AtomicBool::new(false),
+        attention: AtomicBool::new(false),
         timer: AtomicI32::new(-1),
         nudger: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
@@ -118,6 +121,29 @@ impl Berth {
         })?;
         Ok(berth)
     }
+
+    /// Writes the context by which a signal handler knows the thread, and the selector in which it reads that trusted code
+    /// runs. Where they are.
+    fn write_context(&self) -> (*mut CarrierContext, *mut CarrierLine) {
+        let (context, line) = (context_address(self.index) as *mut CarrierContext, info_line(self.index));
+        // SAFETY: `take` has made the context's page writable, and the info page is; both places are this block's alone.
+        unsafe {
+            context.write(CarrierContext::new(self.index, vector_state()));
+            (&raw mut (*line).selector).write(SELECTOR_ALLOW);
+        }
+        (context, line)
+    }
+}
+
+/// The block of the thread that keeps time, which is no carrier.
+pub(super) const TIMEKEEPER_BLOCK: usize = CARRIER_MAX;
+
+/// Gives the calling thread what it needs to survive faults when it copies from user memory: a carrier block, without what
+/// it would take to enter user code.
+pub(super) fn survive_faults(partition: &Partition, block: usize) -> Result<Berth, CarrierError> {
+    let berth = Berth::take(partition, block)?;
+    berth.write_context();
+    Ok(berth)
 }
 
 impl Drop for Berth {
@@ -140,16 +166,9 @@ impl Carrier {
     /// dispatch armed.
     pub fn board(partition: &Partition, berth: Berth) -> Result<Carrier, CarrierError> {
         let index = berth.index;
-        let variant = partition.keys().variant();
-        let context = context_address(index) as *mut CarrierContext;
-        // SAFETY: the context's page has just been made writable and is this carrier's alone.
-        unsafe { context.write(CarrierContext::new(index, vector_state())) };
-        let line = info_line(index);
+        let (context, line) = berth.write_context();
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
-        unsafe {
-            (&raw mut (*line).gate).write(exit_gate(variant, index));
-            (&raw mut (*line).selector).write(SELECTOR_ALLOW);
-        }
+        unsafe { (&raw mut (*line).gate).write(exit_gate(partition.keys().variant(), index)) };
         let carrier =
             Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _berth: berth };
         let state = &CARRIERS[index];
@@ -157,6 +176,7 @@ impl Carrier {
         let tid = unsafe { libc::gettid() };
         state.nudged.store(false, Ordering::Relaxed);
         state.timer_set.store(false, Ordering::Relaxed);
+        state.attention.store(false, Ordering::Relaxed);
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
             // There are others that nudge it.
@@ -255,6 +275,11 @@ impl Carrier {
         }
     }
 
+    /// Whether a signal has found this carrier in trusted code since [`attention_given`].
+    pub fn has_attention(&self) -> bool {
+        CARRIERS[self.index].attention.load(Ordering::Relaxed)
+    }
+
     /// The instance is not run here any more.
     pub fn turn_away(&mut self) {
         CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
@@ -339,12 +364,28 @@ pub fn expect_nudges() -> Result<(), CarrierError> {
 pub fn nudge(index: usize) {
     let state = &CARRIERS[index];
     if state.tid.load(Ordering::Acquire) != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
-        // The thread is alive: carriers detach only after the run, under the same lock.
+        // The thread is alive: it turns away from what it runs under the same lock, and detaches later.
         if set(state.nudger.load(Ordering::Acquire), 1).is_err() {
             // Nobody is to wait for a signal that does not come.
             state.nudged.store(false, Ordering::Release);
         }
     }
+}
+
+/// Carrier `index` looks now whether it may go on: a signal after this asks again.
+pub fn attention_given(index: usize) {
+    if let Some(state) = CARRIERS.get(index) {
+        state.attention.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whether what carrier `index` runs has to end, because a signal said so: a long operation is to stop half-way. For
+/// threads that are no carriers it is not.
+pub fn is_interrupted(index: usize) -> bool {
+    let Some(state) = CARRIERS.get(index).filter(|state| state.attention.load(Ordering::Relaxed)) else { return false };
+    // SAFETY: as in `looked_up`.
+    let stop = unsafe { state.stop.load(Ordering::Acquire).as_ref() };
+    stop.is_some_and(|stop| stop.load(Ordering::Acquire) || monotonic_ns() >= state.deadline.load(Ordering::Relaxed))
 }
 
 /// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
@@ -357,8 +398,9 @@ pub fn looked_up(index: usize, signal: i32, in_user: bool) {
     if in_user {
         return;
     }
-    // Trusted code was interrupted, perhaps just before it enters: look again soon, if the instance it is turned to has to
-    // go. It may be another one than the signal was meant for: an old timer's signal comes when the new one is set.
+    // Trusted code was interrupted. The run loop looks before it enters user code...
+    state.attention.store(true, Ordering::Relaxed);
+    // ...but may just have done so: look again soon, if the instance it is turned to has to go. It may be another one than the signal was meant for: an old timer's signal comes when the new one is set.
     // SAFETY: the flag is that of an instance that this very thread runs or has run and not yet turned away from, which
     // it does under the scheduler's lock; an instance is reclaimed only under that lock, when it runs nowhere.
     let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));

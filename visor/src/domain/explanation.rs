@@ -11,6 +11,8 @@ use std::sync::Mutex;
 #[derive(Default)]
 pub struct Explanations {
     by_thread: Mutex<HashMap<u32, Explanation>>,
+    /// The first refusal by what the workflow file allows.
+    refusal: Mutex<Option<String>>,
 }
 
 struct Explanation {
@@ -33,7 +35,8 @@ impl Explanations {
             return;
         }
         let mut explanations = self.lock();
-        if explanations.get(&thread).is_some_and(|own| own.call == call) {
+        if let Some(own) = explanations.get(&thread).filter(|own| own.call == call) {
+            self.note(errno, &own.text);
             return;
         }
         let name = u32::try_from(call).ok().and_then(number::name_of);
@@ -46,7 +49,20 @@ impl Explanations {
             Some(name) => format!("{name}: {errno}"),
             None => format!("no hostcall has number {call}"),
         };
+        self.note(errno, &text);
         explanations.insert(thread, Explanation { call, text });
+    }
+
+    /// Keeps the first refusal by a list of slots or addresses, or by the access to files: it comes again in each attempt.
+    fn note(&self, errno: Errno, text: &str) {
+        if matches!(errno, Errno::NotPermitted | Errno::ReadOnly) {
+            self.refusal.lock().expect("refusal").get_or_insert_with(|| text.to_owned());
+        }
+    }
+
+    /// The first refusal by what the workflow file allows.
+    pub fn refusal(&self) -> Option<String> {
+        self.refusal.lock().expect("refusal").clone()
     }
 
     /// What there is to say to `thread`; nothing the second time.

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// `main` returned an error.
     Error,
+    /// `main` returned an error that another attempt would not mend. It is never tried again, so workflow files cannot name
+    /// it.
+    #[schemars(skip)]
+    Permanent,
     /// The function panicked.
     Panic,
     /// `process::exit` with a status other than 0.
@@ -42,6 +46,9 @@ pub enum FailureKind {
     /// An output slot was left empty or could not be written. Workflow files cannot name it.
     #[schemars(skip)]
     Output,
+    /// Slots were left that nothing has read. Workflow files cannot name it.
+    #[schemars(skip)]
+    Unread,
     /// The process of the workflow ended before its workflow did. Workflow files cannot name it.
     #[schemars(skip)]
     Process,
@@ -74,6 +81,7 @@ impl FailureKind {
     pub const fn name(self) -> &'static str {
         match self {
             FailureKind::Error => "error",
+            FailureKind::Permanent => "permanent",
             FailureKind::Panic => "panic",
             FailureKind::Exit => "exit",
             FailureKind::MemoryFault => "memory-fault",
@@ -90,6 +98,7 @@ impl FailureKind {
             FailureKind::Load => "load",
             FailureKind::Input => "input",
             FailureKind::Output => "output",
+            FailureKind::Unread => "unread",
             FailureKind::Process => "process",
             FailureKind::Cancelled => "cancelled",
         }

@@ -2,14 +2,12 @@
 
 use super::cell::Cell;
 use super::explanation::Explanations;
-use super::failure::Failure;
 use super::image::map::LoadedImage;
 use super::keys::Key;
 use super::slot_access::SlotAccess;
-use super::thread::ThreadRef;
 use monohull_abi::module::UserBounds;
 use serde::Serialize;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -75,17 +73,13 @@ impl Line {
     }
 }
 
-/// What an instance has used, as it is counted.
+/// What is noted of an instance outside of the scheduler's lock. Times are ticks of the time-stamp counter.
 #[derive(Default, Debug)]
 pub struct Counters {
     /// When its first instruction ran.
     pub started: AtomicU64,
     /// Spent mapping and relocating.
     pub load: AtomicU64,
-    /// On carriers, all threads together.
-    pub run: AtomicU64,
-    /// The main thread parked.
-    pub park: AtomicU64,
 }
 
 /// What an instance has used. Times are ticks of the time-stamp counter.
@@ -105,21 +99,6 @@ pub struct Usage {
     pub bytes_out: u64,
 }
 
-impl Counters {
-    /// The figures so far.
-    pub fn read(&self) -> Usage {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Usage {
-            started: get(&self.started),
-            load: get(&self.load),
-            run: get(&self.run),
-            park: get(&self.park),
-            bytes_in: 0,
-            bytes_out: 0,
-        }
-    }
-}
-
 /// A running instance.
 pub struct Instance {
     /// Unique in the domain; the low byte is the cell.
@@ -134,8 +113,6 @@ pub struct Instance {
     pub image_base: u64,
     /// Set when it must not run any more.
     pub stop: AtomicBool,
-    /// How many of its threads are on carriers; changes under the scheduler's lock.
-    pub running: AtomicU32,
     /// Monotonic deadline in ns, or [`monohull_abi::module::NEVER`].
     pub deadline: u64,
     /// What it has used.
@@ -168,15 +145,6 @@ impl Output {
         self.lines.push(line);
         self.lines.last()
     }
-}
-
-/// What the scheduler keeps for an instance, under its lock.
-#[derive(Default)]
-pub(super) struct Roster {
-    /// Its threads.
-    pub(super) threads: Vec<ThreadRef>,
-    /// Set once: how it ended.
-    pub(super) ending: Option<Result<(), Box<Failure>>>,
 }
 
 /// Cells are the low bits of an instance's id.

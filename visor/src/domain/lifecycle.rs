@@ -1,7 +1,7 @@
 //! The life of an instance: from a job to a cell with a thread in it, and back to a clean cell.
 //!
 //! ```text
-//! job ── place ── launch ──▶ cell, roster, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
+//! job ── place ── launch ──▶ cell, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
 //!                                                 cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
 //!
@@ -11,18 +11,17 @@ use super::carrier::{self, ticks};
 use super::cell::Cell;
 use super::explanation::Explanations;
 use super::failure::{Blame, Failure, FailureKind};
-use super::instance::{CELL_BITS, Counters, Instance, Output, Roster, Spec, Usage};
+use super::instance::{CELL_BITS, Counters, Instance, Output, Spec, Usage};
 use super::keys::Key;
 use super::region::RegionError;
-use super::scheduler::{Scheduler, TimerKind, get};
-use super::thread::{State, THREADS_MAX, ThreadRef};
-use super::{Cells, Ended, Event, Shared, after, bounds_of_cell};
+use super::sched::{Scheduler, THREADS_MAX};
+use super::{Ended, Event, SchedulerGuard, Shared, after, bounds_of_cell};
 use crate::weaken::{self, Defence};
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
 use monohull_trampoline::system::frame_page;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex};
 
 /// Where an instance is to live. Whoever has this has taken it from what is free.
 pub(super) enum Place {
@@ -37,15 +36,14 @@ pub(super) enum Place {
 impl Shared {
     /// The job that has waited longest, if there is a place for it. They go together while the queue is locked, so that
     /// of several carriers none serves a later job first.
-    pub(super) fn next_job(&self, scheduler: &mut Scheduler) -> Option<(Spec, Place)> {
+    pub(super) fn next_job(&self, scheduler: &mut Scheduler<Arc<Instance>>) -> Option<(Spec, Place)> {
         let place = self.take_place(scheduler.jobs.front()?)?;
         scheduler.jobs.pop_front().map(|spec| (spec, place))
     }
 
     /// Whether [`Self::next_job`] would find a place.
     pub(super) fn has_place(&self) -> bool {
-        let mut cells = self.cells.lock().expect("cells");
-        self.mend(&mut cells);
+        let cells = self.cells.lock().expect("cells");
         !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
     }
 
@@ -60,7 +58,9 @@ impl Shared {
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
                 self.lock().events.push_back(Event::Ended(Box::new(Ended {
                     token,
+                    id: 0,
                     result: Err(Box::new(failure)),
+                    refusal: None,
                     inputs_whole: true,
                     usage: Usage::default(),
                     lines: Vec::new(),
@@ -85,7 +85,6 @@ impl Shared {
             key,
             image_base,
             stop: AtomicBool::new(false),
-            running: AtomicU32::new(0),
             deadline,
             counters: Counters::default(),
             lines: Mutex::new(Output::default()),
@@ -97,17 +96,15 @@ impl Shared {
         self.accounts.open(index, instance.id, limit, data);
         self.instances.write().expect("instances")[index] = Some(instance.clone());
         let mut scheduler = self.lock();
-        scheduler.rosters.insert(instance.id, Roster::default());
-        if deadline != NEVER {
-            scheduler.set_timer(deadline, TimerKind::Instance(instance.id));
-        }
+        let armed = scheduler.insert(instance.id, instance.clone(), deadline);
+        self.announce(&mut scheduler, armed);
         if data > limit {
             drop(scheduler);
             let text = format!("the data of its image takes {data} bytes, its memory limit is {limit} bytes");
             return self
                 .end(&instance, Err(Box::new(Failure::blamed(FailureKind::MemoryLimit, Blame::Workflow, text))));
         }
-        match scheduler.spawn(&instance, None, user_rsp, 0) {
+        match scheduler.spawn(instance.id, None, user_rsp, 0) {
             Some(thread) => scheduler.enqueue(thread),
             None => {
                 drop(scheduler);
@@ -120,7 +117,6 @@ impl Shared {
     /// A place for this instance; `None` if all are in use.
     fn take_place(&self, spec: &Spec) -> Option<Place> {
         let mut cells = self.cells.lock().expect("cells");
-        self.mend(&mut cells);
         if let Some(found) = cells.warm.iter().rposition(|cell| cell.suits(&spec.image, spec.stack_size)) {
             return Some(Place::Warm(cells.warm.swap_remove(found)));
         }
@@ -148,66 +144,69 @@ impl Shared {
         };
         let cell = Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size, key);
         if cell.is_err() {
-            let mut cells = self.cells.lock().expect("cells");
-            cells.broken.push((index, key));
-            self.mend(&mut cells);
+            self.cells.lock().expect("cells").broken.push((index, key));
+            self.mend_cells();
         }
         cell
     }
 
-    /// Clears cells that could not be cleared before: what was missing, a mapping say, may have been given back.
-    fn mend(&self, cells: &mut Cells) {
-        let Cells { clean, broken, .. } = cells;
-        broken.retain(|&(index, key)| {
+    /// Clears cells that could not be cleared before: what was missing, a mapping say, may have been given back. How many
+    /// are clean now.
+    pub(super) fn mend_cells(&self) -> usize {
+        // Mapping takes its time: not under the lock that everyone needs who looks for a place.
+        let broken = std::mem::take(&mut self.cells.lock().expect("cells").broken);
+        let mut mended = 0;
+        for (index, key) in broken {
             let all = bounds_of_cell(index);
             let cleared = self.partition.reset(all.start..all.end).is_ok();
+            let mut cells = self.cells.lock().expect("cells");
             if cleared {
-                clean.push(index);
+                cells.clean.push(index);
                 self.partition.keys().give_back(key);
+                mended += 1;
+            } else {
+                cells.broken.push((index, key));
             }
-            !cleared
-        });
+        }
+        mended
     }
 
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
     pub(super) fn end(&self, instance: &Instance, ending: Result<(), Box<Failure>>) {
         let mut scheduler = self.lock();
-        let Some(roster) = scheduler.rosters.get_mut(&instance.id) else { return };
-        if roster.ending.is_some() {
+        if !scheduler.end(instance.id, ending) {
             return;
         }
-        roster.ending = Some(ending);
         instance.stop.store(true, Ordering::Release);
         // See `Carrier::turn_to`.
         fence(Ordering::SeqCst);
-        let off_carriers = |t: &ThreadRef| matches!(get(*t).state, State::Ready | State::Parked);
-        let waiting: Vec<_> = roster.threads.iter().copied().filter(off_carriers).collect();
-        for thread in waiting {
-            scheduler.retire(thread);
-        }
-        if instance.running.load(Ordering::Relaxed) == 0 {
-            self.reclaim(scheduler, instance.id);
-            return;
-        }
         for index in 0..scheduler.carriers {
             if carrier::runs(index, &instance.stop) && index != self.this_carrier() {
                 carrier::nudge(index);
             }
         }
+        // It may have a million threads; other instances are not to wait for all of them to be put away.
+        while scheduler.retire_some(instance.id) {
+            drop(scheduler);
+            scheduler = self.lock();
+        }
+        if scheduler.is_over(instance.id) {
+            self.reclaim(scheduler, instance.id);
+        }
     }
 
     /// Takes back everything an ended instance held. No thread of it exists any more.
-    pub(super) fn reclaim(&self, mut scheduler: MutexGuard<'_, Scheduler>, id: u32) {
-        let Some(roster) = scheduler.rosters.remove(&id) else { return };
+    pub(super) fn reclaim(&self, mut scheduler: SchedulerGuard<'_>, id: u32) {
+        let Some(threads) = scheduler.remove(id) else { return };
         drop(scheduler);
-        let result = roster.ending.expect("only ended instances are reclaimed");
+        let result = threads.ending.expect("only ended instances are reclaimed");
         let index = (id & ((1 << CELL_BITS) - 1)) as usize;
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
-        let inputs_whole = self.modules.ended(self, id, ending);
-        // A module that has failed takes nothing back.
+        let inputs_whole = self.modules.ended(id, ending);
+        // The module may never have been loaded, or not know of all.
         self.mappings.unmap_all(id);
         let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
-        let usage = self.usage(&instance);
+        let usage = Usage { run: threads.run, park: threads.park, ..self.usage(&instance) };
         self.accounts.close(index);
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(cell) = cell {
@@ -223,12 +222,11 @@ impl Shared {
         let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
         let ended = ticks();
         let mut scheduler = self.lock();
-        if instance.deadline != NEVER {
-            scheduler.sweep_timers();
-        }
         scheduler.events.push_back(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
+            id,
             result,
+            refusal: instance.explanations.refusal(),
             inputs_whole,
             usage,
             lines: output.lines,
@@ -242,6 +240,7 @@ impl Shared {
 impl Shared {
     /// Makes the cells of ended instances fit for others.
     pub(super) fn wipe_cells(&self) {
+        self.mend_cells();
         loop {
             // Not as a condition of the loop: the lock is not to be held meanwhile.
             let left = self.cells.lock().expect("cells").left.pop();

@@ -30,10 +30,10 @@ mod mapped;
 mod outside;
 pub mod region;
 mod run;
-mod scheduler;
+mod sched;
 pub mod slot_access;
-mod thread;
-mod waiting;
+mod threads;
+mod timekeeper;
 
 use crate::network::Network;
 use crate::weaken::{self, Defence};
@@ -54,11 +54,11 @@ pub use mapped::Mapped;
 use mapped::Mappings;
 pub(crate) use mapped::faults;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT, CELL_SIZE, INFO_BASE, INFO_SIZE, cell_base};
-use monohull_abi::module::{Call, Host, NEVER, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::module::{Call, Host, NEVER, UserBounds};
 use monohull_trampoline::system::Variant;
 use outside::Outside;
 use region::{Access, Partition, RegionError};
-use scheduler::{Scheduler, TimerKind};
+use sched::{Scheduler, ThreadIndex, TimerKind};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -122,8 +122,12 @@ pub enum Event {
 pub struct Ended {
     /// The driver's name for it.
     pub token: u64,
+    /// The domain's own name for it; 0 if it never started.
+    pub id: u32,
     /// Success, or what went wrong.
     pub result: Result<(), Box<Failure>>,
+    /// The first call of it that the workflow file does not allow, in words.
+    pub refusal: Option<String>,
     /// It could be started again with the inputs it had.
     pub inputs_whole: bool,
     /// What it used; times in ticks.
@@ -226,6 +230,12 @@ impl Ground {
     }
 }
 
+/// The scheduler, locked.
+type SchedulerGuard<'s> = MutexGuard<'s, Scheduler<Arc<Instance>>>;
+
+/// The exit status of a process in which trusted code has panicked: nothing of it can be relied on any more.
+pub const PANICKED: i32 = 101;
+
 /// What carriers, handlers and the driver share of a domain.
 pub struct Shared {
     weak: Weak<Shared>,
@@ -239,9 +249,11 @@ pub struct Shared {
     /// Unmapped after the modules that use them have been stopped.
     images: Images,
     host_files: HostFiles,
-    scheduler: Mutex<Scheduler>,
+    scheduler: Mutex<Scheduler<Arc<Instance>>>,
     /// Idle carriers wait here, with the scheduler's lock.
     work: Condvar,
+    /// The timekeeper sleeps here, with the same lock.
+    time: Condvar,
     instances: RwLock<Vec<Option<Arc<Instance>>>>,
     accounts: Accounts,
     cells: Mutex<Cells>,
@@ -302,6 +314,7 @@ impl Domain {
             table: Table::new(),
             scheduler: Mutex::new(Scheduler::new()),
             work: Condvar::new(),
+            time: Condvar::new(),
             instances: RwLock::new(vec![None; CELL_COUNT]),
             accounts: Accounts::new(),
             cells: Mutex::new(Cells { clean: (0..CELL_COUNT).rev().collect(), ..Cells::default() }),
@@ -412,14 +425,14 @@ impl Shared {
 
     /// The driver hears of `token` after `delay`.
     pub fn set_timer(&self, token: u64, delay: Duration) {
-        self.lock().set_timer(after(delay), TimerKind::Driver(token));
+        self.arm(after(delay), TimerKind::Driver(token));
     }
 
     /// The driver hears of the deadline after `delay`.
     pub fn set_deadline(&self, delay: Duration) {
         let at = after(delay);
         self.run_deadline.store(at, Ordering::Relaxed);
-        self.lock().set_timer(at, TimerKind::Run);
+        self.arm(at, TimerKind::Run);
     }
 
     /// The run is over: carriers stop as soon as they leave user code.
@@ -472,19 +485,18 @@ impl Shared {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Scheduler> {
+    fn lock(&self) -> SchedulerGuard<'_> {
         self.scheduler.lock().expect("the scheduler does not panic")
     }
 
-    /// The instance of a function's call.
+    /// The instance of a function's call, which the calling thread serves.
     fn caller(&self, call: &Call) -> Option<&Instance> {
-        if call.instance == SYSTEM_INSTANCE {
-            return None;
-        }
-        let thread = std::ptr::from_ref(call).cast::<thread::Thread>();
-        // SAFETY: a function's call is the first field of its thread's block; while its handler runs the thread is
-        // alive and so is its instance.
-        unsafe { (*thread).instance.as_ref() }
+        run::current_instance(call)
+    }
+
+    /// The thread of a function's call. Trusted callers have none.
+    fn thread_of(&self, scheduler: &SchedulerGuard<'_>, call: &Call) -> Option<ThreadIndex> {
+        scheduler.find(call.thread, call.instance)
     }
 
     fn instance(&self, id: u32) -> Option<Arc<Instance>> {
@@ -507,7 +519,9 @@ impl Shared {
 
     fn usage(&self, instance: &Instance) -> Usage {
         let (bytes_in, bytes_out) = self.account(instance.id).map_or((0, 0), Account::passed);
-        Usage { bytes_in, bytes_out, ..instance.counters.read() }
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (started, load) = (get(&instance.counters.started), get(&instance.counters.load));
+        Usage { started, load, bytes_in, bytes_out, ..Usage::default() }
     }
 
     fn live(&self) -> Vec<Arc<Instance>> {

@@ -6,7 +6,7 @@
 
 use super::keys::{Key, Keys};
 use crate::weaken::{self, Defence};
-use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
+use monohull_abi::layout::{CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
 use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -70,7 +70,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// 0 unknown, 1 there, 2 not there.
 static GUARD_ADVICE: AtomicU8 = AtomicU8::new(0);
 
-const RESERVED: [Range<u64>; 2] = [CARRIER_BASE..CARRIER_BASE + CARRIER_MAX as u64 * CARRIER_SIZE, USER_BASE..USER_END];
+const RESERVED: [Range<u64>; 2] =
+    [CARRIER_BASE..CARRIER_BASE + CARRIER_BLOCKS as u64 * CARRIER_SIZE, USER_BASE..USER_END];
 
 impl Partition {
     /// Reserves the layout, whose pages are tagged with these keys.

@@ -2,6 +2,8 @@
 //!
 //! Without a list a name is the only thing that keeps two instances apart, and whoever knows it can have the slot.
 
+use serde::{Deserialize, Serialize};
+
 /// What an instance does with a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotUse {
@@ -12,7 +14,7 @@ pub enum SlotUse {
 }
 
 /// One entry of a list.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SlotPattern {
     /// This slot.
     Name(String),
@@ -21,7 +23,16 @@ pub enum SlotPattern {
 }
 
 impl SlotPattern {
-    fn matches(&self, name: &str) -> bool {
+    /// A pattern as workflow files have it: `NAME`, or `PREFIX*`.
+    pub fn parse(text: &str) -> SlotPattern {
+        match text.strip_suffix('*') {
+            Some(prefix) => SlotPattern::Prefix(prefix.to_owned()),
+            None => SlotPattern::Name(text.to_owned()),
+        }
+    }
+
+    /// Whether a slot of this name is meant.
+    pub fn matches(&self, name: &str) -> bool {
         match self {
             SlotPattern::Name(own) => own == name,
             SlotPattern::Prefix(prefix) => name.starts_with(prefix.as_str()),

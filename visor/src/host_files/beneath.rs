@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn paths_that_the_descriptor_table_never_passes_are_refused() {
         let (folder, directory) = granted(true);
-        let secret = folder.path().join("secret").display().to_string();
+        let secret = folder.path().join("secret").to_string_lossy().into_owned();
         let paths = ["..", "../secret", "d/../../secret", "d/..", "./f", "d//f", "/", "/etc", "f/", secret.as_str()];
         for path in paths {
             assert_eq!(directory.known(path), Err(Errno::NotPermitted), "{path}");

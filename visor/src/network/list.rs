@@ -87,13 +87,16 @@ impl Allowed {
         at.ip().is_unspecified() && at.port() == 0 && !self.rules.connect.is_empty()
     }
 
-    /// The addresses of a name: the ones it had at the start. `None` if the list lacks the name.
+    /// The addresses of a name: the ones it had at the start, never none. `None` if the list lacks the name, or the name leads
+    /// only to addresses that the list does not cover.
     pub fn lookup(&self, name: &str) -> Option<Vec<IpAddr>> {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        if name == "localhost" && !self.names.contains_key(&name) {
-            return Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        let found = self.names.get(&name).or_else(|| self.names.get(&format!("{name}.")));
+        match found.filter(|addresses| !addresses.is_empty()) {
+            // Everywhere it is the loopback addresses. Whether they may be connected to is asked for each.
+            None if name == "localhost" => Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]),
+            found => found.cloned(),
         }
-        self.names.get(&name).or_else(|| self.names.get(&format!("{name}."))).cloned()
     }
 }
 
@@ -115,6 +118,7 @@ mod tests {
                 "10.1.2.3".parse().unwrap(),
                 "192.0.2.9".parse().unwrap(),
             ]),
+            "inside.example" => Ok(vec!["10.1.2.3".parse().unwrap()]),
             _ => Err(std::io::ErrorKind::NotFound.into()),
         };
         Allowed::resolve_with(&rules(connect, &[]), resolver).expect("it resolves")
@@ -155,6 +159,21 @@ mod tests {
         let meant = allowed(&["rebound.example:80", "10.0.0.0/8:80"]);
         assert!(meant.may_connect(at("10.1.2.3:80")));
         assert!(!meant.may_connect(at("127.0.0.1:80")));
+    }
+
+    #[test]
+    fn no_name_has_an_empty_list_of_addresses() {
+        let loopback = Some(vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
+        for list in [&[][..], &["localhost:80"], &["localhost.:80"], &["localhost:80", "127.0.0.0/8:80", "[::1]:80"]] {
+            let rules = rules(list, &[]);
+            let resolve = |_: &str| Ok(vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
+            let allowed = Allowed::resolve_with(&rules, resolve).expect("it resolves");
+            assert_eq!(allowed.lookup("localhost"), loopback, "{list:?}");
+            assert_eq!(allowed.lookup("LOCALHOST."), loopback, "{list:?}");
+            assert_eq!(allowed.may_connect(at("127.0.0.1:80")), list.len() == 3, "{list:?}: the name opens nothing");
+        }
+        assert_eq!(allowed(&["inside.example:80"]).lookup("inside.example"), None);
+        assert!(allowed(&["inside.example:80", "10.0.0.0/8:80"]).lookup("inside.example").is_some());
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub use lease::{Addresses, Tap};
 pub use list::{ResolveError, Rules};
 pub use rule::{Rule, RuleError};
 
+use crate::escape::shown;
 use monohull_abi::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -49,6 +50,8 @@ pub enum Plan {
         /// With a way out, by the host's address.
         outside: bool,
     },
+    /// What a server's operator grants under this name. No run has any: a server puts in its place what is granted.
+    Granted(String),
 }
 
 /// What a worker needs to get to its network. The files travel with its job; what they stand for ends when nobody has them
@@ -85,7 +88,7 @@ pub enum NetworkError {
         source: io::Error,
     },
     /// nobody lends devices at {path}
-    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", path.display())]
+    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", shown(path))]
     NoHelper {
         /// Where the helper was looked for.
         path: PathBuf,
@@ -95,6 +98,11 @@ pub enum NetworkError {
     /// {0}
     #[error("{0}")]
     Refused(String),
+    /// Only a server grants networks.
+    #[error(
+        "the network `{0}` is one that a server's operator grants (`monohull serve --grants`); here there are none"
+    )]
+    Granted(String),
     /// the way to the network is missing; this is a bug in Monohull
     #[error("the way to the network is missing; this is a bug in Monohull")]
     NoBroker,
@@ -105,6 +113,7 @@ impl Plan {
     pub fn open(&self) -> Result<Way, NetworkError> {
         match self {
             Plan::None => Ok(Way::default()),
+            Plan::Granted(name) => Err(NetworkError::Granted(name.clone())),
             Plan::Host(rules) => {
                 let what = "starting a broker for the network";
                 let link = broker::start(rules.clone()).map_err(|source| NetworkError::Host { what, source })?;
@@ -122,6 +131,7 @@ impl Plan {
         let mut files = way.files.into_iter();
         match self {
             Plan::None => Ok(Network::None),
+            Plan::Granted(name) => Err(NetworkError::Granted(name.clone())),
             Plan::Host(_) => {
                 let link = files.next().ok_or(NetworkError::NoBroker)?;
                 Ok(Network::Host(Arc::new(Client::connect(link)?)))

@@ -4,11 +4,15 @@
 //! for runs in the caller's own process.
 
 use super::RunOptions;
+use crate::escape::shown;
+use crate::host_input::{self, InputError, Opened};
 use crate::report::{Content, OutputReport};
-use crate::workflow::plan::{Input, Plan};
+use crate::workflow::plan::Input;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The outside of a workflow. Errors are words for people.
 pub trait Border {
@@ -28,18 +32,19 @@ pub enum Source {
 }
 
 /// Slots that come from files and go to files, or into the report.
-pub(super) struct Files<'o>(pub(super) &'o RunOptions);
+pub(super) struct Files<'o> {
+    pub(super) options: &'o RunOptions,
+    /// The most bytes that are read from a pipe.
+    pub(super) limit: u64,
+}
 
 impl Border for Files<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
-        match self.0.inline_inputs.iter().find(|(slot, _)| *slot == input.slot) {
-            Some((_, bytes)) => Ok(Source::Bytes(bytes.clone())),
-            None => self.0.open(input),
-        }
+        self.options.open(input, self.limit, None).map_err(|error| error.to_string())
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
-        let path = self.0.output_path(slot);
+        let path = self.options.output_path(slot);
         let content = match &path {
             Some(path) => write_whole(path, |file| file.write_all(bytes)).map(|()| None)?,
             None => Some(Content::from(bytes.to_vec())),
@@ -48,36 +53,53 @@ impl Border for Files<'_> {
     }
 }
 
+/// Why an input slot cannot be filled.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nobody gave it a file. The invocation is at fault.
+    #[error("has no file")]
+    NoFile,
+    /// Its file cannot be read.
+    #[error("{} cannot be read: {source}", shown(path))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: InputError,
+    },
+}
+
 impl RunOptions {
-    /// Opens the file of an input slot. What is no regular file, such as a pipe, is read to its end.
-    pub fn open(&self, input: &Input) -> Result<Source, String> {
+    /// What an input slot is filled with. A pipe is read to its end, which has to come before the deadline, and at most as much as
+    /// `limit` says.
+    pub fn open(&self, input: &Input, limit: u64, deadline: Option<Instant>) -> Result<Source, OpenError> {
+        if let Some((_, bytes)) = self.inline_inputs.iter().find(|(slot, _)| *slot == input.slot) {
+            return Ok(Source::Bytes(bytes.clone()));
+        }
         let chosen = self.inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
-        let path = chosen.or(input.path.as_ref()).ok_or("has no file")?;
-        let open = || {
-            let mut file = File::open(path)?;
-            if file.metadata()?.is_file() {
-                return Ok(Source::File(file));
+        let path = chosen.or(input.path.as_ref()).ok_or(OpenError::NoFile)?;
+        let open = || match host_input::open(path)? {
+            Opened::Regular(file) => Ok(Source::File(file)),
+            Opened::Stream(stream) => {
+                // Not on the heap: the process that runs the workflow gets it as a file.
+                let mut kept =
+                    File::from(memfd_create(c"monohull-input", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?);
+                host_input::read_stream(stream, limit, deadline, |piece| kept.write_all(piece))?;
+                Ok(Source::File(kept))
             }
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(Source::Bytes(bytes))
         };
-        open().map_err(|error: io::Error| format!("{} cannot be read: {error}", path.display()))
+        open().map_err(|source| OpenError::Unreadable { path: path.clone(), source })
+    }
+
+    /// Whether the file of an input slot is one that the caller has chosen, not the workflow file.
+    pub fn chooses(&self, slot: &str) -> bool {
+        self.inputs.iter().any(|(name, _)| name == slot)
     }
 
     /// The file an output slot is to be written to.
     pub fn output_path(&self, slot: &str) -> Option<PathBuf> {
         self.outputs.iter().find(|(name, _)| name == slot).map(|(_, path)| path.clone())
     }
-}
-
-/// Every input slot's content, as these options say.
-pub fn open_inputs(plan: &Plan, options: &RunOptions) -> Result<Vec<(String, Source)>, String> {
-    let open = |input: &Input| match options.open(input) {
-        Ok(source) => Ok((input.slot.clone(), source)),
-        Err(error) => Err(format!("input slot `{}`: {error}", input.slot)),
-    };
-    plan.inputs.iter().map(open).collect()
 }
 
 /// Has a file written: beside the target, then renamed, so that a full disk leaves the old file whole.
@@ -96,5 +118,5 @@ pub fn write_whole(path: &Path, write_to: impl FnOnce(&mut File) -> io::Result<(
             let _ = std::fs::remove_file(&part);
         })
     };
-    write().map_err(|error: io::Error| format!("{} cannot be written: {error}", path.display()))
+    write().map_err(|error: io::Error| format!("{} cannot be written: {error}", shown(&path)))
 }

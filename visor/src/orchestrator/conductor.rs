@@ -4,13 +4,15 @@ use super::clock::{Clock, Scale};
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{self, Blame, FailureKind};
 use crate::domain::image::map::LoadedImage;
-use crate::domain::instance::{Labels, Spec};
+use crate::domain::instance::{Labels, Spec, Usage};
 use crate::domain::{Domain, Driver, Ended, Event, Shared};
 use crate::report::{
-    Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
+    FailedAttempt, Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
 };
 use crate::workflow::Plan;
 use crate::workflow::plan::Step;
+use monohull_abi::layout::CELL_COUNT;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,14 @@ struct State {
     images: Vec<Arc<LoadedImage>>,
     progress: Arc<dyn Progress>,
     steps: Vec<StepState>,
+    /// Steps that have not ended.
+    open_steps: usize,
+    /// Steps with instances that the domain does not have yet, in the order in which they started.
+    queue: VecDeque<usize>,
+    /// Instances that the domain has.
+    handed_over: usize,
+    /// Failed attempts that are kept for the report.
+    failed_kept: usize,
     outcome: Option<Outcome>,
     begin: Instant,
     /// When the run has to end, if that is before its own timeout.
@@ -49,6 +59,9 @@ struct StepState {
     /// Instances that have not ended.
     open: u32,
     started: bool,
+    /// The first instance that the domain has not got yet.
+    next: u32,
+    /// Its instances; none before it has started, as a plan may have many that never do.
     instances: Vec<InstanceState>,
 }
 
@@ -57,11 +70,26 @@ struct InstanceState {
     /// How often it was started, and how often it failed; it is also started again because others failed.
     attempts: u32,
     failures: u32,
-    ended: Option<Box<Ended>>,
+    last: Option<Attempt>,
+    /// Attempts that failed and were followed by another.
+    failed: Vec<(u32, Box<failure::Failure>)>,
     /// Output of all attempts.
     lines: Vec<Line>,
     lines_dropped: bool,
 }
+
+/// How the last attempt at an instance ended.
+struct Attempt {
+    /// The instance's id in the domain.
+    id: u32,
+    result: Result<(), Box<failure::Failure>>,
+    usage: Usage,
+}
+
+/// The most failed attempts of a run that its report has besides the last of each instance.
+const FAILED_KEPT_MAX: usize = 1000;
+/// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
+const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
 impl Conductor {
     /// `latest_ns` is when the run has to end (CLOCK_MONOTONIC), if that is before its own timeout.
@@ -71,10 +99,23 @@ impl Conductor {
         progress: Arc<dyn Progress>,
         latest_ns: Option<u64>,
     ) -> Conductor {
-        let steps = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
+        let steps: Vec<_> = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
         let begin = Instant::now();
         let latest = latest_ns.map(|latest| begin + Duration::from_nanos(latest.saturating_sub(monotonic_ns())));
-        Conductor { state: Arc::new(Mutex::new(State { plan, images, progress, steps, outcome: None, begin, latest })) }
+        let state = State {
+            plan,
+            images,
+            progress,
+            open_steps: steps.len(),
+            steps,
+            queue: VecDeque::new(),
+            handed_over: 0,
+            failed_kept: 0,
+            outcome: None,
+            begin,
+            latest,
+        };
+        Conductor { state: Arc::new(Mutex::new(state)) }
     }
 
     /// A driver for one run through the plan.
@@ -94,6 +135,9 @@ impl Conductor {
             for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
                 state.rewind(step);
             }
+            state.open_steps = plan.steps.len();
+            state.queue.clear();
+            state.handed_over = 0;
         }
         outcome
     }
@@ -132,8 +176,8 @@ impl Conductor {
     ) -> RunReport {
         let state = self.lock();
         let scale = clock.scale();
-        let steps =
-            state.plan.steps.iter().zip(&state.steps).map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        let steps = state.steps.iter().enumerate();
+        let steps = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
         RunReport {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
@@ -144,11 +188,26 @@ impl Conductor {
             steps,
             modules,
             output: Default::default(),
+            unread: None,
             error,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
+    }
+
+    /// Which step and instance had an id in the domain, of those whose last attempt had it.
+    pub(super) fn producers(&self) -> Box<dyn Fn(u32) -> Option<(String, u32)>> {
+        let state = self.lock();
+        let mut producers = HashMap::new();
+        for (step, of_step) in state.steps.iter().enumerate() {
+            for (index, instance) in (0..).zip(&of_step.instances) {
+                producers.extend(instance.last.as_ref().map(|last| (last.id, (step, index))));
+            }
+        }
+        let plan = state.plan.clone();
+        Box::new(move |id| producers.get(&id).map(|&(step, index)| (plan.steps[step].name.clone(), index)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -163,7 +222,7 @@ impl Driver for Handle {
         let mut state = self.0.lock().expect("the conductor does not panic");
         match event {
             Event::Begin => state.begin(domain),
-            Event::Ended(ended) => state.ended(ended, domain),
+            Event::Ended(ended) => state.ended(*ended, domain),
             Event::Timer { token } => {
                 let (step, index) = parts(token);
                 state.start_instance(step, index, domain);
@@ -197,16 +256,34 @@ impl State {
         }
         for step in 0..self.steps.len() {
             if self.steps[step].blocked_by == 0 {
-                self.start_step(step, domain);
+                self.start_step(step);
             }
         }
+        self.hand_over(domain);
     }
 
-    fn start_step(&mut self, step: usize, domain: &Shared) {
-        let plan = self.plan.clone();
-        self.steps[step].started = true;
-        self.progress.step_started(&plan.steps[step].name, plan.steps[step].instances);
-        for index in 0..plan.steps[step].instances {
+    fn start_step(&mut self, step: usize) {
+        let plan = &self.plan.steps[step];
+        let state = &mut self.steps[step];
+        state.started = true;
+        state.open = plan.instances;
+        state.instances.resize_with(plan.instances as usize, InstanceState::default);
+        self.queue.push_back(step);
+        self.progress.step_started(&plan.name, plan.instances);
+    }
+
+    /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
+    fn hand_over(&mut self, domain: &Shared) {
+        while self.outcome.is_none()
+            && self.handed_over < HANDED_OVER_MAX
+            && let Some(&step) = self.queue.front()
+        {
+            let state = &mut self.steps[step];
+            let index = state.next;
+            state.next += 1;
+            if state.next as usize >= state.instances.len() {
+                self.queue.pop_front();
+            }
             self.start_instance(step, index, domain);
         }
     }
@@ -219,6 +296,7 @@ impl State {
         let state = &mut self.steps[step];
         let instance = &mut state.instances[index as usize];
         instance.attempts += 1;
+        self.handed_over += 1;
         domain.start(Spec {
             token: token(step, index),
             image: self.images[plan.function].clone(),
@@ -238,8 +316,9 @@ impl State {
         });
     }
 
-    fn ended(&mut self, mut ended: Box<Ended>, domain: &Shared) {
+    fn ended(&mut self, mut ended: Ended, domain: &Shared) {
         let (step, index) = parts(ended.token);
+        self.handed_over = self.handed_over.saturating_sub(1);
         let plan = self.plan.clone();
         let policy = &plan.steps[step].retry;
         let instance = &mut self.steps[step].instances[index as usize];
@@ -253,24 +332,40 @@ impl State {
         let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
         instance.failures += u32::from(ended.result.is_err() && !cancelled);
         let failures = instance.failures;
+        // What the workflow file refuses it refuses in each attempt.
+        let refusal = ended.refusal.take();
+        if let Err(failure) = &mut ended.result
+            && let (Some(refusal), true) = (&refusal, is_own_error(failure.kind))
+            && failures < policy.max_attempts
+        {
+            failure.message += &format!("\n  not tried again, as the workflow file does not allow it this: {refusal}");
+        }
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
         let whole = ended.inputs_whole;
-        instance.ended = Some(ended);
+        instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
         if self.outcome.is_some() || cancelled {
             // The event that says why it was cancelled has been heard, or comes next.
             return;
         }
         let Some(failure) = failed else {
             self.progress.instance_ended(&plan.steps[step].name, index, true);
-            return self.instance_done(step, domain);
+            self.instance_done(step, domain);
+            return self.hand_over(domain);
         };
-        let wanted = policy.on.is_empty() || policy.on.contains(&failure.kind);
+        let mended_by_none = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
+        let wanted = !mended_by_none && (policy.on.is_empty() || policy.on.contains(&failure.kind));
         if wanted && failures < policy.max_attempts {
+            if self.failed_kept < FAILED_KEPT_MAX {
+                self.failed_kept += 1;
+                let instance = &mut self.steps[step].instances[index as usize];
+                instance.failed.push((instance.attempts, Box::new(failure)));
+            }
             let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
-            return match whole {
+            match whole {
                 true => domain.set_timer(token(step, index), pause),
                 false => self.stop(Outcome::Again(pause), domain),
-            };
+            }
+            return self.hand_over(domain);
         }
         self.progress.instance_ended(&plan.steps[step].name, index, false);
         let failure = Failure::of_instance(&plan, step, index, failure);
@@ -288,11 +383,12 @@ impl State {
             if other.after.contains(&step) {
                 self.steps[next].blocked_by -= 1;
                 if self.steps[next].blocked_by == 0 {
-                    self.start_step(next, domain);
+                    self.start_step(next);
                 }
             }
         }
-        if self.steps.iter().all(|step| step.open == 0) {
+        self.open_steps -= 1;
+        if self.open_steps == 0 {
             self.outcome = Some(Outcome::Done);
             domain.finish();
         }
@@ -322,7 +418,8 @@ impl StepState {
             blocked_by: 0,
             open: 0,
             started: false,
-            instances: (0..step.instances).map(|_| InstanceState::default()).collect(),
+            next: 0,
+            instances: Vec::new(),
         };
         state.rewind(step);
         state
@@ -331,24 +428,25 @@ impl StepState {
     /// Back to the beginning; attempts stay counted and output stays.
     fn rewind(&mut self, step: &Step) {
         self.blocked_by = step.after.len();
-        self.open = step.instances;
+        self.open = 0;
         self.started = false;
+        self.next = 0;
         for instance in &mut self.instances {
-            instance.ended = None;
+            instance.last = None;
         }
     }
 
-    fn report(&self, plan: &Plan, step: &Step, scale: &Scale) -> StepReport {
+    fn report(&self, plan: &Plan, step: usize, scale: &Scale) -> StepReport {
         let instances: Vec<_> = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale)).collect();
         let status = if instances.iter().any(|i| i.status == Status::Failed) {
             Status::Failed
-        } else if instances.iter().all(|i| i.status == Status::Done) {
+        } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
             Status::Done
         } else {
             Status::Cancelled
         };
         StepReport {
-            name: step.name.clone(),
+            name: self.labels.step.clone(),
             function: self.labels.function.clone(),
             status,
             attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
@@ -357,13 +455,18 @@ impl StepState {
     }
 }
 
+/// Whether a failure is how a function ends itself, perhaps because a call was refused.
+fn is_own_error(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
+}
+
 /// Stands for lines that are not kept.
 fn beyond_limit(plan: &Plan) -> String {
     format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output)
 }
 
 impl InstanceState {
-    fn report(&self, plan: &Plan, step: &Step, index: u32, scale: &Scale) -> InstanceReport {
+    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale) -> InstanceReport {
         let mut report = InstanceReport {
             index,
             start_us: 0,
@@ -375,26 +478,30 @@ impl InstanceState {
             attempts: self.attempts,
             status: Status::Cancelled,
             error: None,
+            failed_attempts: Vec::new(),
             lines: self.lines.clone(),
         };
         if self.lines_dropped {
             report.lines.push(Line { stream: Stream::Stderr, text: beyond_limit(plan) });
         }
-        let Some(ended) = &self.ended else { return report };
-        let usage = &ended.usage;
+        let failed = self.failed.iter().map(|(attempt, failure)| FailedAttempt {
+            attempt: *attempt,
+            error: Failure::of_instance(plan, step, index, (**failure).clone()),
+        });
+        report.failed_attempts = failed.collect();
+        let Some(Attempt { usage, result, .. }) = &self.last else { return report };
         report.start_us = scale.since_request(usage.started);
         report.load_us = scale.us(usage.load);
         report.run_us = scale.us(usage.run);
         report.park_us = scale.us(usage.park);
         report.bytes_in = usage.bytes_in;
         report.bytes_out = usage.bytes_out;
-        match &ended.result {
+        match result {
             Ok(()) => report.status = Status::Done,
             Err(failure) if failure.kind == FailureKind::Cancelled => {}
             Err(failure) => {
                 report.status = Status::Failed;
-                let position = plan.steps.iter().position(|s| s.name == step.name).unwrap_or(0);
-                report.error = Some(Failure::of_instance(plan, position, index, (**failure).clone()));
+                report.error = Some(Box::new(Failure::of_instance(plan, step, index, (**failure).clone())));
             }
         }
         report
@@ -442,4 +549,37 @@ fn token(step: usize, index: u32) -> u64 {
 
 fn parts(token: u64) -> (usize, u32) {
     ((token >> 32) as usize, token as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Silent;
+
+    fn plan(instances: u32) -> Arc<Plan> {
+        let text = format!(
+            r#"{{"name":"w","functions":{{"f":{{"image":"f.so"}}}},
+            "steps":[{{"name":"s","function":"f","instances":{instances}}}]}}"#
+        );
+        Arc::new(crate::workflow::load_str(std::path::Path::new("w.json"), &text).expect("a right workflow"))
+    }
+
+    /// A plan is a promise of instances; they take memory when their step starts, and not much.
+    #[test]
+    fn instances_take_memory_when_their_step_starts() {
+        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let capacity = || conductor.lock().steps[0].instances.capacity();
+        assert_eq!(capacity(), 0);
+        conductor.lock().start_step(0);
+        assert_eq!(capacity(), 100_000);
+        assert!(size_of::<InstanceState>() <= 128, "{}", size_of::<InstanceState>());
+    }
+
+    #[test]
+    fn a_step_that_never_started_is_cancelled_and_has_no_instances() {
+        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let failure = Failure::of_workflow(FailureKind::Load, Blame::Workflow, "missing".to_owned());
+        let report = conductor.bare_report(&Clock::start(0), "none", failure);
+        assert_eq!((report.steps[0].status, report.steps[0].instances.len()), (Status::Cancelled, 0));
+    }
 }

@@ -16,6 +16,7 @@ pub mod options;
 mod packed;
 #[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
+mod unread;
 
 pub use border::{Border, Source};
 pub use options::{IsolationWish, RunOptions, modules_folder};
@@ -168,8 +169,9 @@ impl Ready {
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
         let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
         let means = Means { files, network: self.plan.network.open()?, ears };
-        self.run_on(ground, &conditions, means, &mut Files(options), progress, |mut report| {
+        self.run_on(ground, &conditions, means, &mut files_of_slots, progress, |mut report| {
             report.isolation_note = decision.note;
             report
         })
@@ -216,7 +218,11 @@ impl Ready {
             match conductor.outcome() {
                 Outcome::Done => {
                     let mut report = conductor.report(&domain, &clock, None);
-                    match slots::collect(&domain, &self.plan, border) {
+                    let (unread, failure) = unread::find(&domain, &self.plan, || conductor.producers());
+                    report.unread = unread;
+                    // An output that is missing says more than a slot that is left: it is told first.
+                    let failure = slots::outputs(&domain, &self.plan).err().or(failure);
+                    match failure.map_or_else(|| slots::collect(&domain, &self.plan, border), Err) {
                         Ok(output) => report.output = output,
                         Err(failure) => {
                             report.status = Status::Failed;

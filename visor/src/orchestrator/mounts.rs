@@ -7,10 +7,11 @@
 
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::files::{ImageAccess, Mount, Source, claim_image};
+use crate::escape::shown;
 use crate::host_files::{self, Client, Directory};
 use crate::report::Failure;
-use crate::workflow::Plan;
 use crate::workflow::plan::{Access, MountSource};
+use crate::workflow::{self, Plan};
 use monohull_fat::{Error, Geometry, Image};
 use std::fs::File;
 use std::io;
@@ -41,6 +42,13 @@ impl Opened {
 /// Opens what a plan's mounts lead to, in their order; memory leads nowhere.
 pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
     let mut opened = Vec::new();
+    if let Some(step) = plan.steps.iter().find(|step| !step.secrets.is_empty()) {
+        let text = format!(
+            "the step `{}` has secrets, which a server's operator grants (`monohull serve --grants`); here there are none",
+            step.name
+        );
+        return Err(Box::new(Failure::of_workflow(FailureKind::Input, Blame::Workflow, text)));
+    }
     for mount in &plan.files {
         let failed = |text: String| {
             let text = format!("the files at {}: {text}", mount.point);
@@ -48,12 +56,18 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
         };
         match &mount.source {
             MountSource::Memory { .. } => {}
+            MountSource::Granted { grant, .. } => {
+                let text = format!(
+                    "`{grant}` is what a server's operator grants (`monohull serve --grants`); here there is none"
+                );
+                return Err(failed(text));
+            }
             MountSource::Image { path, access } => {
                 opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
             }
             MountSource::Directory { path, writable } => {
                 let directory = Directory::open(path, *writable);
-                let directory = directory.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                let directory = directory.map_err(|error| failed(format!("{}: {error}", shown(&path))))?;
                 opened.push(Opened::Directory(directory));
             }
         }
@@ -61,17 +75,34 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
     Ok(opened)
 }
 
+/// Whether what a mount leads to is there and can be used. Nothing is claimed: a workflow that has it may be running.
+pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
+    match &mount.source {
+        // What is granted is known to a server alone.
+        MountSource::Memory { .. } | MountSource::Granted { .. } => Ok(()),
+        MountSource::Image { path, access } => disk_image(path, *access).map(drop),
+        MountSource::Directory { path, writable } => {
+            Directory::open(path, *writable).map(drop).map_err(|error| format!("{}: {error}", shown(path)))
+        }
+    }
+}
+
 /// Opens a disk image and claims it: alone to write, together with other readers otherwise. The claim lasts until the
 /// last descriptor is closed, also after a kill.
 fn open_image(path: &Path, access: Access) -> Result<File, String> {
     let writes = access == Access::Write;
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = File::options().read(true).write(writes).open(path).map_err(|error| said(&error))?;
+    let file = disk_image(path, access)?;
     claim_image(&file, writes).map_err(|_| {
         let who = if writes { "somebody else has it open" } else { "a workflow that writes to it runs" };
-        format!("{} is in use: {who}", path.display())
+        format!("{} is in use: {who}", shown(&path))
     })?;
-    // Said now, in words; whoever changes the image later gets errors from its files.
+    Ok(file)
+}
+
+/// Opens a file and sees whether it is a disk image. One that is damaged later gives errors from its files.
+fn disk_image(path: &Path, access: Access) -> Result<File, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
+    let file = File::options().read(true).write(access == Access::Write).open(path).map_err(|error| said(&error))?;
     Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
     Ok(file)
 }
@@ -83,6 +114,8 @@ pub fn build(plan: &Plan, handed_over: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
     for mount in &plan.files {
         let source = match &mount.source {
             MountSource::Memory { size } => Source::Memory { size: *size },
+            // Nothing was opened for it.
+            MountSource::Granted { .. } => return None,
             MountSource::Image { access, .. } => {
                 let access = match access {
                     Access::Read => ImageAccess::Read,

@@ -60,8 +60,9 @@ impl IsolationWish {
 /// `cargo xtask build` puts it. `None` if there is no such folder.
 pub fn modules_folder() -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
-    let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(2));
-    // Tests lie deeper down. A program that is installed trusts nobody's build folder.
+    // Tests lie one level deeper, or in a build folder of their own. An installed program trusts no build folder.
+    let levels = if cfg!(debug_assertions) { 3 } else { 2 };
+    let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(levels));
     let built = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
     let mut folders = beside.map(Path::to_path_buf).chain(built).map(|folder| folder.join("modules"));
     folders.find(|folder| folder.is_dir())

@@ -1,11 +1,11 @@
 //! Input slots are filled and output slots read, straight into and out of their buffers.
 
 use super::border::{Border, Source};
-use crate::domain::Domain;
 use crate::domain::failure::{Blame, FailureKind};
+use crate::domain::{Domain, Shared};
 use crate::report::{Failure, OutputReport};
 use crate::workflow::Plan;
-use monohull_abi::types::{BYTES_FINGERPRINT, SlotInfo, TypeDesc};
+use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,32 +31,59 @@ pub(super) fn fill(domain: &Domain, plan: &Plan, border: &mut dyn Border) -> Res
     Ok(())
 }
 
-/// Hands every output slot out.
+/// Hands every output slot out, if all of them are filled.
 pub(super) fn collect(
     domain: &Domain,
     plan: &Plan,
     border: &mut dyn Border,
 ) -> Result<BTreeMap<String, OutputReport>, Box<Failure>> {
     let mut reports = BTreeMap::new();
-    for output in &plan.outputs {
-        let name = &output.slot;
-        let failed = |blame, text: String| Box::new(Failure::of_workflow(FailureKind::Output, blame, text));
-        let bytes = match look(domain, name) {
-            Ok(bytes) => bytes,
-            Err(Errno::NotFound) => {
-                let text = format!("no function filled the output slot `{name}`");
-                return Err(failed(Blame::Workflow, text));
-            }
-            Err(errno) => {
-                let text = format!("output slot `{name}` cannot be read: {errno}{}", why(domain));
-                return Err(failed(Blame::Monohull, text));
-            }
-        };
-        let report = border.output(name, bytes);
-        let report = report.map_err(|error| failed(Blame::Host, format!("output slot `{name}`: {error}")))?;
-        reports.insert(name.clone(), report);
+    for (name, bytes) in outputs(domain, plan)? {
+        let report = border.output(name, bytes).map_err(|error| {
+            let text = format!("output slot `{name}`: {error}");
+            Box::new(Failure::of_workflow(FailureKind::Output, Blame::Host, text))
+        })?;
+        reports.insert(name.to_owned(), report);
     }
     Ok(reports)
+}
+
+/// Every output slot with its bytes.
+pub(super) fn outputs<'d>(domain: &'d Domain, plan: &'d Plan) -> Result<Vec<(&'d str, &'d [u8])>, Box<Failure>> {
+    let failed = |blame, text: String| Box::new(Failure::of_workflow(FailureKind::Output, blame, text));
+    let outputs = plan.outputs.iter().map(|output| match look(domain, &output.slot) {
+        Ok(bytes) => Ok((&*output.slot, bytes)),
+        Err(Errno::NotFound) => {
+            Err(failed(Blame::Workflow, format!("no function filled the output slot `{}`", output.slot)))
+        }
+        Err(errno) => {
+            let text = format!("output slot `{}` cannot be read: {errno}{}", output.slot, why(domain));
+            Err(failed(Blame::Monohull, text))
+        }
+    });
+    outputs.collect()
+}
+
+/// Every filled slot, in the order of the names, that comes after a name; an empty name comes before all others.
+pub(super) fn filled(domain: &Shared, after: &str) -> impl Iterator<Item = Result<(String, FilledSlot), Errno>> {
+    // Without slots the module that knows them is not loaded, and need not be.
+    let mut after = domain.modules().iter().any(|module| module.name == "mm").then(|| after.to_owned());
+    std::iter::from_fn(move || {
+        let next = next(domain, after.as_deref()?);
+        after = next.as_ref().ok().and_then(|next| Some(next.as_ref()?.0.clone()));
+        next.transpose()
+    })
+}
+
+/// The filled slot that follows a name.
+fn next(domain: &Shared, name: &str) -> Result<Option<(String, FilledSlot)>, Errno> {
+    let mut filled = FilledSlot::default();
+    let mut text = [0_u8; SLOT_NAME_MAX];
+    let (out, to) = (&raw mut filled as u64, text.as_mut_ptr() as u64);
+    let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
+    let len = domain.call(number::SLOT_NEXT, args)? as usize;
+    let name = text.get(..len).ok_or(Errno::Invalid)?;
+    Ok((len > 0).then(|| (String::from_utf8_lossy(name).into_owned(), filled)))
 }
 
 /// A new buffer with these bytes: address and length.

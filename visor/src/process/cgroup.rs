@@ -16,6 +16,7 @@
 //! that a killed server leaves, the next one removes. `monohull run` does all this for the one worker it has.
 
 use super::{ProcessError, birth};
+use crate::escape::shown;
 use crate::workflow::Plan;
 use crate::workflow::plan::MountSource;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT};
@@ -41,6 +42,8 @@ const TASKS: u64 = 2 * CARRIER_MAX as u64;
 /// What a worker may take besides what its functions may: libos modules and their state, page tables, carriers' stacks,
 /// and the kernel's own memory for it.
 const SLACK: u64 = 128 << 20;
+/// What the visor keeps of an instance until its report is sent: some 500 bytes without what it prints.
+const INSTANCE_BYTES: u64 = 1024;
 
 /// Whether workers get groups of their own (`--cgroup`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -181,7 +184,8 @@ fn memory_of(plan: &Plan) -> u64 {
         plan.steps.iter().map(|step| (step.memory.saturating_add(step.stack), step.instances.into())).collect();
     // Not more run at once than there are cells: those that may take most.
     instances.sort_unstable_by_key(|(each, _)| std::cmp::Reverse(*each));
-    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots));
+    let books = plan.instances().saturating_mul(INSTANCE_BYTES);
+    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots).saturating_add(books));
     for (each, count) in instances {
         let count = count.min(cells);
         cells -= count;
@@ -191,7 +195,7 @@ fn memory_of(plan: &Plan) -> u64 {
         MountSource::Memory { size } => size,
         // A copy is memory as far as it is changed; what is mapped of a file counts as long as it is.
         MountSource::Image { ref path, .. } => fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        MountSource::Directory { .. } => 0,
+        MountSource::Directory { .. } | MountSource::Granted { .. } => 0,
     });
     files.fold(bytes, u64::saturating_add)
 }
@@ -210,7 +214,7 @@ pub struct Groups {
 
 /// A group that waits for its next worker, and the last one, if it may still be there.
 #[derive(Debug)]
-struct Free(Group, Option<OwnedFd>);
+struct Free(Group, Option<Arc<OwnedFd>>);
 
 /// A worker's group.
 #[derive(Debug)]
@@ -289,7 +293,7 @@ impl Groups {
         let mut used = None;
         for _ in 0..LOOKED_AT {
             let mut free = self.free();
-            let is_empty = free.front().is_some_and(|Free(_, last)| last.as_ref().is_none_or(has_ended));
+            let is_empty = free.front().is_some_and(|Free(_, last)| last.as_deref().is_none_or(has_ended));
             let Some(group) = (if is_empty { free.pop_front() } else { None }) else { break };
             if group.0.charged().is_ok_and(|bytes| bytes <= CHARGED_MAX) {
                 used = Some(group);
@@ -304,7 +308,7 @@ impl Groups {
             }
             None => self.make()?,
         };
-        Ok(Leaf { groups: self.clone(), group: Some(group), last: None })
+        Ok(Leaf { groups: self.clone(), group: Some(group) })
     }
 
     fn make(&self) -> io::Result<Group> {
@@ -371,13 +375,13 @@ impl Events {
 }
 
 /// The group of one worker, from before its birth until it has ended.
+///
+/// If it is only dropped, a process may be in the group of which nothing is known, so no other worker gets the group.
 #[derive(Debug)]
 pub(super) struct Leaf {
     groups: Arc<Groups>,
-    /// Always there, until it is dropped.
+    /// Always there, until it is freed or dropped.
     group: Option<Group>,
-    /// The worker, if it may not have ended when this is dropped.
-    last: Option<OwnedFd>,
 }
 
 impl Leaf {
@@ -395,7 +399,7 @@ impl Leaf {
     /// The folder and what is limited, in words.
     pub(super) fn describe(&self) -> String {
         let Some(group) = &self.group else { return String::new() };
-        let folder = group.folder.display();
+        let folder = shown(&group.folder);
         match group.limit.1 {
             Some(bytes) => format!("{folder}, at most {bytes} bytes and {TASKS} tasks"),
             None => format!("{folder}, at most {TASKS} tasks"),
@@ -418,16 +422,19 @@ impl Leaf {
         self.group.as_ref().expect("it is there until it is dropped").directory.as_fd()
     }
 
-    /// Free once this process has ended.
-    pub(super) fn free_after(mut self, worker: OwnedFd) {
-        self.last = Some(worker);
+    /// Free once this process, the only one that was born in it, has ended.
+    pub(super) fn free_after(mut self, worker: Arc<OwnedFd>) {
+        let free = self.group.take().map(|group| Free(group, Some(worker)));
+        self.groups.free().extend(free);
     }
 }
 
 impl Drop for Leaf {
     fn drop(&mut self) {
-        let free = self.group.take().map(|group| Free(group, self.last.take()));
-        self.groups.free().extend(free);
+        if let Some(group) = self.group.take() {
+            // One that a process is still in is removed when the server ends.
+            let _ = fs::remove_dir(&group.folder);
+        }
     }
 }
 
@@ -478,6 +485,48 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A group in which no process can be, for what is decided about it.
+    fn group(folder: PathBuf) -> Group {
+        let path = |name: &str| folder.join(name);
+        fs::create_dir(&folder).expect("made");
+        for name in ["memory.max", "memory.events", "memory.current"] {
+            fs::write(path(name), "0\n").expect("written");
+        }
+        Group {
+            directory: File::open(&folder).expect("a folder"),
+            limit: (File::create(path("memory.max")).expect("a file"), None),
+            events: (File::open(path("memory.events")).expect("a file"), Events::default()),
+            folder,
+        }
+    }
+
+    #[test]
+    fn a_group_goes_to_the_next_worker_once_it_is_known_to_be_empty() {
+        let root = tempfile::TempDir::new().expect("a folder");
+        let groups = Arc::new(Groups {
+            folder: root.path().to_owned(),
+            thread: 0,
+            made: AtomicU32::new(7),
+            free: Mutex::default(),
+        });
+        let used = || groups.leaf().ok().map(|leaf| leaf.describe());
+        let leaf = |name: &str| Leaf { groups: groups.clone(), group: Some(group(root.path().join(name))) };
+        // Outside of the control groups' file system no new group can be made, so there is one only if an old one is used again.
+        groups.free().push_back(Free(group(root.path().join("free")), None));
+        assert!(used().is_some_and(|found| found.contains("free")), "the positive control");
+        drop(leaf("dropped"));
+        assert_eq!(used(), None, "nothing is known of the process in a group that was only dropped");
+
+        let mut worker = std::process::Command::new("sleep").arg("3600").spawn().expect("it starts");
+        let pid = rustix::process::Pid::from_child(&worker);
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
+        leaf("busy").free_after(Arc::new(pidfd));
+        assert_eq!(used(), None, "its worker has not ended");
+        worker.kill().expect("it runs");
+        worker.wait().expect("a child");
+        assert!(used().is_some_and(|found| found.contains("busy")), "its worker has ended");
+    }
 
     #[test]
     fn what_the_kernel_counts_is_read() {

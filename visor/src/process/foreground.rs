@@ -6,7 +6,8 @@ use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, 
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::keys;
-use crate::orchestrator::border::{open_inputs, write_whole};
+use crate::host_input::InputError;
+use crate::orchestrator::border::{OpenError, write_whole};
 use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use crate::report::{Content, Failure, OutputReport, Progress, RunReport, Status};
 use crate::workflow::Plan;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 /// The same where it has disk images or directories to write to.
 const DISK_GRACE: Duration = Duration::from_secs(60);
+/// Reading inputs for less than this does not count towards the workflow's timeout.
+const SHORT_WAIT: Duration = Duration::from_millis(10);
 
 /// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
 /// process must have one thread and no children. What goes wrong inside of the workflow is in the report.
@@ -50,10 +53,19 @@ fn run_in(
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
     };
-    let inputs = match open_inputs(plan, options) {
-        Ok(inputs) => inputs.into_iter().map(|(slot, source)| (slot, Data::from(source))).collect(),
-        Err(text) => return failed(Failure::of_workflow(FailureKind::Input, Blame::Workflow, text)),
-    };
+    let begin = Instant::now();
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        match options.open(input, plan.limits.slots, plan.limits.timeout.map(|limit| begin + limit)) {
+            Ok(source) => inputs.push((input.slot.clone(), Data::from(source))),
+            Err(OpenError::Unreadable { source: InputError::Late, path }) => {
+                let text = format!("input slot `{}`: the end of {} has not come in time", input.slot, path.display());
+                return failed(Failure::of_workflow(FailureKind::Timeout, Blame::Workflow, text));
+            }
+            Err(source) => return Err(ProcessError::Input { slot: input.slot.clone(), source }),
+        }
+    }
+    let waited = begin.elapsed();
     let files = match mounts::open(plan) {
         Ok(files) => files,
         Err(failure) => return failed(*failure),
@@ -61,6 +73,10 @@ fn run_in(
     let mut job = Job::new(workflow, inputs);
     job.files = files;
     job.load_all = options.load_all;
+    if waited >= SHORT_WAIT {
+        // Waiting for the end of a pipe counts as well.
+        job.latest_ns = plan.limits.timeout.map(|limit| requested_ns.saturating_add(limit.as_nanos() as u64));
+    }
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
     // Where somebody has to watch the worker's signals, or to have it born in its group, a spawner does.
@@ -70,9 +86,12 @@ fn run_in(
     let mut running = blank.give(&job)?;
     // What is on its way to a disk is not cut off soon.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
-    let latest = plan.limits.timeout.map(|limit| Instant::now() + limit + grace);
+    let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
     match follow(&mut running, watcher, latest)? {
         Ok((mut report, outputs)) => {
+            if let Some(watcher) = watcher {
+                pass_on_delayed(&mut report, watcher);
+            }
             for (slot, data) in outputs {
                 if let Err(text) = hand_out(&mut report, &slot, data, options) {
                     let text = format!("output slot `{slot}`: {text}");
@@ -115,6 +134,17 @@ fn follow(
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
+        }
+    }
+}
+
+/// Passes on what could not be while the workflow ran.
+fn pass_on_delayed(report: &mut RunReport, to: &dyn Progress) {
+    for step in &mut report.steps {
+        for instance in &mut step.instances {
+            for line in std::mem::take(&mut instance.lines) {
+                to.line(&step.name, instance.index, line.stream, &line.text);
+            }
         }
     }
 }

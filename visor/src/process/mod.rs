@@ -28,6 +28,7 @@ mod foreground;
 mod huge;
 mod job;
 mod link;
+mod notices;
 #[allow(unsafe_code, reason = "ptrace")]
 mod opener;
 mod protocol;
@@ -49,6 +50,7 @@ pub use protocol::Notice;
 pub use spawner::{Spawner, Unready};
 
 use crate::domain::keys;
+use crate::orchestrator::border::OpenError;
 use crate::orchestrator::{HostError, IsolationWish, modules_folder};
 use crate::report::{RunReport, Sandbox};
 use crate::workflow::Plan;
@@ -125,6 +127,14 @@ pub enum ProcessError {
     /// {0}
     #[error(transparent)]
     Run(#[from] HostError),
+    /// An input slot cannot be filled.
+    #[error("input slot `{slot}`: {source}")]
+    Input {
+        /// The slot.
+        slot: String,
+        /// Why.
+        source: OpenError,
+    },
     /// the spawner is gone; no workflow can be started any more
     #[error("the spawner is gone; no workflow can be started any more")]
     SpawnerGone,
@@ -160,7 +170,8 @@ pub enum Message {
 #[derive(Debug)]
 struct Worker {
     link: Link,
-    pidfd: OwnedFd,
+    /// Shared with its control group, which waits for the end of the process.
+    pidfd: Arc<OwnedFd>,
     pid: i32,
     reaper: Reaper,
     /// Its control group, if it has one of its own.
@@ -449,9 +460,9 @@ impl Drop for Worker {
                 self.reap();
             }
         }
-        // Its group is free once it has ended; or at once, if no descriptor is left to watch it by.
-        if let (Some(leaf), Ok(worker)) = (self.leaf.take(), self.pidfd.try_clone()) {
-            leaf.free_after(worker);
+        // Its group is free once it has ended, which it may not have yet.
+        if let Some(leaf) = self.leaf.take() {
+            leaf.free_after(self.pidfd.clone());
         }
     }
 }

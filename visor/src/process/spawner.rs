@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, getpid};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
 #[derive(Debug)]
@@ -42,8 +42,11 @@ impl Spawner {
         match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
             ForkResult::Child => {
                 let control = worker::settle(parent, theirs.into(), false);
-                worker::forget_origin();
-                worker::leave(serve(&control, settings))
+                let status = match worker::forget_origin() {
+                    Ok(()) => serve(&control, settings),
+                    Err(why) => not_started(&control, why),
+                };
+                worker::leave(status)
             }
             ForkResult::Parent { child } => {
                 let spawner = Spawner {
@@ -150,8 +153,8 @@ impl Blank {
         match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
             ForkResult::Child => {
                 let link = worker::settle(parent, theirs.into(), true);
-                worker::forget_origin();
-                let mut preparation = Preparation::new(settings, Inherit::Little);
+                let mut preparation =
+                    worker::forget_origin().and_then(|()| Preparation::new(settings, Inherit::Little));
                 if let Ok(preparation) = &mut preparation {
                     preparation.gather();
                 }
@@ -220,8 +223,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     let (told, mut preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
         Ok(both) => both,
         Err(why) => {
-            let _ = control.send(&FromSpawner::NotStarted(why), &[]);
-            return worker::REFUSED;
+            return not_started(control, why);
         }
     };
     if control.send(&FromSpawner::Started, &[]).is_err() {
@@ -272,6 +274,12 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
             }
         }
     }
+}
+
+/// Says why there is no spawner; its exit status.
+fn not_started(control: &Link, why: String) -> i32 {
+    let _ = control.send(&FromSpawner::NotStarted(why), &[]);
+    worker::REFUSED
 }
 
 fn waiting_for(file: &impl AsFd, events: libc::c_short) -> libc::pollfd {
@@ -377,6 +385,6 @@ fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
 impl Worker {
     fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
         let (words, keys_silent, plan, answered, dead) = (LastWords::default(), false, None, false, false);
-        Worker { link, pidfd, pid, reaper, leaf, words, keys_silent, plan, answered, dead }
+        Worker { link, pidfd: Arc::new(pidfd), pid, reaper, leaf, words, keys_silent, plan, answered, dead }
     }
 }

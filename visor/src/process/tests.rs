@@ -47,7 +47,7 @@ impl Impostor {
         let reaper = Reaper::Spawner(1);
         let worker = Worker {
             link: ours,
-            pidfd,
+            pidfd: Arc::new(pidfd),
             pid,
             reaper,
             leaf: None,

@@ -3,6 +3,7 @@
 
 use super::job::{Data, Received};
 use super::link::{BODY_MAX, Link};
+use super::notices::{LeftOut, Notices};
 use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
@@ -18,9 +19,10 @@ use nix::unistd::Pid;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +30,9 @@ pub(super) use super::death::status::*;
 
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
 pub(super) const LINK: i32 = 3;
+
+/// The number of the null device on every Linux.
+const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
 /// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
@@ -70,19 +75,40 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
 ///
 /// A service manager sends such a signal to all processes of a service at once. What is above decides what it means, and may
 /// let a workflow finish; it takes this process with it whenever it ends.
-pub(super) fn forget_origin() {
+///
+/// An error is a text for people. Then the process must not be used: it could read and write what its caller can.
+pub(super) fn forget_origin() -> Result<(), String> {
+    let failed = |error: io::Error| format!("making a session of its own: {error}");
     // SAFETY: as in `settle`; ignoring a signal runs no code; nobody in a process that was just forked holds a string of the environment.
     unsafe {
-        libc::setsid();
+        checked(libc::setsid()).map_err(failed)?;
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        libc::dup2(null, 0);
-        libc::dup2(null, 1);
-        libc::close(null);
         scrub_environment();
     }
+    let null = open_null(Path::new("/dev/null"))?;
+    for standard in [0, 1] {
+        // SAFETY: as in `settle`; whatever 0 and 1 led to is owned by no value.
+        checked(unsafe { libc::dup2(null.as_raw_fd(), standard) })
+            .map_err(|error| format!("disconnecting standard input and output: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Opens what should be the null device. A regular file in its place would keep what is written to it.
+fn open_null(path: &Path) -> Result<File, String> {
+    let failed = |error: io::Error| format!("opening {}: {error}", path.display());
+    let null = File::options().read(true).write(true).open(path).map_err(failed)?;
+    let metadata = null.metadata().map_err(failed)?;
+    match metadata.file_type().is_char_device() && metadata.rdev() == NULL_DEVICE {
+        true => Ok(null),
+        false => Err(format!("{} is not the null device", path.display())),
+    }
+}
+
+fn checked(answer: i32) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Overwrites the environment: a secret in it is none of a workflow's business.
@@ -190,7 +216,9 @@ pub(super) fn run(
     answered: impl FnOnce(),
 ) -> io::Result<()> {
     let Received { workflow, inputs, means, wire } = job;
-    let teller = Arc::new(Teller { link, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+    let notices = Notices::new(link.clone());
+    let teller =
+        Arc::new(Teller { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     teller.point("dispatched", wire.dispatched_ns);
     let conditions = Conditions {
         modules: home.modules,
@@ -261,9 +289,21 @@ fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&report)?)
 }
 
+/// Takes out of a report the lines that were told one by one: of each instance all but the last ones, which were left out.
+fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
+    report.lines_delayed = left_out.values().map(|count| *count as u64).sum();
+    for step in &mut report.steps {
+        for instance in &mut step.instances {
+            let kept = left_out.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
+            instance.lines.drain(..instance.lines.len().saturating_sub(kept));
+        }
+    }
+}
+
 /// Tells the supervisor what happens, if it wants to know.
 struct Teller {
     link: Arc<Link>,
+    notices: Notices,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,
@@ -272,8 +312,7 @@ struct Teller {
 impl Teller {
     fn tell(&self, wanted: bool, notice: Notice) {
         if wanted {
-            // If nobody is there any more, this process is about to be killed.
-            let _ = self.link.send(&FromWorker::Notice(notice), &[]);
+            self.notices.send(notice);
         }
     }
 }
@@ -286,9 +325,9 @@ impl Teller {
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);
         report.timeline = points;
+        let left_out = self.notices.finish();
         if self.lines {
-            // They have been told one by one.
-            report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines.clear());
+            keep_left_out(&mut report, left_out);
         }
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
@@ -341,6 +380,18 @@ mod tests {
     use super::*;
     use crate::report::{InstanceReport, Status, StepReport};
 
+    #[test]
+    fn only_the_null_device_is_taken_for_it() {
+        open_null(Path::new("/dev/null")).expect("the null device");
+        let refused = |path: &Path| open_null(path).expect_err("not the null device");
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let file = folder.path().join("null");
+        assert!(refused(&file).contains("opening"), "there is none");
+        std::fs::write(&file, "").expect("written");
+        assert!(refused(&file).contains("is not the null device"));
+        assert!(refused(Path::new("/dev/zero")).contains("is not the null device"));
+    }
+
     fn report(lines: &[usize]) -> RunReport {
         let line = |number: usize| Line { stream: Stream::Stdout, text: format!("line \u{1} {number}") };
         let instances = lines.iter().enumerate().map(|(index, count)| InstanceReport {
@@ -354,6 +405,7 @@ mod tests {
             attempts: 1,
             status: Status::Done,
             error: None,
+            failed_attempts: Vec::new(),
             lines: (0..*count).map(line).collect(),
         });
         RunReport {
@@ -372,9 +424,11 @@ mod tests {
             }],
             modules: Vec::new(),
             output: Default::default(),
+            unread: None,
             error: None,
             timeline: Vec::new(),
             mapped_files: None,
+            lines_delayed: 0,
             sandbox: None,
         }
     }

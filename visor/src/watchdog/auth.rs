@@ -2,17 +2,21 @@
 //!
 //! With a token, every request but the health checks and the page's own text brings it. Without one, whoever reaches
 //! the socket may ask: by default that is this machine. But a browser on this machine also runs other people's pages,
-//! so what looks like such a page is refused: a request from another origin, and one whose `Host` is a name somebody
-//! may have pointed at this address.
+//! so what looks like such a page is refused: a request from another origin, one that changes something and comes from
+//! another site, and one whose `Host` is a name, as a name may lead to this address and still be another's.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::Refusal;
+
+/// Where a browser says how the page that asks is related to the address that is asked.
+pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secret clients bring. Only its hash is kept, so it cannot end up in a log.
 #[derive(Clone)]
@@ -39,7 +43,7 @@ impl fmt::Debug for Token {
 }
 
 /// Lets a request through, or says why not. `local` is whether it came through a Unix socket, which no page can open.
-pub(super) fn check(token: Option<&Token>, headers: &HeaderMap, local: bool) -> Result<(), Refusal> {
+pub(super) fn check(token: Option<&Token>, method: &Method, headers: &HeaderMap, local: bool) -> Result<(), Refusal> {
     if let Some(token) = token {
         let given = headers.get(AUTHORIZATION).ok_or_else(|| Refusal::unauthorized("a bearer token is required"))?;
         let (scheme, secret) = given.as_bytes().split_at_checked(7).unwrap_or_default();
@@ -57,10 +61,16 @@ pub(super) fn check(token: Option<&Token>, headers: &HeaderMap, local: bool) -> 
         return Err(Refusal::forbidden(message));
     }
     let same = |origin: &[u8]| origin.strip_prefix(b"http://").is_some_and(|origin| origin == host.as_bytes());
-    match headers.get(ORIGIN) {
-        Some(origin) if !same(origin.as_bytes()) => Err(Refusal::forbidden("pages of other origins may not ask")),
-        _ => Ok(()),
+    if headers.get(ORIGIN).is_some_and(|origin| !same(origin.as_bytes())) {
+        return Err(Refusal::forbidden("pages of other origins may not ask"));
     }
+    // Browsers leave the origin out of some requests. What only reads is let through: it may be a link that was followed,
+    // and a page cannot read the answer to what it asks of another origin.
+    let own = |site: &[u8]| [&b"same-origin"[..], b"none"].contains(&site);
+    if !method.is_safe() && headers.get(SEC_FETCH_SITE).is_some_and(|site| !own(site.as_bytes())) {
+        return Err(Refusal::forbidden("pages of other sites may not change anything"));
+    }
+    Ok(())
 }
 
 /// Whether a `Host` is an address or `localhost`, with or without a port. An absent one is HTTP/1.0's.
@@ -82,7 +92,7 @@ mod tests {
     fn ask(token: Option<&Token>, headers: &[(HeaderName, &str)]) -> Result<(), StatusCode> {
         let headers =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a value")));
-        check(token, &headers.collect(), false).map_err(|refusal| refusal.status)
+        check(token, &Method::POST, &headers.collect(), false).map_err(|refusal| refusal.status)
     }
 
     #[test]
@@ -107,6 +117,21 @@ mod tests {
             for other in ["http://else.where", "null", "https://127.0.0.1:7070", "http://127.0.0.1:7071"] {
                 let answer = ask(None, &[(HOST, host), (ORIGIN, other)]);
                 assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host} {other}");
+            }
+        }
+        let host = (HOST, "127.0.0.1:7070");
+        let from = |method: &Method, site: &str| {
+            let headers =
+                [host.clone(), (SEC_FETCH_SITE, site)].map(|(name, value)| (name, value.parse().expect("a value")));
+            check(None, method, &headers.into_iter().collect(), false).is_ok()
+        };
+        for site in ["same-origin", "none"] {
+            assert!(from(&Method::POST, site) && from(&Method::GET, site), "{site}");
+        }
+        for site in ["cross-site", "same-site", "", "SAME-ORIGIN", "new-value"] {
+            assert!(from(&Method::GET, site), "{site}: it only reads");
+            for method in [Method::POST, Method::PUT, Method::DELETE] {
+                assert!(!from(&method, site), "{method} {site}");
             }
         }
         for host in ["else.where", "else.where:7070", "127.0.0.1.else.where", "[::1", "localhost.else.where:80"] {

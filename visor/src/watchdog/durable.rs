@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+use super::folder::{Loss, Unsuitable};
 use super::trace::hex;
 use crate::domain::image::map::LoadError;
 
@@ -33,6 +34,22 @@ pub enum StateError {
     /// another server uses the state folder {0}
     #[error("another server uses the state folder {0}")]
     Taken(PathBuf),
+    /// This folder is not taken for the state.
+    #[error("{path} is not taken as the state folder: {why}")]
+    Unsuitable {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: Unsuitable,
+    },
+    /// The folder is not what it was when the server started.
+    #[error("the state folder {path} {loss}; restart the server once the folder is as it should be")]
+    Lost {
+        /// Where it was.
+        path: PathBuf,
+        /// What has become of it.
+        loss: Loss,
+    },
     /// the state folder cannot be used: {path}: {source}
     #[error("the state folder cannot be used: {path}: {source}")]
     Io {
@@ -89,7 +106,7 @@ pub(super) struct Damage {
 
 /// Any name can be shown, also one that is no text.
 fn shown<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&path.display())
+    to.collect_str(&crate::escape::shown(path))
 }
 
 /// Says which file an error is about.
@@ -129,7 +146,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
 /// Removes what is of no use at the start. What stays is there at the next one as well, and does no harm.
 pub(super) fn sweep(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot be removed");
+        tracing::warn!(path = %crate::escape::shown(&path), %error, "cannot be removed");
     }
 }
 

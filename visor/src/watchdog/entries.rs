@@ -15,7 +15,7 @@ use super::routes::Call;
 use super::state::Kind;
 
 /// The largest workflow document. One that is larger than this was not written by a person, and not for one.
-pub(super) const DOCUMENT_MAX: u64 = 4 << 20;
+pub(super) const DOCUMENT_MAX: u64 = crate::host_input::WORKFLOW_MAX;
 
 impl Watchdog {
     pub(super) fn list_functions(&self) -> Response<Answer> {
@@ -63,6 +63,17 @@ impl Watchdog {
         });
         let (put, shown) = put.await?;
         Ok(registered(Kind::Workflow, put, &shown))
+    }
+
+    /// What is wrong with a workflow that is to be deployed. Nothing is registered.
+    pub(super) async fn validate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let [] = call.parameters([])?;
+        let received = self.body_of(call, DOCUMENT_MAX).await?;
+        let warnings = self.blocking(move |registry| {
+            let document = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            registry.validate(&document)
+        });
+        Ok(json(Response::builder(), &json!({ "status": "valid", "warnings": warnings.await? })))
     }
 
     pub(super) async fn remove_function(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, Refusal> {

@@ -20,6 +20,9 @@ use super::durable::StateError;
 use crate::domain::failure;
 use crate::report::{Failure, FailureKind, RunReport};
 
+/// The kind of the error that a request lacks an input slot.
+pub const MISSING_INPUT: &str = "missing-input";
+
 /// Who has to act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -121,6 +124,11 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, "bad-request", Blame::Client, message)
     }
 
+    /// An input slot is not given.
+    pub(super) fn missing_input(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, MISSING_INPUT, Blame::Client, message)
+    }
+
     pub(super) fn unauthorized(message: impl Into<String>) -> Refusal {
         let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", Blame::Client, message);
         Refusal { extra: Extra::Challenge, ..refusal }
@@ -214,7 +222,10 @@ impl Refusal {
         if error.is_full() {
             return Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());
         }
-        Refusal::host(error.to_string())
+        match error {
+            StateError::Lost { .. } => Refusal::unavailable(error.to_string()),
+            _ => Refusal::host(error.to_string()),
+        }
     }
 
     /// The server ended before the end of an asynchronous call was recorded.
@@ -272,7 +283,7 @@ impl Refusal {
 
 /// A JSON document as an answer.
 pub(super) fn json(builder: Builder, document: &impl Serialize) -> Response<Answer> {
-    let mut text = serde_json::to_vec(document).unwrap_or_default();
+    let mut text = crate::escape::to_json(document).unwrap_or_default();
     text.push(b'\n');
     let answer = builder.header(CONTENT_TYPE, "application/json").body(Answer::from(text));
     answer.expect("status and headers are constants")

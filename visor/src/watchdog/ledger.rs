@@ -24,8 +24,10 @@ use super::body::{Content, SMALL};
 use super::callback::Callback;
 use super::durable::{Damage, StateError, Trouble, at, list, name_of, put_marked, read_marked, remove, set_aside};
 use super::error::Refusal;
+use super::folder::StateFolder;
 use super::invocation::{End, Head, Invocation, Printed, Status};
 use super::trace::is_id;
+use crate::escape::shown;
 use crate::report::RunReport;
 
 /// The folder of records.
@@ -37,8 +39,9 @@ const MAGIC: &str = "monohull-invocation-1";
 /// The same of a callback.
 const CALLBACK_MAGIC: &str = "monohull-callback-1";
 
-/// The records of this server. Whoever has it holds the lock of the state folder.
+/// The records of this server.
 pub(super) struct Ledger {
+    folder: Arc<StateFolder>,
     records: PathBuf,
     callbacks: PathBuf,
     damages: Vec<Damage>,
@@ -81,8 +84,10 @@ struct RecordedEnd {
 impl Ledger {
     /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. What is damaged is set
     /// aside and told; what could not be read is an error.
-    pub(super) fn open(root: &Path) -> Result<(Ledger, Vec<Found>), StateError> {
-        let mut ledger = Ledger { records: root.join(RECORDS), callbacks: root.join(CALLBACKS), damages: Vec::new() };
+    pub(super) fn open(folder: &Arc<StateFolder>) -> Result<(Ledger, Vec<Found>), StateError> {
+        let root = folder.path();
+        let (records, callbacks) = (root.join(RECORDS), root.join(CALLBACKS));
+        let mut ledger = Ledger { folder: folder.clone(), records, callbacks, damages: Vec::new() };
         let mut owed = HashMap::new();
         for path in list(&ledger.callbacks)? {
             match read_callback(&path) {
@@ -120,8 +125,8 @@ impl Ledger {
             Trouble::Host(error) => return Err(error),
         };
         let kept = set_aside(root, &path)?;
-        tracing::error!(path = %path.display(), reason, "set aside");
-        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", kept.display()) });
+        tracing::error!(path = %shown(&path), reason, "set aside");
+        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", shown(&kept)) });
         Ok(())
     }
 
@@ -140,6 +145,10 @@ impl Ledger {
 
     /// Keeps that a call has been accepted. It may be acknowledged once this has returned.
     pub(super) fn accept(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
+        self.folder.change(|| self.put_accepted(invocation, callback))
+    }
+
+    fn put_accepted(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
         if let Some(callback) = callback {
             let write = |to: &mut dyn Write| to.write_all(callback.url().as_bytes());
             put_marked(&self.callbacks.join(&invocation.id), CALLBACK_MAGIC, write)?;
@@ -167,7 +176,8 @@ impl Ledger {
             refusal,
             outputs: outputs.iter().map(|(name, content)| (name.clone(), content.len())).collect(),
         };
-        self.put(invocation, &Record { head: invocation.head(), end: Some(recorded) }, outputs)
+        let record = Record { head: invocation.head(), end: Some(recorded) };
+        self.folder.change(|| self.put(invocation, &record, outputs))
     }
 
     fn put(&self, invocation: &Invocation, record: &Record, outputs: &[(String, Content)]) -> Result<(), StateError> {
@@ -182,12 +192,12 @@ impl Ledger {
 
     /// Nobody has to be told any more.
     pub(super) fn told(&self, id: &str) -> Result<(), StateError> {
-        remove(&self.callbacks.join(id))
+        self.folder.change(|| remove(&self.callbacks.join(id)))
     }
 
     /// Forgets calls. If the machine stops now some may come back; then they are too old, or too many, once more.
     pub(super) fn forget(&self, ids: &[String]) -> Result<(), StateError> {
-        ids.iter().try_for_each(|id| remove(&self.records.join(id)))
+        self.folder.change(|| ids.iter().try_for_each(|id| remove(&self.records.join(id))))
     }
 }
 
@@ -253,19 +263,20 @@ mod tests {
         Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), &plan, Mode::Async)
     }
 
-    fn folder() -> TempDir {
-        let folder = TempDir::new().expect("a folder");
+    fn folder() -> (TempDir, Arc<StateFolder>) {
+        let root = TempDir::new().expect("a folder");
+        let folder = StateFolder::take(root.path()).expect("suitable");
         for name in [RECORDS, CALLBACKS, super::super::durable::DAMAGED] {
             fs::create_dir(folder.path().join(name)).expect("made");
         }
-        folder
+        (root, folder)
     }
 
     /// Whole, but not what this server writes: as one of another version may be.
     #[test]
     fn records_that_contradict_themselves_are_damaged() {
-        let folder = folder();
-        let (ledger, _) = Ledger::open(folder.path()).expect("empty");
+        let (_root, folder) = folder();
+        let (ledger, _) = Ledger::open(&folder).expect("empty");
         let written = |change: &dyn Fn(&str) -> String| {
             let invocation = invocation();
             let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
@@ -296,15 +307,15 @@ mod tests {
 
     #[test]
     fn who_was_never_acknowledged_is_owed_nothing() {
-        let folder = folder();
+        let (_root, folder) = folder();
         let allowed = ["hooks.example".to_owned()];
         let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");
-        let (ledger, _) = Ledger::open(folder.path()).expect("empty");
+        let (ledger, _) = Ledger::open(&folder).expect("empty");
         let (kept, lost) = (invocation(), invocation());
         ledger.accept(&kept, Some(&callback)).expect("kept");
         ledger.accept(&lost, Some(&callback)).expect("kept");
         fs::remove_file(ledger.records.join(&lost.id)).expect("removed");
-        let (ledger, found) = Ledger::open(folder.path()).expect("readable");
+        let (ledger, found) = Ledger::open(&folder).expect("readable");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].callback.as_deref(), Some("http://hooks.example/done"));
         assert_eq!(found[0].invocation.status(), Status::Failed);

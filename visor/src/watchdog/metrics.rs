@@ -104,6 +104,7 @@ pub(super) struct Metrics {
     remembered: Gauge,
     remembered_bytes: Gauge,
     log_dropped: Gauge,
+    state_in_place: Gauge,
 }
 
 /// What is looked up at the moment somebody asks.
@@ -114,6 +115,7 @@ pub(super) struct Now {
     pub(super) remembered: usize,
     pub(super) remembered_bytes: u64,
     pub(super) log_dropped: u64,
+    pub(super) state_in_place: bool,
 }
 
 impl Metrics {
@@ -136,6 +138,7 @@ impl Metrics {
             remembered: Gauge::default(),
             remembered_bytes: Gauge::default(),
             log_dropped: Gauge::default(),
+            state_in_place: Gauge::default(),
         };
         metrics.registered()
     }
@@ -176,6 +179,11 @@ impl Metrics {
             self.remembered_bytes.clone(),
         );
         r.register("log_lines_dropped", "Lines of the log that nobody took in time", self.log_dropped.clone());
+        r.register(
+            "state_in_place",
+            "1 while the state folder is the one that the server opened",
+            self.state_in_place.clone(),
+        );
         r.register(
             "build",
             "The version of this server",
@@ -275,6 +283,7 @@ impl Metrics {
         self.remembered.set(now.remembered as i64);
         self.remembered_bytes.set(now.remembered_bytes as i64);
         self.log_dropped.set(now.log_dropped as i64);
+        self.state_in_place.set(now.state_in_place.into());
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -305,7 +314,15 @@ mod tests {
             End { status: super::super::invocation::Status::Done, duration_us: 1000, report, result: Ok(Vec::new()) };
         metrics.ended("w", &end);
         metrics.ended("w", &end);
-        let now = Now { running: 0, queued: 0, blanks: 0, remembered: 0, remembered_bytes: 0, log_dropped: 0 };
+        let now = Now {
+            running: 0,
+            queued: 0,
+            blanks: 0,
+            remembered: 0,
+            remembered_bytes: 0,
+            log_dropped: 0,
+            state_in_place: true,
+        };
         let text = metrics.encode(&now);
         assert!(text.contains(&format!("slot_bytes_total{{direction=\"in\"}} {}\n", 2 * BYTES_MAX)), "{text}");
         assert!(text.contains("monohull_cold_start_seconds_sum 0.002\n"), "{text}");

@@ -24,6 +24,8 @@ mod calls;
 mod durable;
 mod entries;
 mod error;
+mod folder;
+mod head;
 mod health;
 mod history;
 mod invocation;
@@ -37,6 +39,7 @@ mod page;
 mod perform;
 mod recorded;
 mod records;
+mod redact;
 mod registry;
 mod routes;
 mod server;
@@ -53,10 +56,12 @@ use std::sync::Arc;
 
 use admission::Admission;
 use body::Budget;
+use health::StateWatch;
 use history::History;
 use launch::Launcher;
 use ledger::Ledger;
 use metrics::Metrics;
+use redact::Secrets;
 use registry::Registry;
 use routes::Routes;
 use std::sync::atomic::AtomicBool;
@@ -65,12 +70,15 @@ use tokio::sync::Semaphore;
 
 pub use auth::Token;
 pub use durable::StateError;
+pub use error::MISSING_INPUT;
+pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
 
 use crate::orchestrator::HostError;
 use crate::process::ProcessError;
+use crate::workflow::grants::GrantsError;
 use hyper::http::uri::Authority;
 
 /// The service cannot begin, or cannot go on. The host or the invocation is at fault.
@@ -93,6 +101,9 @@ pub enum ServeError {
         /// The host's answer.
         source: io::Error,
     },
+    /// The grants file.
+    #[error(transparent)]
+    Grants(#[from] GrantsError),
     /// another server listens on {0}
     #[error("another server listens on {0}")]
     Taken(PathBuf),
@@ -110,6 +121,8 @@ struct Watchdog {
     routes: Routes,
     registry: Registry,
     ledger: Ledger,
+    state_watch: StateWatch,
+    secrets: Secrets,
     history: History,
     admission: Admission,
     /// For large bodies.

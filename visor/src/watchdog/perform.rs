@@ -20,9 +20,11 @@ use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
 use super::launch::Run;
 use crate::domain::carrier::monotonic_ns;
+use crate::network;
 use crate::orchestrator::Ready;
+use crate::orchestrator::mounts::{self, Opened};
 use crate::process::{Data, Job, Message, Notice};
-use crate::report::{self, RunReport};
+use crate::report::{self, Failure, RunReport};
 
 /// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
@@ -111,6 +113,7 @@ impl Watchdog {
             }
         };
         drop(hold);
+        let (report, result) = self.redact(report, result).await;
         let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
@@ -159,6 +162,10 @@ impl Watchdog {
             }
         };
         invocation.set_running();
+        let files = match self.open_files(&workflow).await {
+            Ok(files) => files,
+            Err(refusal) => return (None, Err(refusal)),
+        };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
         let deadline = latest.min(own);
         // One that had to wait has less time than its timeout, and should say itself when that is up.
@@ -167,8 +174,7 @@ impl Watchdog {
         let job = Job {
             workflow,
             inputs,
-            // A server opens no files for a workflow: its document may have memory only.
-            files: Vec::new(),
+            files,
             load_all: false,
             requested_ns: invocation.begin_ns,
             latest_ns,
@@ -177,18 +183,60 @@ impl Watchdog {
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
-        let started = Run::start(blank, &job);
-        // Inputs may be large; the process has them now.
-        drop(job);
+        let started = match job.workflow.plan().network {
+            network::Plan::None if job.files.is_empty() => {
+                let started = Run::start(blank, &job);
+                // Inputs may be large; the process has them now.
+                drop(job);
+                started
+            }
+            // Brokers are started, and the helper is asked for a device: others do not wait for that.
+            _ => {
+                let started = spawn_blocking(move || Run::start(blank, &job)).await;
+                started.map_err(|error| Refusal::monohull(error.to_string())).flatten()
+            }
+        };
         match started {
             Ok(run) => self.listen(invocation, run, deadline + GRACE).await,
             Err(refusal) => (None, Err(refusal)),
         }
     }
 
+    /// Takes secrets out of what came of a run. Outputs are the workflow's data, and stay as they are.
+    async fn redact(
+        &self,
+        report: Option<RunReport>,
+        result: Result<Vec<(String, Content)>, Refusal>,
+    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>) {
+        let redactor = self.secrets.redactor();
+        if redactor.is_empty() {
+            return (report, result);
+        }
+        // A report may be long.
+        let redacted = spawn_blocking(move || {
+            let report = report.and_then(|report| redactor.report(&report));
+            (report, result.map_err(|refusal| redactor.refusal(refusal)))
+        });
+        redacted.await.unwrap_or_else(|error| (None, Err(Refusal::monohull(error.to_string()))))
+    }
+
+    /// Opens the files of this host that are granted to a workflow.
+    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, Refusal> {
+        let plan = workflow.plan();
+        if plan.files.iter().all(|mount| mount.source.path().is_none()) {
+            return Ok(Vec::new());
+        }
+        let plan = plan.clone();
+        let opened = spawn_blocking(move || mounts::open(&plan)).await;
+        let opened = opened.map_err(|error| Refusal::monohull(error.to_string()))?;
+        // What is granted is the operator's choice, and not the workflow's.
+        opened.map_err(|failure| Refusal::died(&Failure { blame: report::Blame::Host, ..*failure }))
+    }
+
     /// Listens to a running workflow until it has ended.
     async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
         let mut listener = Listener { latest, heard: false };
+        let redactor = self.secrets.redactor();
         loop {
             let Ok(message) = listener.hear(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
@@ -198,7 +246,7 @@ impl Watchdog {
             match message {
                 Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
-                    invocation.line(step, instance, stream, text);
+                    invocation.line(step, instance, stream, redactor.text(text));
                 }
                 Ok(Message::Notice(_) | Message::Words) => {}
                 Ok(Message::Ended { report, outputs }) => {
@@ -218,8 +266,15 @@ impl Watchdog {
         for point in std::mem::take(&mut report.timeline) {
             invocation.point_at(point.name, point.at_ns);
         }
-        // They came one by one, in order, and are kept apart.
-        report.steps.iter_mut().flat_map(|step| &mut step.instances).for_each(|instance| instance.lines = Vec::new());
+        let redactor = self.secrets.redactor();
+        // They came one by one, in order, and are kept apart; those that come now had found no room.
+        for step in &mut report.steps {
+            for instance in &mut step.instances {
+                for line in std::mem::take(&mut instance.lines) {
+                    invocation.line(step.name.clone(), instance.index, line.stream, redactor.text(line.text));
+                }
+            }
+        }
         let result = match (&report.error, report.status) {
             (Some(failure), _) => Err(Refusal::failed(failure)),
             (None, report::Status::Done) => outputs

@@ -15,6 +15,7 @@ use super::entries::no_content;
 use super::error::{Refusal, json};
 use super::invocation::{Invocation, LogLine};
 use super::routes::Call;
+use crate::escape::{Line, Notation};
 use crate::report::Stream;
 
 /// Invocations in a list unless the request says otherwise, and the most there can be.
@@ -26,8 +27,10 @@ const BATCHES: usize = 16;
 /// How lines are written.
 #[derive(Clone, Copy)]
 enum Format {
-    /// `step[instance] | text`, as `monohull run` shows them.
+    /// `step[instance] | text`, as `monohull run` shows them: escaped.
     Text,
+    /// The same, with the text as the function printed it.
+    Raw,
     /// One JSON object per line.
     Json,
 }
@@ -74,8 +77,9 @@ impl Watchdog {
         let invocation = self.find(&call.name)?;
         let (format, content_type) = match format.as_deref() {
             None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
+            Some("raw") => (Format::Raw, "text/plain; charset=utf-8"),
             Some("json") => (Format::Json, "application/x-ndjson"),
-            Some(_) => return Err(Refusal::bad_request("format is text or json")),
+            Some(_) => return Err(Refusal::bad_request("format is text, raw or json")),
         };
         let body = match follow.as_deref() {
             None | Some("false") => {
@@ -167,7 +171,9 @@ impl Format {
         match (self, lines) {
             (_, 0) => Bytes::new(),
             (Format::Json, _) => format!("{}\n", json!({ "dropped": lines })).into(),
-            (Format::Text, _) => format!("({lines} more lines were dropped: there is room for so many)\n").into(),
+            (Format::Text | Format::Raw, _) => {
+                format!("({lines} more lines were dropped: there is room for so many)\n").into()
+            }
         }
     }
 
@@ -176,14 +182,20 @@ impl Format {
         for line in lines {
             // Writing to a string does not fail.
             let _ = match self {
-                Format::Json => writeln!(text, "{}", json!(line)),
-                Format::Text => {
-                    let mark = if line.stream == Stream::Stderr { '!' } else { '|' };
-                    writeln!(text, "{}[{}] {mark} {}", line.step, line.instance, line.text)
-                }
+                Format::Json => writeln!(text, "{}", Notation::Json.escape(&json!(line).to_string())),
+                Format::Text => writeln!(text, "{}{}", line.tag(), Line(&line.text)),
+                Format::Raw => writeln!(text, "{}{}", line.tag(), line.text),
             };
         }
         text.into()
+    }
+}
+
+impl LogLine {
+    /// Where the line comes from.
+    fn tag(&self) -> String {
+        let mark = if self.stream == Stream::Stderr { '!' } else { '|' };
+        format!("{}[{}] {mark} ", self.step, self.instance)
     }
 }
 

@@ -18,17 +18,17 @@ use sha2::{Digest, Sha256};
 
 use super::durable::{Damage, StateError, Trouble, now};
 use super::error::{Blame, Refusal};
+use super::folder::StateFolder;
 use super::state::{FunctionEntry, Kind, State};
 use super::trace::hex;
 use crate::domain::image::ImageError;
 use crate::domain::image::map::{LoadError, LoadedImage};
+use crate::escape::shown;
 use crate::network;
 use crate::orchestrator::{Ready, cores};
+use crate::workflow::grants::Grants;
 use crate::workflow::plan::{MountSource, registered_name};
-use crate::workflow::{self, Level, Plan, WorkflowError};
-
-/// The most mistakes of a document that are told.
-const MISTAKES_MAX: usize = 100;
+use crate::workflow::{self, Mistake, Plan, Server, WorkflowError};
 
 /// A registered function.
 #[derive(Debug)]
@@ -47,17 +47,33 @@ pub(super) struct Workflow {
     plan: Arc<Plan>,
     /// As it was sent.
     pub(super) document: Bytes,
-    /// With the images of its functions; or the functions that are not there.
-    ready: Result<Arc<Ready>, Vec<String>>,
+    /// With the images of its functions and what is granted to it; or what is missing.
+    ready: Result<Arc<Ready>, Missing>,
+}
+
+/// What keeps a workflow from being run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Missing {
+    /// Names of functions.
+    functions: Vec<String>,
+    /// Grants, in sentences.
+    grants: Vec<String>,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let functions =
+            (!self.functions.is_empty()).then(|| format!("functions are not there: {}", self.functions.join(", ")));
+        let missing: Vec<String> = functions.into_iter().chain(self.grants.iter().cloned()).collect();
+        f.write_str(&missing.join("; "))
+    }
 }
 
 impl Workflow {
     /// What can be run.
     pub(super) fn ready(&self) -> Result<Arc<Ready>, Refusal> {
         self.ready.as_ref().cloned().map_err(|missing| {
-            let message =
-                format!("functions of the workflow `{}` are not there: {}", self.plan.name, missing.join(", "));
-            Refusal::invalid(Blame::Host, message)
+            Refusal::invalid(Blame::Host, format!("the workflow `{}` cannot be run: {missing}", self.plan.name))
         })
     }
 }
@@ -81,6 +97,7 @@ pub(super) struct Registry {
 
 #[derive(Default)]
 struct Tables {
+    grants: Grants,
     functions: BTreeMap<String, Arc<Function>>,
     workflows: BTreeMap<String, Arc<Workflow>>,
 }
@@ -88,9 +105,9 @@ struct Tables {
 impl Registry {
     /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything; what
     /// could not be read is an error, and leaves everything in its place.
-    pub(super) fn open(root: &Path, timeout: Duration) -> Result<Registry, StateError> {
-        let state = State::open(root)?;
-        let mut tables = Tables::default();
+    pub(super) fn open(folder: &Arc<StateFolder>, grants: Grants, timeout: Duration) -> Result<Registry, StateError> {
+        let state = State::open(folder)?;
+        let mut tables = Tables { grants, ..Tables::default() };
         let (entries, mut damages) = state.entries(Kind::Function)?;
         for entry in entries {
             match restore(&state, &entry.name, &entry.content) {
@@ -104,8 +121,9 @@ impl Registry {
         let (entries, more) = state.entries(Kind::Workflow)?;
         damages.extend(more);
         for entry in entries {
-            // A function that was lost may come back; its workflows wait for it.
-            match check_document(&entry.name, &entry.content, &|_| true, timeout) {
+            // A function that was lost may come back, and a grant that was taken back be given again; its workflows wait.
+            let server = Server { functions: &|_| true, grants: &|_| Ok(()), deploying: false };
+            match check_document(&entry.name, &entry.content, &server, timeout) {
                 Ok(plan) => tables.put_workflow(Arc::new(plan), entry.content.into()),
                 Err(refusal) => damages.push(state.damage(&entry, refusal.error.message)),
             }
@@ -113,7 +131,7 @@ impl Registry {
         let images = tables.images();
         state.set_aside(&mut damages, &images)?;
         for damage in &damages {
-            tracing::error!(path = %damage.path.display(), reason = damage.reason, "set aside");
+            tracing::error!(path = %shown(&damage.path), reason = damage.reason, "set aside");
         }
         state.sweep(&images)?;
         Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })
@@ -148,7 +166,7 @@ impl Registry {
     pub(super) fn put_workflow(&self, name: &str, document: Bytes) -> Result<Put, Refusal> {
         check_name(Kind::Workflow, name)?;
         let state = self.change();
-        let plan = self.check_workflow(name, &document)?;
+        let plan = self.check_workflow(name, Some(name), &document)?;
         if plan.name != name {
             let message = format!("the document is called `{}`, the path says `{name}`", plan.name);
             return Err(Refusal::invalid(Blame::Client, message));
@@ -160,16 +178,52 @@ impl Registry {
         Ok(if known { Put::Replaced } else { Put::Created })
     }
 
-    /// Checks a workflow document against the functions there are.
-    fn check_workflow(&self, name: &str, document: &[u8]) -> Result<Plan, Refusal> {
-        check_document(name, document, &|function| self.tables().functions.contains_key(function), self.timeout)
+    /// Checks a workflow document against the functions there are, and what is granted to a workflow of this name.
+    fn check_workflow(&self, file: &str, workflow: Option<&str>, document: &[u8]) -> Result<Plan, Refusal> {
+        let tables = self.tables();
+        let server = Server {
+            functions: &|function| tables.functions.contains_key(function),
+            grants: &|wanted| tables.grants.check(workflow, wanted),
+            deploying: false,
+        };
+        check_document(file, document, &server, self.timeout)
+    }
+
+    /// Finds what is wrong with a workflow document that is to be deployed; nothing is registered. Warnings if nothing is.
+    pub(super) fn validate(&self, document: &[u8]) -> Result<Vec<Mistake>, Refusal> {
+        // Grants are for workflows by name, so that comes first. Without one the check says what is wrong.
+        let named =
+            serde_json::from_slice::<Value>(document).ok().and_then(|value| Some(value["name"].as_str()?.to_owned()));
+        let name = named.filter(|name| workflow::is_name(name));
+        let tables = self.tables();
+        let server = Server {
+            functions: &|function| tables.functions.contains_key(function),
+            grants: &|wanted| tables.grants.check(name.as_deref(), wanted),
+            deploying: true,
+        };
+        let file = format!("{}.json", name.as_deref().unwrap_or("workflow"));
+        let checked = workflow::check_registered(Path::new(&file), document, &server);
+        let warnings = checked.mistakes.clone();
+        check_host(&checked.into_plan().map_err(|error| mistaken(&error))?)?;
+        Ok(warnings)
+    }
+
+    /// Grants something else from now on. What runs goes on with what it has.
+    pub(super) fn grant(&self, grants: Grants) {
+        let _one_change = self.change();
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.grants = grants;
+        let all: Vec<Arc<Workflow>> = tables.workflows.values().cloned().collect();
+        for workflow in all {
+            tables.put_workflow(workflow.plan.clone(), workflow.document.clone());
+        }
     }
 
     /// Makes a workflow ready that is not registered. `name` is what its document is called in messages.
     pub(super) fn prepare(&self, name: &str, document: &[u8]) -> Result<Arc<Ready>, Refusal> {
-        let plan = Arc::new(self.check_workflow(name, document)?);
-        let ready = self.tables().ready(&plan);
-        ready.map_err(|missing| Refusal::conflict(format!("functions were removed meanwhile: {}", missing.join(", "))))
+        let plan = Arc::new(self.check_workflow(name, None, document)?);
+        let ready = self.tables().ready(None, &plan);
+        ready.map_err(|missing| Refusal::conflict(format!("it was removed meanwhile: {missing}")))
     }
 
     /// Removes a function that no workflow names. Blocks: it waits for the disk.
@@ -220,10 +274,12 @@ impl Registry {
     /// How a workflow is shown in a list.
     fn show_workflow(workflow: &Workflow) -> Value {
         let plan = &workflow.plan;
+        let missing = workflow.ready.as_ref().err().cloned().unwrap_or_default();
         json!({
             "name": plan.name,
             "functions": functions_named(plan).collect::<Vec<_>>(),
-            "missing": workflow.ready.as_ref().err().cloned().unwrap_or_default(),
+            "missing": missing.functions,
+            "missing_grants": missing.grants,
             "steps": plan.steps.iter().map(|step| &step.name).collect::<Vec<_>>(),
             "inputs": plan.inputs.iter().map(|input| &input.slot).collect::<Vec<_>>(),
             "outputs": plan.outputs.iter().map(|output| &output.slot).collect::<Vec<_>>(),
@@ -273,21 +329,22 @@ impl Function {
 
 impl Tables {
     fn put_workflow(&mut self, plan: Arc<Plan>, document: Bytes) {
-        let ready = self.ready(&plan);
+        let ready = self.ready(Some(&plan.name), &plan);
         self.workflows.insert(plan.name.clone(), Arc::new(Workflow { plan, document, ready }));
     }
 
-    /// A plan with its images, or the functions that are not there.
-    fn ready(&self, plan: &Arc<Plan>) -> Result<Arc<Ready>, Vec<String>> {
+    /// A plan with its images and what is granted to a workflow of this name, or what is missing.
+    fn ready(&self, workflow: Option<&str>, plan: &Arc<Plan>) -> Result<Arc<Ready>, Missing> {
         let named = || functions_named(plan).map(|name| (name, self.functions.get(name)));
-        let missing: Vec<String> =
+        let functions: Vec<String> =
             named().filter(|(_, found)| found.is_none()).map(|(name, _)| name.to_owned()).collect();
-        if !missing.is_empty() {
-            return Err(missing);
-        }
+        let plan = match (self.grants.resolve(workflow, plan), functions.is_empty()) {
+            (Ok(plan), true) => plan,
+            (resolved, _) => return Err(Missing { functions, grants: resolved.err().unwrap_or_default() }),
+        };
         let images = named().filter_map(|(_, found)| Some(found?.image.clone())).collect();
         let carriers = plan.limits.carriers.unwrap_or_else(cores);
-        Ok(Arc::new(Ready::of_parts(plan.clone(), images, carriers)))
+        Ok(Arc::new(Ready::of_parts(plan, images, carriers)))
     }
 
     /// Gives the workflows that name a function its new image.
@@ -348,52 +405,45 @@ fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
     Err(Refusal::bad_request(message))
 }
 
-fn check_document(
-    name: &str,
-    document: &[u8],
-    registered: &dyn Fn(&str) -> bool,
-    timeout: Duration,
-) -> Result<Plan, Refusal> {
+fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, Refusal> {
     let file = format!("{name}.json");
-    let checked = workflow::check_registered(Path::new(&file), document, registered).into_plan();
-    let mut plan = checked.map_err(mistaken)?;
+    let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
+    let mut plan = checked.map_err(|error| mistaken(&error))?;
+    check_host(&plan)?;
+    // So the workflow itself can say that it took too long, and where it was.
+    plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
+    Ok(plan)
+}
+
+/// Refuses a plan that names what is this host's, and not a client's to give away.
+fn check_host(plan: &Plan) -> Result<(), Refusal> {
     for mount in &plan.files {
         // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
-            MountSource::Memory { .. } => {}
+            MountSource::Memory { .. } | MountSource::Granted { .. } => {}
             MountSource::Image { .. } | MountSource::Directory { .. } => {
                 let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
                 return Err(Refusal::invalid(Blame::Workflow, message));
             }
         }
     }
-    if plan.network != network::Plan::None {
-        // Its list is the client's, and what this host can reach is not the client's to give away.
-        let message = "`network`: a workflow that came over HTTP gets none of this host's network";
-        return Err(Refusal::invalid(Blame::Workflow, message.to_owned()));
+    match plan.network {
+        network::Plan::None | network::Plan::Granted(_) => Ok(()),
+        network::Plan::Host(_) | network::Plan::Tap { .. } => {
+            let message = "`network`: a workflow that came over HTTP gets of this host's network only what the operator \
+                           grants (`\"network\": { \"grant\": NAME }`)";
+            Err(Refusal::invalid(Blame::Workflow, message.to_owned()))
+        }
     }
-    // So the workflow itself can say that it took too long, and where it was.
-    plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
-    Ok(plan)
 }
 
 /// A document that gives no plan. Of very many mistakes the first errors are told.
-fn mistaken(error: WorkflowError) -> Refusal {
-    let WorkflowError::Mistakes { mut mistakes } = error else {
-        return Refusal::invalid(Blame::Workflow, error.to_string());
-    };
-    let all = mistakes.len();
-    if all > MISTAKES_MAX {
-        mistakes.retain(|mistake| mistake.level == Level::Error);
-        mistakes.truncate(MISTAKES_MAX);
+fn mistaken(error: &WorkflowError) -> Refusal {
+    let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+    match error {
+        WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
+        WorkflowError::Unreadable { .. } => refusal,
     }
-    let told = json!(mistakes);
-    let more = match all - mistakes.len() {
-        0 => String::new(),
-        more => format!("\n… and {more} more"),
-    };
-    let message = format!("{}{more}", WorkflowError::Mistakes { mistakes });
-    Refusal::invalid(Blame::Workflow, message).with_mistakes(told)
 }
 
 fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {

@@ -28,22 +28,27 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
+use super::folder::StateFolder;
+use super::health::StateWatch;
 use super::history::History;
 use super::invocation::Moment;
 use super::launch::Launcher;
 use super::ledger::Ledger;
 use super::metrics::Metrics;
 use super::recorded::recall;
+use super::redact::Secrets;
 use super::registry::Registry;
 use super::routes::{Call, Routes};
 use super::settings::{Listen, Settings};
 use super::socket::{Stream, Wire};
 use super::tally::{self, Tally};
 use super::trace::{CALL_ID, call_id};
-use super::{ServeError, Watchdog, auth, log};
+use super::{ServeError, Watchdog, auth, head, log};
 use crate::domain::keys;
+use crate::escape::shown;
 use crate::process::cgroup::Membership;
 use crate::process::{self, Spawner};
+use crate::workflow::grants::Grants;
 
 /// Seconds from the request's acceptance to the answer's first byte.
 const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
@@ -73,8 +78,11 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let done = runtime.block_on(async {
         // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
-        let registry = Registry::open(&settings.state, settings.timeout)?;
-        let (ledger, found) = Ledger::open(&settings.state)?;
+        let folder = StateFolder::take(&settings.state)?;
+        let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
+        let secrets = Secrets::new(&grants);
+        let registry = Registry::open(&folder, grants, settings.timeout)?;
+        let (ledger, found) = Ledger::open(&folder)?;
         let history = History::new(settings.keep.clone());
         let late = recall(&history, &ledger, found);
         let listener = Listener::open(&settings.listen).await?;
@@ -91,6 +99,8 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             ledger,
+            state_watch: StateWatch::new(folder),
+            secrets,
             metrics,
             work: Arc::default(),
             ending: AtomicBool::new(false),
@@ -100,14 +110,16 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         });
         // From here on a signal is heard, so that whoever knows the address may end it in order.
         let ends = Ends::new()?;
+        // Without a grants file the signal means what it means to other programs: the end.
+        let regrants = watchdog.settings.grants.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
         let address = listener.address();
-        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %watchdog.settings.state.display(), "listening");
+        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %shown(&watchdog.settings.state), "listening");
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
             tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
         }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
-        watchdog.serve(listener, ends).await
+        watchdog.serve(listener, ends, regrants).await
     });
     // Threads that wait for a disk, or for a blank, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -161,7 +173,7 @@ impl Listener {
             }
             Listen::Unix(path) => {
                 clear(path).await?;
-                let failed = |source| ServeError::Listen { address: format!("unix:{}", path.display()), source };
+                let failed = |source| ServeError::Listen { address: format!("unix:{}", shown(&path)), source };
                 // It is nobody else's from the beginning: whoever connects is served. Nothing else makes a file meanwhile.
                 let usual = umask(Mode::from_bits_truncate(0o177));
                 let listener = UnixListener::bind(path);
@@ -191,7 +203,7 @@ impl Listener {
                 Ok(address) => format!("http://{address}"),
                 Err(error) => format!("http://? ({error})"),
             },
-            Listener::Unix(_, file) => format!("unix:{}", file.path.display()),
+            Listener::Unix(_, file) => format!("unix:{}", shown(&file.path)),
         }
     }
 }
@@ -230,7 +242,12 @@ impl Ends {
 
 impl Watchdog {
     /// Serves until a signal, or until no workflow can be run any more.
-    async fn serve(self: Arc<Self>, listener: Listener, mut ends: Ends) -> Result<(), ServeError> {
+    async fn serve(
+        self: Arc<Self>,
+        listener: Listener,
+        mut ends: Ends,
+        regrants: Option<Signal>,
+    ) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
         let most = self.settings.pace.connections;
         let connections = Connections { places: Arc::new(Semaphore::new(most)), open: Arc::default(), closing };
@@ -239,6 +256,8 @@ impl Watchdog {
             tokio::select! {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
+                never = self.state_watch.run() => match never {},
+                never = self.watch_grants(regrants) => match never {},
             }
         });
         let over = tokio::select! {
@@ -264,6 +283,29 @@ impl Watchdog {
 
     pub(super) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Reads the grants file again at each SIGHUP. If it is wrong, what was granted before stays.
+    async fn watch_grants(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
+        let (Some(mut signals), Some(path)) = (signals, self.settings.grants.clone()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            if signals.recv().await.is_none() {
+                return std::future::pending().await;
+            }
+            let path = path.clone();
+            let watchdog = self.clone();
+            let read = self.blocking(move |registry| {
+                let grants = Grants::load(&path).inspect(|grants| watchdog.secrets.add(grants));
+                Ok(grants.map(|grants| registry.grant(grants)))
+            });
+            match read.await {
+                Ok(Ok(())) => tracing::info!("the grants file was read again"),
+                Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
+                Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
+            }
+        }
     }
 
     async fn sweep(self: &Arc<Self>) -> Infallible {
@@ -336,10 +378,13 @@ impl Watchdog {
         let call_id = call_id(request.headers());
         let found = self.routes.find(request.method(), request.uri().path());
         let route = found.as_ref().map(|(route, ..)| *route).ok();
+        let readable = head::check(&request);
+        let ambiguous = readable.is_err();
         let answered = async {
+            readable?;
             if !route.is_some_and(super::routes::Route::is_open) {
                 let local = matches!(*stream, Stream::Unix(_));
-                auth::check(self.settings.token.as_ref(), request.headers(), local)?;
+                auth::check(self.settings.token.as_ref(), request.method(), request.headers(), local)?;
             }
             let (route, name, slot) = found?;
             let call = Call { accepted, route, name, slot, request, stream };
@@ -357,7 +402,7 @@ impl Watchdog {
         if let (Ok(Some(id)), false) = (call_id, headers.contains_key(CALL_ID)) {
             headers.extend(HeaderValue::try_from(id).ok().map(|value| (CALL_ID, value)));
         }
-        if self.is_ending() {
+        if ambiguous || self.is_ending() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.metrics.answered(route.map_or("none", super::routes::Route::pattern), response.status().as_u16());

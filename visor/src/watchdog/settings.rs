@@ -15,6 +15,8 @@ pub struct Settings {
     pub listen: Listen,
     /// The folder that keeps functions and workflows across restarts.
     pub state: PathBuf,
+    /// The file that says what of this host workflows may use. Default: none, and nothing of it.
+    pub grants: Option<PathBuf>,
     /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
     pub token: Option<Token>,
     /// Processes kept ready for the next invocation. Default: four times the host's cores, at least 16. One is used up by
@@ -104,6 +106,7 @@ impl Settings {
         Settings {
             listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
             state,
+            grants: None,
             token: None,
             blanks: (4 * cores).max(16),
             concurrency: 64,

@@ -1,7 +1,8 @@
 //! How a request's body becomes input slots, and output slots become an answer.
 //!
-//! A workflow with one input takes the body as it is, of whatever type. One with several takes a JSON object that has each
-//! slot's content, and one with none takes no body. In the other direction likewise: one output is the answer's body,
+//! A workflow with one input takes the body as it is, of whatever type. A request without a body, as `curl -X POST` sends
+//! it, gives no input: an empty one is an empty body with a `Content-Type`. A workflow with several inputs takes a JSON object that
+//! has each slot's content, and one with none takes no body. In the other direction likewise: one output is the answer's body,
 //! several are a JSON object, unless `?output=SLOT` chooses one.
 //!
 //! ```json
@@ -110,11 +111,23 @@ impl<'d> Deserialize<'d> for Given {
 
 /// The input slots a body stands for.
 pub(super) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Result<Vec<(String, Data)>, Refusal> {
+    let is_missing = content.len() == 0 && !headers.contains_key(CONTENT_TYPE);
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match plan.inputs.as_slice() {
         [] if content.len() == 0 => Ok(Vec::new()),
         [] => Err(Refusal::bad_request(format!("the workflow `{}` takes no input, so no body", plan.name))),
+        [input] if is_missing => Err(Refusal::missing_input(format!(
+            "input slot {} is missing: the request has no body (an empty input is an empty body with a Content-Type)",
+            quoted(&input.slot)
+        ))),
+        several if is_missing => {
+            let slots: Vec<_> = several.iter().map(|input| quoted(&input.slot)).collect();
+            Err(Refusal::missing_input(format!(
+                "input slots {} are missing: the request has no body",
+                slots.join(", ")
+            )))
+        }
         [input] if media != SLOTS_TYPE => {
             let data = content.into_input().map_err(|error| Refusal::host(error.to_string()))?;
             Ok(vec![(input.slot.clone(), data)])
@@ -150,7 +163,7 @@ pub(super) fn inline_inputs(plan: &Plan, given: Given) -> Result<Vec<(String, Da
             Some(Inline::Base64(base64)) => BASE64.decode(base64).map_err(|error| {
                 Refusal::bad_request(format!("input slot {}: not base64: {error}", quoted(&input.slot)))
             })?,
-            None => return Err(Refusal::bad_request(format!("input slot {} is missing", quoted(&input.slot)))),
+            None => return Err(Refusal::missing_input(format!("input slot {} is missing", quoted(&input.slot)))),
         };
         inputs.push((input.slot.clone(), Data::Bytes(bytes)));
     }

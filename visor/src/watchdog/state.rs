@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! STATE/
-//!   lock               held while a server runs: one server per folder
+//!   lock               says what the folder is; held while a server runs, see [`super::folder`]
 //!   images/HASH        function images, called by the SHA-256 of their bytes; several functions may share one
 //!   functions/NAME     which image the function is      ┐ entries: a line with the hash of what follows, then that
 //!   workflows/NAME     the document as it was sent      ┘
@@ -18,11 +18,11 @@
 //! host could not read just then is no damage: the server does not start, and nothing is moved.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -30,8 +30,10 @@ use super::durable::{
     self, DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove,
     set_aside, sync,
 };
+use super::folder::StateFolder;
 use super::ledger;
 use super::trace::hex;
+use crate::escape::shown;
 
 /// The first word of every entry; the number is the format's.
 const MAGIC: &str = "monohull-entry-1";
@@ -62,9 +64,7 @@ impl Kind {
 
 /// The state folder of this server.
 pub(super) struct State {
-    root: PathBuf,
-    /// Unlocked when the process ends, however it ends.
-    _lock: Flock<File>,
+    folder: Arc<StateFolder>,
 }
 
 /// An entry as it was found.
@@ -86,18 +86,12 @@ pub(super) struct FunctionEntry {
 
 impl State {
     /// Opens the folder, makes what it lacks, and takes away what a server that was stopped left half done.
-    pub(super) fn open(root: &Path) -> Result<State, StateError> {
+    pub(super) fn open(folder: &Arc<StateFolder>) -> Result<State, StateError> {
         use std::os::unix::fs::DirBuilderExt;
         let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path));
-        private(root)?;
-        let path = root.join("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(at(&path))?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
-            nix::Error::EWOULDBLOCK => StateError::Taken(root.to_owned()),
-            error => at(&path)(error.into()),
-        })?;
-        for folder in ["images", "functions", "workflows", ledger::RECORDS, ledger::CALLBACKS, DAMAGED] {
-            let folder = root.join(folder);
+        let root = folder.path();
+        for name in ["images", "functions", "workflows", ledger::RECORDS, ledger::CALLBACKS, DAMAGED] {
+            let folder = root.join(name);
             private(&folder)?;
             for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {
                 durable::sweep(&path);
@@ -105,18 +99,17 @@ impl State {
         }
         sync(root).map_err(at(root))?;
         // The folder itself may be new.
-        let root = fs::canonicalize(root).map_err(at(root))?;
         if let Some(parent) = root.parent() {
             sync(parent).map_err(at(parent))?;
         }
-        Ok(State { root, _lock: lock })
+        Ok(State { folder: folder.clone() })
     }
 
     /// Reads all entries of a kind, and tells of those that are damaged.
     pub(super) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<Damage>), StateError> {
         let mut entries = Vec::new();
         let mut damages = Vec::new();
-        for path in list(&self.root.join(kind.folder()))? {
+        for path in list(&self.root().join(kind.folder()))? {
             match read_entry(&path) {
                 Ok(content) => entries.push(Entry { kind, name: name_of(&path), content }),
                 Err(Trouble::Damaged(reason)) => damages.push(Damage { path, reason }),
@@ -135,11 +128,15 @@ impl State {
 
     /// Keeps an image. It is there for good once an entry names it.
     pub(super) fn put_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
+        self.folder.change(|| self.write_image(hash, bytes))
+    }
+
+    fn write_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
         let path = self.image_path(hash);
         // An image that is there has been compared with its hash at the start, or written since; its name may not have been
         // synced then.
         if path.exists() {
-            sync(&self.root.join("images")).map_err(at(&path))
+            sync(&self.root().join("images")).map_err(at(&path))
         } else {
             put(&path, |file| file.write_all(bytes))
         }
@@ -148,24 +145,29 @@ impl State {
     /// Writes an entry, in place of an older one of the same name.
     pub(super) fn put(&self, kind: Kind, name: &str, content: &[u8]) -> Result<(), StateError> {
         let path = self.entry_path(kind, name);
-        put_marked(&path, MAGIC, |to| to.write_all(content))
+        self.folder.change(|| put_marked(&path, MAGIC, |to| to.write_all(content)))
     }
 
     /// Removes an entry.
     pub(super) fn remove(&self, kind: Kind, name: &str) -> Result<(), StateError> {
         let path = self.entry_path(kind, name);
-        remove(&path)?;
-        sync(&self.root.join(kind.folder())).map_err(at(&path))
+        self.folder.change(|| {
+            remove(&path)?;
+            sync(&self.root().join(kind.folder())).map_err(at(&path))
+        })
     }
 
     /// Removes the images that no function is any more.
     pub(super) fn sweep(&self, used: &HashSet<String>) -> Result<(), StateError> {
-        self.unused(used)?.iter().for_each(|path| durable::sweep(path));
-        Ok(())
+        // In the folder of another server all images would be unused.
+        self.folder.change(|| {
+            self.unused(used)?.iter().for_each(|path| durable::sweep(path));
+            Ok(())
+        })
     }
 
     fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
-        Ok(list(&self.root.join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
+        Ok(list(&self.root().join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
     }
 
     /// An entry that is whole, and of no use for this reason.
@@ -180,22 +182,26 @@ impl State {
             return Ok(());
         }
         for path in self.unused(used)? {
-            set_aside(&self.root, &path)?;
+            set_aside(self.root(), &path)?;
         }
         for damage in damages {
-            let kept = set_aside(&self.root, &damage.path)?;
-            damage.reason = format!("{}; kept as {}", damage.reason, kept.display());
+            let kept = set_aside(self.root(), &damage.path)?;
+            damage.reason = format!("{}; kept as {}", damage.reason, shown(&kept));
         }
         Ok(())
     }
 
+    fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn image_path(&self, hash: &str) -> PathBuf {
-        self.root.join("images").join(hash)
+        self.root().join("images").join(hash)
     }
 
     /// Names have been checked: they hold no `/` and no `.`.
     fn entry_path(&self, kind: Kind, name: &str) -> PathBuf {
-        self.root.join(kind.folder()).join(name)
+        self.root().join(kind.folder()).join(name)
     }
 }
 
@@ -211,6 +217,10 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
+    fn open(folder: &TempDir) -> State {
+        State::open(&StateFolder::take(folder.path()).expect("suitable")).expect("a state")
+    }
+
     fn names(state: &State, kind: Kind) -> Vec<(String, Vec<u8>)> {
         let (entries, damages) = state.entries(kind).expect("readable");
         assert!(damages.is_empty(), "{damages:?}");
@@ -220,14 +230,14 @@ mod tests {
     #[test]
     fn entries_come_back_as_they_were() {
         let folder = TempDir::new().expect("a folder");
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         state.put(Kind::Workflow, "a", b"first").expect("kept");
         state.put(Kind::Workflow, "a", b"second\nline").expect("replaced");
         state.put(Kind::Workflow, "b", b"").expect("kept");
         state.put(Kind::Function, "a", b"f").expect("kept");
         state.remove(Kind::Workflow, "b").expect("removed");
         drop(state);
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         assert_eq!(names(&state, Kind::Workflow), [("a".to_owned(), b"second\nline".to_vec())]);
         assert_eq!(names(&state, Kind::Function), [("a".to_owned(), b"f".to_vec())]);
     }
@@ -235,7 +245,7 @@ mod tests {
     #[test]
     fn damaged_entries_are_set_aside_and_the_rest_works() {
         let folder = TempDir::new().expect("a folder");
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         for name in ["whole", "cut", "flipped", "empty"] {
             state.put(Kind::Workflow, name, b"content").expect("kept");
         }
@@ -258,7 +268,7 @@ mod tests {
     #[test]
     fn a_changed_image_is_not_given_out() {
         let folder = TempDir::new().expect("a folder");
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         let hash = hex(&Sha256::digest(b"image"));
         state.put_image(&hash, b"image").expect("kept");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
@@ -274,7 +284,7 @@ mod tests {
     #[test]
     fn images_without_a_function_are_kept_beside_what_is_damaged() {
         let folder = TempDir::new().expect("a folder");
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         let [used, lost] = [b"used", b"lost"].map(|bytes| {
             let hash = hex(&Sha256::digest(bytes));
             state.put_image(&hash, bytes).expect("kept");
@@ -296,19 +306,19 @@ mod tests {
     #[test]
     fn two_servers_do_not_share_a_folder() {
         let folder = TempDir::new().expect("a folder");
-        let state = State::open(folder.path()).expect("a state");
-        assert!(matches!(State::open(folder.path()), Err(StateError::Taken(_))));
+        let state = open(&folder);
+        assert!(matches!(StateFolder::take(folder.path()), Err(StateError::Taken(_))));
         drop(state);
-        State::open(folder.path()).expect("free again");
+        StateFolder::take(folder.path()).expect("free again");
     }
 
     #[test]
     fn what_was_half_written_is_taken_away() {
         let folder = TempDir::new().expect("a folder");
-        drop(State::open(folder.path()).expect("a state"));
+        drop(open(&folder));
         let part = folder.path().join("functions/f.part");
         fs::write(&part, "half").expect("written");
-        let state = State::open(folder.path()).expect("a state");
+        let state = open(&folder);
         assert!(!part.exists() && names(&state, Kind::Function).is_empty());
     }
 }

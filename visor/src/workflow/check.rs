@@ -10,6 +10,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 
+use super::document::INSTANCES_MAX;
+use super::grants::Wanted;
 use super::plan::{self, Plan};
 use super::reader::{At, Reader};
 use super::shape::{Shape, Step};
@@ -30,13 +32,25 @@ pub fn check_bytes(file: &Path, bytes: &[u8]) -> Checked {
     check(file, bytes, None)
 }
 
-/// Checks the bytes of a workflow for a server, which reads no files for it: its images are functions for which
-/// `registered` is true, and its inputs come with each invocation.
-pub fn check_registered(file: &Path, bytes: &[u8], registered: &dyn Fn(&str) -> bool) -> Checked {
-    check(file, bytes, Some(registered))
+/// What a server has for a workflow.
+#[derive(Clone, Copy)]
+pub struct Server<'a> {
+    /// Whether a function is registered.
+    pub functions: &'a dyn Fn(&str) -> bool,
+    /// Whether its operator grants something to the workflow; if not, why.
+    pub grants: &'a dyn Fn(Wanted<'_>) -> Result<(), String>,
+    /// The file is still to be deployed: functions may have images that are files, which are registered then, and inputs
+    /// paths, which are left out.
+    pub deploying: bool,
 }
 
-fn check(file: &Path, bytes: &[u8], registered: Option<&dyn Fn(&str) -> bool>) -> Checked {
+/// Checks the bytes of a workflow for a server, which reads no files for it: its images are registered functions, its inputs
+/// come with each invocation, and what it uses of the host is granted.
+pub fn check_registered(file: &Path, bytes: &[u8], server: &Server<'_>) -> Checked {
+    check(file, bytes, Some(server))
+}
+
+fn check(file: &Path, bytes: &[u8], registered: Option<&Server<'_>>) -> Checked {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => return Checked { plan: None, mistakes: vec![not_text(file, bytes, error.valid_up_to())] },
@@ -54,6 +68,7 @@ fn check_text(reader: &mut Reader<'_>, folder: &Path) -> Option<Plan> {
     let shape = reader.document(&value)?;
     let steps = resolve(reader, &shape);
     let order = order(reader, &shape.steps, &steps);
+    count_instances(reader, &shape.steps);
     // Cycles left steps out of the order; they have been noted.
     (!reader.has_errors()).then(|| make_plan(shape, &steps, &order, folder))
 }
@@ -121,6 +136,23 @@ fn resolve<'a>(reader: &mut Reader<'_>, shape: &Shape<'a>) -> Vec<Resolved<'a>> 
         }
     }
     resolved
+}
+
+/// Notes the first step with which there are too many instances.
+fn count_instances(reader: &mut Reader<'_>, steps: &[Step<'_>]) {
+    let mut sum = 0;
+    for step in steps {
+        sum += u64::from(step.instances.value);
+        if sum > INSTANCES_MAX {
+            let message = format!("with this step there are {sum} instances");
+            return reader.error(step.instances.at, message, too_many(INSTANCES_MAX));
+        }
+    }
+}
+
+/// What is expected of the number of instances.
+pub(super) fn too_many(most: u64) -> String {
+    format!("at most {most} of all steps together")
 }
 
 /// The steps in an order in which each comes after those it waits for, otherwise as in the file. Notes cycles.
@@ -219,9 +251,10 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
             name: step.name.map(|name| name.value.to_owned()).unwrap_or_default(),
             function: function_index[&resolved[index].function],
             after,
-            instances: step.instances,
+            instances: step.instances.value,
             args: step.args,
             env: step.env,
+            secrets: step.secrets,
             timeout: step.timeout,
             retry: step.retry,
             memory: step.memory,
@@ -239,6 +272,7 @@ fn make_plan(shape: Shape<'_>, resolved: &[Resolved<'_>], order: &[usize], folde
         steps,
         inputs: shape.inputs.into_iter().map(at_folder).collect(),
         outputs: shape.outputs,
+        unread: shape.unread,
         files: shape.files.into_iter().map(|mount| mount.in_folder(folder)).collect(),
         limits: shape.limits,
         separation: shape.separation,

@@ -12,10 +12,10 @@ use monohull_abi::layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Access, FailureKind, Separation, TimeStampCounter};
+use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
 
-/// The most instances one step may have. More instances than cells (256) wait their turn; far more than this is a
-/// slip of the keyboard.
+/// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
+/// more than the domain has cells (256) wait for their turn.
 pub const INSTANCES_MAX: u64 = 100_000;
 /// The most attempts a retry policy may ask for.
 pub const ATTEMPTS_MAX: u64 = 1_000;
@@ -99,6 +99,12 @@ pub struct Document {
     /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// What happens if the workflow ends and a slot is still filled that no step has taken and that is no output: an
+    /// outcome, or an object that also has outcomes for some slots. Default: `fail`, because a slot that nothing reads is
+    /// usually lost work: a fan-out that is one instance short, or a misspelt name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Unread")]
+    pub unread: Option<Unread>,
     /// The file systems functions see, by mount point. Default: none: a function finds no file that the workflow does
     /// not give it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -137,8 +143,8 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set STEP.ARG=VALUE` and
-    /// reports use it.
+    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set` and reports
+    /// use it.
     #[schemars(regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// The name of a function in `functions`.
@@ -149,17 +155,22 @@ pub struct Step {
     #[schemars(extend("uniqueItems" = true))]
     pub after: Vec<String>,
     /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
-    /// wait their turn.
+    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = INSTANCES_MAX))]
     pub instances: u32,
-    /// What the function is told: a JSON object, its values of any type. Default: empty.
+    /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
+    /// an argument that is only ever given there can be `null` here. Default: empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
     /// workflow should mean the same everywhere and must not leak what the host keeps there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// On a server: environment variables that are secrets, each with the name of what the operator grants. Default: none. A
+    /// document holds no secret itself, because whoever may ask the server can read it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretName>,
     /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills. It is
     /// taken over at the first read. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on.
     /// Default: none, the standard input is at its end.
@@ -211,7 +222,8 @@ pub struct Retry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", range(min = 1, max = 100))]
     pub backoff_rate: Option<f64>,
-    /// Only these failures are tried again. Default: all of them.
+    /// Only these failures are tried again. Default: all of them. An error that the function calls permanent is never tried
+    /// again, nor is a function that has failed because of what the workflow file does not allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub on: Vec<FailureKind>,
@@ -263,14 +275,40 @@ pub struct OutputObject {
     pub content_type: Option<String>,
 }
 
-/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image` or
-/// `directory`.
+/// What happens if slots are left unread: one outcome for all slots, or outcomes by slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Unread {
+    /// One outcome for all slots.
+    All(OnUnread),
+    /// Outcomes by slot.
+    Object(UnreadObject),
+}
+
+/// Outcomes for unread slots.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnreadObject {
+    /// The outcome for slots that `slots` does not name. Default: `fail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OnUnread")]
+    pub default: Option<OnUnread>,
+    /// Outcomes by slot: a name, or the beginning of names with a `*` behind. A name counts more than a beginning, and a
+    /// longer beginning more than a shorter one. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "minLength": 1, "maxLength": 255, "pattern": SLOT_PATTERN }))]
+    pub slots: BTreeMap<String, OnUnread>,
+}
+
+/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image`, `directory`
+/// or `grant`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     { "required": ["memory"], "not": { "required": ["access"] } },
     { "required": ["image"] },
     { "required": ["directory"], "properties": { "access": { "enum": ["read", "write"] } } },
+    { "required": ["grant"] },
 ]))]
 pub struct Mount {
     /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
@@ -291,6 +329,11 @@ pub struct Mount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub directory: Option<String>,
+    /// On a server: files that its operator grants under this name. Without `access`, a directory is for reading and an image
+    /// is a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub grant: Option<String>,
     /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
     /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
     /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs. A directory has
@@ -305,7 +348,7 @@ pub struct Mount {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
 
-/// A network: its mode, alone or in an object.
+/// A network: its mode, alone or in an object, or the name of a grant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Network {
@@ -313,6 +356,8 @@ pub enum Network {
     Mode(NetworkMode),
     /// The mode, and what there is to say about it.
     Object(NetworkObject),
+    /// The name of a grant.
+    Granted(NetworkReference),
 }
 
 /// How functions get to the network.
@@ -345,6 +390,19 @@ pub struct NetworkObject {
     /// operator lets it (`monohull network --outside`); otherwise the workflow does not start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+}
+
+/// The name of a secret that a server's operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
+
+/// On a server: a network that its operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkReference {
+    /// The name of the grant.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub grant: String,
 }
 
 /// A host and ports: `192.0.2.7:443`, `10.0.0.0/8:5432`, `[fd00::/8]:8000-8100`, `example.com:443`, `127.0.0.1:*`.

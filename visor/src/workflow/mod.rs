@@ -8,15 +8,20 @@
 //!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
 //!   units      "30s", "64MiB"                              shape    the fields of every object
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//!   files      what the file refers to: reports about it at its place in the text
+//!   grants     what a server's operator gives to workflows
 //! ```
 #![deny(unsafe_code)]
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::escape::shown;
 
 mod check;
 pub mod document;
+mod files;
+pub mod grants;
 pub mod plan;
 mod reader;
 mod set;
@@ -24,8 +29,10 @@ pub(crate) mod shape;
 mod source;
 pub mod units;
 
-pub use check::{Checked, check_bytes, check_registered};
+use crate::host_input::{self, InputError};
+pub use check::{Checked, Server, check_bytes, check_registered};
 pub use document::schema;
+pub use files::{Reference, references};
 pub use plan::Plan;
 pub use set::SetError;
 pub(crate) use shape::is_name;
@@ -36,12 +43,12 @@ pub(crate) use source::{quoted, suggestion};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
     /// The file cannot be read; the invocation is at fault.
-    #[error("cannot read the workflow file {}: {source}", path.display())]
+    #[error("cannot read the workflow file {}: {source}", shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the host said.
-        source: io::Error,
+        /// Why.
+        source: InputError,
     },
     /// The file is wrong; it is at fault itself.
     #[error("{}", Lines(mistakes))]
@@ -51,17 +58,30 @@ pub enum WorkflowError {
     },
 }
 
+/// The most mistakes of one file that are shown.
+pub const MISTAKES_SHOWN: usize = 100;
+
+/// The mistakes that are shown, and how many are not: of very many, the first errors.
+pub fn first_mistakes(mistakes: &[Mistake]) -> (Vec<&Mistake>, usize) {
+    let errors_only = mistakes.len() > MISTAKES_SHOWN && mistakes.iter().any(|mistake| mistake.level == Level::Error);
+    let wanted = mistakes.iter().filter(|mistake| !errors_only || mistake.level == Level::Error);
+    let shown: Vec<_> = wanted.take(MISTAKES_SHOWN).collect();
+    let more = mistakes.len() - shown.len();
+    (shown, more)
+}
+
 struct Lines<'a>(&'a [Mistake]);
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.0.iter().enumerate() {
+        let (shown, more) = first_mistakes(self.0);
+        for (index, mistake) in shown.iter().enumerate() {
             if index > 0 {
                 writeln!(f)?;
             }
             write!(f, "{mistake}")?;
         }
-        Ok(())
+        if more > 0 { write!(f, "\n… and {more} more") } else { Ok(()) }
     }
 }
 
@@ -78,7 +98,7 @@ pub fn load_str(file: &Path, text: &str) -> Result<Plan, WorkflowError> {
 
 /// Reads a workflow file and finds all that is wrong with it.
 pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
-    match std::fs::read(path) {
+    match host_input::read(path, host_input::WORKFLOW_MAX) {
         Ok(bytes) => Ok(check_bytes(path, &bytes)),
         Err(source) => Err(WorkflowError::Unreadable { path: path.to_path_buf(), source }),
     }

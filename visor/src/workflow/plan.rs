@@ -4,8 +4,10 @@
 
 use super::document::{INDEX, REGISTERED};
 pub use crate::domain::failure::FailureKind;
-use crate::domain::slot_access::{SlotAccess, SlotPattern};
+use crate::domain::slot_access::SlotAccess;
+pub use crate::domain::slot_access::SlotPattern;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
     pub outputs: Vec<Output>,
+    /// What slots mean that are still filled when the last step has ended.
+    pub unread: Unread,
     /// The file systems functions see.
     pub files: Vec<Mount>,
     /// Limits for the whole.
@@ -65,6 +69,9 @@ pub struct Step {
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
+    /// Environment variables that are secrets, each with the name of a server's grant. No run has any: a server puts the values
+    /// into `env`.
+    pub secrets: BTreeMap<String, String>,
     /// The slot that is the standard input, or the stem of its name if there are several instances.
     pub stdin: Option<String>,
     /// The slots its instances may take over; all if there is no list.
@@ -79,6 +86,13 @@ pub struct Step {
     pub memory: u64,
     /// Bytes of each stack, a power of two.
     pub stack: u64,
+}
+
+impl Plan {
+    /// The instances of all steps.
+    pub fn instances(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.instances)).sum()
+    }
 }
 
 impl Step {
@@ -162,6 +176,44 @@ pub struct Output {
     pub content_type: Option<String>,
 }
 
+/// What becomes of a run that leaves a slot unread (`"unread"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUnread {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It succeeds, and its report lists the slot.
+    Warn,
+    /// It succeeds.
+    Ignore,
+}
+
+/// What unread slots mean.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Unread {
+    /// For slots that no rule matches.
+    pub default: OnUnread,
+    /// The first rule that matches a slot decides.
+    pub rules: Vec<(SlotPattern, OnUnread)>,
+}
+
+impl Unread {
+    /// These outcomes, the most specific pattern first.
+    pub fn new(default: OnUnread, mut rules: Vec<(SlotPattern, OnUnread)>) -> Unread {
+        rules.sort_by_key(|(pattern, _)| match pattern {
+            SlotPattern::Name(name) => (0, Reverse(name.len())),
+            SlotPattern::Prefix(prefix) => (1, Reverse(prefix.len())),
+        });
+        Unread { default, rules }
+    }
+
+    /// What an unread slot of this name means.
+    pub fn outcome(&self, slot: &str) -> OnUnread {
+        self.rules.iter().find(|(pattern, _)| pattern.matches(slot)).map_or(self.default, |(_, outcome)| *outcome)
+    }
+}
+
 /// A file system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mount {
@@ -193,6 +245,13 @@ pub enum MountSource {
         /// Functions may change it.
         writable: bool,
     },
+    /// What a server's operator grants under this name. No run has any: a server puts in its place what is granted.
+    Granted {
+        /// The name of the grant.
+        grant: String,
+        /// What for, if the file says.
+        access: Option<Access>,
+    },
 }
 
 impl Mount {
@@ -201,7 +260,7 @@ impl Mount {
         let source = match self.source {
             MountSource::Image { path, access } => MountSource::Image { path: folder.join(path), access },
             MountSource::Directory { path, writable } => MountSource::Directory { path: folder.join(path), writable },
-            source @ MountSource::Memory { .. } => source,
+            source @ (MountSource::Memory { .. } | MountSource::Granted { .. }) => source,
         };
         Mount { source, ..self }
     }
@@ -211,7 +270,7 @@ impl MountSource {
     /// The file or directory of the host that it leads to.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            MountSource::Memory { .. } => None,
+            MountSource::Memory { .. } | MountSource::Granted { .. } => None,
             MountSource::Image { path, .. } | MountSource::Directory { path, .. } => Some(path),
         }
     }

@@ -13,6 +13,7 @@ use jsonc_parser::ast::{Array, Object, Value};
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use super::check::Server;
 use super::source::{Level, Mistake, Source, quoted, suggestion};
 use super::units;
 
@@ -25,10 +26,16 @@ pub(super) struct At<T> {
 
 /// The known fields of one object.
 pub(super) struct Fields<'a> {
+    at: Range,
     values: HashMap<&'static str, &'a Value<'a>>,
 }
 
 impl<'a> Fields<'a> {
+    /// Where the object stands.
+    pub(super) fn at(&self) -> Range {
+        self.at
+    }
+
     /// The value of a field, if the object has it.
     pub(super) fn get(&self, name: &str) -> Option<&'a Value<'a>> {
         self.values.get(name).copied()
@@ -38,13 +45,13 @@ impl<'a> Fields<'a> {
 /// Notes mistakes while values are read.
 pub(super) struct Reader<'s> {
     pub(super) source: &'s Source<'s>,
-    /// Tells which functions a server knows, if the file is for a server.
-    pub(super) registered: Option<&'s dyn Fn(&str) -> bool>,
+    /// What a server has, if the file is for a server.
+    pub(super) registered: Option<&'s Server<'s>>,
     mistakes: Vec<Mistake>,
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(source: &'s Source<'s>, registered: Option<&'s dyn Fn(&str) -> bool>) -> Reader<'s> {
+    pub(super) fn new(source: &'s Source<'s>, registered: Option<&'s Server<'s>>) -> Reader<'s> {
         Reader { source, registered, mistakes: Vec::new() }
     }
 
@@ -119,7 +126,7 @@ impl<'s> Reader<'s> {
                 self.error(at, format!("{what} lacks the field `{field}`"), format!("`{field}`, which is required"));
             }
         }
-        Some(Fields { values })
+        Some(Fields { at: object.range, values })
     }
 
     /// Notes keys that an object has twice.

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::common::Range;
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::{Range, Ranged};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::Serialize;
+
+use crate::escape::shown;
 
 /// A workflow file's text, with the means to turn offsets into lines and columns.
 pub(super) struct Source<'a> {
@@ -35,6 +39,25 @@ impl<'a> Source<'a> {
         (start + byte_column.saturating_sub(1)).min(self.text.len())
     }
 
+    /// Where a value of the document stands, by its path: names of fields, and indices of arrays. Where the path leads nowhere,
+    /// it is the last value on the way.
+    pub(super) fn find(&self, path: &[&str]) -> Range {
+        let parsed = parse_to_ast(self.text, &CollectOptions::default(), &ParseOptions::default());
+        let document = parsed.ok().and_then(|parsed| parsed.value);
+        let mut value = document.as_ref();
+        let mut at = Range::from_byte_index(0);
+        for &part in path {
+            value = match value {
+                Some(Value::Object(object)) => object.get(part).map(|property| &property.value),
+                Some(Value::Array(array)) => part.parse().ok().and_then(|index: usize| array.elements.get(index)),
+                _ => None,
+            };
+            let Some(value) = value else { break };
+            at = value.range();
+        }
+        at
+    }
+
     /// A mistake at a place in the text.
     pub(super) fn mistake(&self, at: Range, level: Level, message: String, expected: Option<String>) -> Mistake {
         let (line, column) = self.position(at.start);
@@ -59,6 +82,8 @@ pub enum Level {
 pub enum Blame {
     /// The workflow file.
     Workflow,
+    /// The image of a function that it names.
+    Function,
 }
 
 /// Something wrong in a workflow file.
@@ -77,13 +102,13 @@ pub struct Mistake {
     /// What would have been right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Who is at fault: always the workflow file.
+    /// Who is at fault: the workflow file, or the image of a function.
     pub blame: Blame,
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: ", self.file.display(), self.line, self.column)?;
+        write!(f, "{}:{}:{}: ", shown(&self.file), self.line, self.column)?;
         if self.level == Level::Warning {
             f.write_str("warning: ")?;
         }

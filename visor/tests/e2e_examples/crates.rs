@@ -38,6 +38,13 @@ chrono.leap_year Some(2024-03-01)
 chrono.epoch Some("2001-09-09T01:46:40+00:00")
 chrono.week Some(2025-12-29)
 chrono.refused true
+uuid.version Some(Random)
+uuid.different true
+rand.dice true
+rand.source true
+ahash.seeds_differ true
+random.filled true
+random.detects true
 serde_json {"name":"Fram","year":1892,"masts":[27.5,40.0],"flag":{"Signal":{"letters":"é"}}}
 serde_json.back true
 serde_json.refused invalid value: integer `70000`, expected u16 at line 1 column 27

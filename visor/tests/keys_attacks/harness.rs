@@ -226,6 +226,7 @@ impl Attack {
             "functions": functions,
             "steps": steps,
             "inputs": ["places"],
+            "unread": "ignore",
             "files": if self.granted { vec![granted] } else { Vec::new() },
             "limits": { "carriers": self.carriers, "slots": "256MiB", "timeout": "600s" }
         });

@@ -18,6 +18,7 @@ fn race(name: &str, args: &Value, instances: u32, carriers: u32, more: Value) ->
         "isolation": "function",
         "functions": { "races": { "image": image(name) } },
         "steps": [step],
+        "unread": "ignore",
         "network": { "mode": "host", "listen": ["127.0.0.1:0"] },
         "limits": { "carriers": carriers, "timeout": "600s", "threads": 100_000 }
     });

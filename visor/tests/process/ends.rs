@@ -12,6 +12,10 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for anything on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_spawner_is_not_forked_from_a_program_with_threads", a_spawner_is_not_forked_from_a_program_with_threads),
@@ -67,25 +71,45 @@ fn a_process_that_is_killed_is_told_of(spawners: &Spawners) {
 
 fn a_process_killed_at_any_moment_is_told_of(spawners: &Spawners) {
     let job = job(&one_step("std-tour", json!({})), Vec::new());
-    for delay in 0..60 {
+    let (mut before, mut after) = (0, 0);
+    let begin = Instant::now();
+    // From before the job is read to after the answer, however long that takes here.
+    for delay in 0.. {
+        if delay >= 60 && before > 0 && after > 0 {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{before} killed before the answer, {after} after it");
         let running = spawners.usual.blank().expect("a blank").give(&job).expect("a job is taken");
-        // From before the job is read to after the answer.
-        std::thread::sleep(std::time::Duration::from_micros(delay * delay * 5));
+        std::thread::sleep(Duration::from_micros(delay * delay * 5));
         running.kill();
         let heard = listen(running);
         match heard.report {
-            Some(_) => assert!(heard.death().answered),
-            None => was_killed(heard.death()),
+            Some(_) => {
+                assert!(heard.death().answered);
+                after += 1;
+            }
+            None => {
+                was_killed(heard.death());
+                before += 1;
+            }
         }
+    }
+}
+
+/// Waits until something holds.
+#[track_caller]
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 fn a_blank_that_is_killed_is_told_of_when_it_gets_its_job(spawners: &Spawners) {
     let blank = spawners.usual.blank().expect("a blank");
     kill(Pid::from_raw(blank.pid()), Signal::SIGKILL).expect("it is there");
-    while state(blank.pid()).is_some() {
-        std::thread::yield_now();
-    }
+    eventually("it is gone", || state(blank.pid()).is_none());
     let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
     was_killed(heard.death());
 }
@@ -93,9 +117,7 @@ fn a_blank_that_is_killed_is_told_of_when_it_gets_its_job(spawners: &Spawners) {
 fn a_stopped_process_can_be_ended(spawners: &Spawners) {
     let mut stopped = running(&spawners.usual);
     kill(Pid::from_raw(stopped.pid()), Signal::SIGSTOP).expect("it is there");
-    while state(stopped.pid()) != Some('T') {
-        std::thread::yield_now();
-    }
+    eventually("it has stopped", || state(stopped.pid()) == Some('T'));
     // Others are not held up by it.
     let heard = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
     assert!(heard.report.is_some());
@@ -109,9 +131,7 @@ fn who_is_dropped_ends(spawners: &Spawners) {
     let running = running(&spawners.usual);
     let pids = [blank.pid(), running.pid()];
     drop((blank, running));
-    while pids.iter().any(|pid| state(*pid).is_some()) {
-        std::thread::yield_now();
-    }
+    eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
 }
 
 fn a_function_that_fails_does_not_end_its_process_badly(spawners: &Spawners) {
@@ -132,9 +152,7 @@ fn the_end_of_the_spawner_ends_all_below_it(spawners: &Spawners) {
     assert_eq!(heard.death().cause, Cause::Unknown);
     let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
     assert_eq!(heard.death().cause, Cause::Unknown);
-    while pids.iter().any(|pid| state(*pid).is_some()) {
-        std::thread::yield_now();
-    }
+    eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
     assert!(matches!(spawner.blank(), Err(ProcessError::SpawnerGone)));
     // Who polls the spawner hears of its end.
     let mut polled = [nix::poll::PollFd::new(spawner.as_fd(), nix::poll::PollFlags::POLLIN)];
@@ -150,17 +168,11 @@ fn the_end_of_monohull_run_ends_its_workflow(_: &Spawners) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
         command.arg("run").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         let mut program = command.spawn().expect("monohull starts");
-        let workflow = loop {
-            if let Some(child) = children(program.id()).first() {
-                break *child;
-            }
-            std::thread::yield_now();
-        };
+        eventually("its workflow has a process", || !children(program.id()).is_empty());
+        let workflow = children(program.id())[0];
         kill(Pid::from_raw(program.id() as i32), signal).expect("it is there");
         assert!(!program.wait().expect("it ends").success());
-        while state(workflow).is_some() {
-            std::thread::yield_now();
-        }
+        eventually("its workflow is gone", || state(workflow).is_none());
     }
     std::fs::remove_file(&file).expect("it is ours");
 }
@@ -194,7 +206,7 @@ fn nothing_is_left_behind(spawners: &Spawners) {
     let once = || {
         run(spawner, &job);
         let dropped = spawner.blank().expect("a blank");
-        while state(dropped.pid()).is_none() {}
+        eventually("it is there", || state(dropped.pid()).is_some());
     };
     once();
     let descriptors = open_files(spawner.pid());
@@ -202,13 +214,9 @@ fn nothing_is_left_behind(spawners: &Spawners) {
         once();
     }
     // The last one is being reaped.
-    while !children(spawner.pid() as u32).is_empty() {
-        std::thread::yield_now();
-    }
+    eventually("all are reaped", || children(spawner.pid() as u32).is_empty());
     run(spawner, &job);
-    while open_files(spawner.pid()) > descriptors {
-        std::thread::yield_now();
-    }
+    eventually("all descriptors are closed", || open_files(spawner.pid()) <= descriptors);
 }
 
 /// The state of a process, as `ps` has it; none if there is no such process, or only what is left of one.

@@ -129,6 +129,7 @@ fn a_workflow_is_run_again_in_its_process(spawners: &Spawners) {
             "retry": { "max_attempts": 3, "interval": "1ms" }
         }
     ]);
+    document["outputs"] = json!(["result"]);
     let heard = run(&spawners.usual, &job(&document, Vec::new()));
     assert_eq!(heard.report().status, Status::Done, "{:?}", heard.report().error);
     assert!(heard.report().steps[0].attempts > 1, "all of it was run again");
@@ -155,6 +156,7 @@ fn more_files_than_fit_into_a_message(spawners: &Spawners) {
     // Outputs are small: those of one answer fit into one message.
     let mut document = through(&slots);
     document["outputs"] = json!(["slot-449"]);
+    document["unread"] = json!("ignore");
     let job = job(&document, slots.iter().map(large).collect());
     let heard = listen(spawners.usual.blank().expect("a blank").give(&job).expect("a job is taken"));
     assert_eq!(heard.report().error.as_ref().map(|error| error.kind), None::<FailureKind>);

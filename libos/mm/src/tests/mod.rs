@@ -12,10 +12,11 @@ mod threads;
 use crate::MONOHULL_MODULE;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, Ending};
-use monohull_abi::types::{BYTES_FINGERPRINT, MemoryStats, SlotInfo, SlotView, TAKE_NOW, fingerprint};
+use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, MemoryStats, SlotInfo, SlotView, TAKE_NOW, fingerprint};
 use monohull_abi::{Errno, number};
 use monohull_module_testing::{CountingHeap, Domain, Step};
 use std::ops::Deref;
+use std::string::String;
 use std::vec::Vec;
 
 #[global_allocator]
@@ -138,5 +139,15 @@ impl Mm {
         let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
         let len = Errno::from_value(self.system(number::SLOT_LOOK, args))?;
         Ok((info, text[..len as usize].to_vec()))
+    }
+
+    /// The filled slot after `name`: its own name, its bytes and its producer.
+    fn next(&self, name: &str) -> Option<(String, FilledSlot)> {
+        let mut filled = FilledSlot::default();
+        let mut text = [0; 255];
+        let (out, to) = ((&raw mut filled) as u64, text.as_mut_ptr() as u64);
+        let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
+        let len = Errno::from_value(self.system(number::SLOT_NEXT, args)).expect("it is served");
+        (len > 0).then(|| (String::from_utf8(text[..len as usize].to_vec()).expect("UTF-8"), filled))
     }
 }

@@ -178,3 +178,23 @@ fn trusted_code_fills_and_reads_slots_uncharged() {
     assert_eq!(mm.system(number::SLOT_FREE, [address, 0, 0, 0, 0, 0]), 0);
     assert_eq!(mm.stats(A).arena_buffers, 0);
 }
+
+#[test]
+fn filled_slots_are_listed_in_order_with_their_producers() {
+    let mm = Mm::start();
+    assert_eq!(mm.next(""), None);
+    for (producer, name, count) in [(B, "part.10", 3), (A, "part.2", 0), (A, "é", 7)] {
+        assert_eq!(mm.publish(producer, name, mm.alloc(producer, 64), count, WORDS), 0);
+    }
+    let mut names = Vec::new();
+    let mut last = String::new();
+    while let Some((name, filled)) = mm.next(&last) {
+        names.push((name.clone(), filled.bytes, filled.producer));
+        last = name;
+    }
+    let (a, b) = (u64::from(A), u64::from(B));
+    assert_eq!(names, [("part.10".into(), 24, b), ("part.2".into(), 0, a), ("é".into(), 56, a)]);
+    assert_eq!(mm.next("part.1").map(|(name, _)| name).as_deref(), Some("part.10"), "a name need not be filled");
+    mm.take(B, "part.2", WORDS).unwrap();
+    assert_eq!(mm.next("part.10").map(|(name, _)| name).as_deref(), Some("é"), "a taken slot is not filled");
+}

@@ -4,5 +4,5 @@ mod counter;
 mod report;
 mod signals;
 
-pub use report::{add_place_of_call, add_place_of_interrupt, describe};
+pub use report::{add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, frames_of_call};
 pub use signals::{HANDLED, install};

@@ -80,16 +80,27 @@ pub fn add_place_of_interrupt(instance: &Instance, fault: &FaultInfo, failure: &
 }
 
 /// Adds to a failure where `call` was made: the place in the function's code, and its callers.
+pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure) {
+    add_frames_of_call(instance, &frames_of_call(instance, call), failure);
+}
+
+/// The return addresses on the stack of a thread that has made `call`, innermost first. It only reads the stack: what the
+/// addresses mean takes longer to find out, and can be asked later.
 ///
 /// What a hostcall leaves on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
 /// chain, below it six words.
-pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure) {
-    let frames = frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL), Vec::new());
-    // The way from the failing line through the libraries to the hostcall tells nobody anything.
-    let first = frames.iter().position(|frame| !is_library(frame)).unwrap_or(0);
-    let mut frames = frames.into_iter().skip(first);
-    failure.at = frames.next();
-    failure.backtrace = frames.collect();
+pub fn frames_of_call(instance: &Instance, call: &Call) -> Vec<u64> {
+    frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL))
+}
+
+/// The second half of [`add_place_of_call`].
+pub fn add_frames_of_call(instance: &Instance, frames: &[u64], failure: &mut Failure) {
+    let places: Vec<_> = places(instance, frames.iter().copied()).collect();
+    // The way from the failing line through the libraries to the hostcall is of no use to the reader.
+    let first = places.iter().position(|place| !is_library(place)).unwrap_or(0);
+    let mut places = places.into_iter().skip(first);
+    failure.at = places.next();
+    failure.backtrace = places.collect();
 }
 
 /// Whether a place lies in the libraries that every image is made with.
@@ -226,24 +237,26 @@ fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<Code
     Some(CodePlace { offset, symbol })
 }
 
-/// Follows the chain of frame pointers. Nothing there is believed: each word is copied out with faults survived, and
-/// the chain must climb within the stack.
+/// The callers of what a fault interrupted.
 fn backtrace(instance: &Instance, fault: &FaultInfo, jumped: bool) -> Vec<CodePlace> {
-    let mut frames = Vec::new();
-    if jumped {
-        // The jump left the frame alone: its caller's address is on top of the stack, if it was a call.
-        frames.extend(read_word(instance, fault.sp).and_then(|address| return_place(instance, address)));
-    }
-    self::frames(instance, fault.bp, frames)
+    // The jump left the frame alone: its caller's address is on top of the stack, if it was a call.
+    let caller = if jumped { read_word(instance, fault.sp) } else { None };
+    let caller = caller.and_then(|address| return_place(instance, address));
+    caller.into_iter().chain(places(instance, frames(instance, fault.bp).into_iter())).collect()
 }
 
-/// Adds the callers of the frame at address `frame`.
-fn frames(instance: &Instance, mut frame: u64, mut frames: Vec<CodePlace>) -> Vec<CodePlace> {
+/// The places that return addresses go back to, up to the first that is not in the image.
+fn places(instance: &Instance, frames: impl Iterator<Item = u64>) -> impl Iterator<Item = CodePlace> {
+    frames.map_while(|address| return_place(instance, address))
+}
+
+/// The return addresses of the frame at address `frame` and its callers. Follows the chain of frame pointers. Nothing there
+/// is believed: each word is copied out with faults survived, and the chain must climb within the stack.
+fn frames(instance: &Instance, mut frame: u64) -> Vec<u64> {
+    let mut frames = Vec::new();
     while frames.len() < FRAMES_MAX {
         let Some(next) = read_word(instance, frame) else { break };
-        let Some(caller) = read_word(instance, frame.wrapping_add(8)).and_then(|a| return_place(instance, a)) else {
-            break;
-        };
+        let Some(caller) = read_word(instance, frame.wrapping_add(8)) else { break };
         frames.push(caller);
         if next <= frame {
             break;

@@ -48,6 +48,8 @@ pub fn install(variant: Variant) {
 /// # Safety
 /// Called by the kernel, through the gate's signal entry, with the arguments of an `SA_SIGINFO` handler.
 unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void) {
+    // What is interrupted may be about to read the error of its own system call.
+    let _errno = KeepErrno::new();
     let info = info.cast::<libc::siginfo_t>();
     let registers = context.cast::<libc::ucontext_t>();
     let here = std::ptr::from_ref(&signal) as u64;
@@ -97,6 +99,23 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     }
     // SAFETY: `info` is the kernel's.
     own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
+}
+
+/// Puts `errno` back when the handler returns. Where it leaves for good, nothing reads the old one.
+struct KeepErrno(i32);
+
+impl KeepErrno {
+    fn new() -> KeepErrno {
+        // SAFETY: the address is this thread's own.
+        KeepErrno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
 }
 
 /// A fault of trusted code: say so and let it happen again without a handler.

@@ -1,20 +1,18 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
 use super::Shared;
+use crate::domain::SchedulerGuard;
 use crate::domain::failure::{Failure, FailureKind};
 use crate::domain::fault::add_place_of_call;
 use crate::domain::instance::Instance;
 use crate::domain::region::RegionError;
-use crate::domain::scheduler::{Scheduler, get};
-use crate::domain::thread::ThreadRef;
+use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{Fact, FailKind, Text};
-use monohull_abi::user::{Refusal, UserSlice};
+use monohull_abi::user::{CheckedSlice, Refusal, UserSlice};
 use monohull_abi::{Errno, number};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
-use std::sync::MutexGuard;
 
 /// The name under which the number table lists these calls.
 pub const NAME: &str = "core";
@@ -78,11 +76,6 @@ fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
     domain.caller(call).ok_or(Errno::Invalid)
 }
 
-fn this_thread(call: &mut Call) -> ThreadRef {
-    // A call by a function is the first field of its thread's control block.
-    ThreadRef(NonNull::from(call).cast())
-}
-
 fn refused(domain: &Shared, call: &Call, refusal: Refusal) -> Errno {
     domain.explain(call, refusal.to_string());
     refusal.into()
@@ -109,6 +102,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
     let mut failure = match kind {
         FailKind::Panic => Failure::new(FailureKind::Panic, message),
         FailKind::Error => Failure::new(FailureKind::Error, message),
+        FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
         FailKind::OutOfMemory => {
             let limit = instance.spec.memory_limit;
             let used = domain.account(instance.id).map_or(0, |account| account.charged());
@@ -153,11 +147,9 @@ fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, ar
         }
     };
     let mut scheduler = domain.lock();
-    let alive = scheduler.rosters.get(&instance.id).map_or(0, |r| r.threads.len());
-    let thread = if alive < instance.spec.max_threads as usize {
-        scheduler.spawn(instance, Some(stack), user_rsp, argument as i64)
-    } else {
-        None
+    let thread = match scheduler.threads_of(instance.id) < instance.spec.max_threads as usize {
+        true => scheduler.spawn(instance.id, Some(stack), user_rsp, argument as i64),
+        false => None,
     };
     let Some(thread) = thread else {
         drop(scheduler);
@@ -166,15 +158,20 @@ fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, ar
         return Err(Errno::TooMany);
     };
     scheduler.enqueue(thread);
-    let number = get(thread).call.thread;
-    domain.call_carrier(&mut scheduler);
+    let number = scheduler.number(thread);
+    domain.call_carrier(scheduler);
     Ok(u64::from(number))
+}
+
+/// The stack slot of the calling thread; `None` for a main thread.
+fn stack_of_caller(domain: &Shared, call: &Call) -> Option<u32> {
+    let scheduler = domain.lock();
+    domain.thread_of(&scheduler, call).and_then(|thread| scheduler.stack(thread))
 }
 
 fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
     let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
-    let thread = get(this_thread(call));
-    let Some(stack) = thread.stack else {
+    let Some(stack) = stack_of_caller(domain, call) else {
         domain.end(instance, Ok(()));
         return Outcome { tag: Outcome::ENDED, value: 0 };
     };
@@ -189,9 +186,9 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
     let Ok(number) = u32::try_from(call.args[0]) else { return Outcome::error(Errno::Invalid) };
     let mut scheduler = domain.lock();
-    let other = scheduler.threads.find(number).filter(|t| get(*t).call.instance == call.instance);
-    match other {
-        Some(other) if other != this_thread(call) => {}
+    let Some(own) = domain.thread_of(&scheduler, call) else { return Outcome::error(Errno::Invalid) };
+    match scheduler.find(number, call.instance) {
+        Some(other) if other != own => {}
         Some(_) => return Outcome::error(Errno::Deadlock),
         None => return Outcome::ready(0),
     }
@@ -199,28 +196,31 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
         drop(scheduler);
         return deadlock(domain, call, "waits for a thread");
     }
-    scheduler.wait(this_thread(call), join_key(number), NEVER);
+    let armed = scheduler.wait(own, join_key(number), NEVER);
+    domain.announce(&mut scheduler, armed);
     Outcome::park()
 }
 
 /// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
 /// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
 ///
-/// The word lies in the caller's cell. One in a slot buffer would be handed on with it, and whoever waits there would
-/// take wake-ups from the buffer's new owner.
-pub(in crate::domain) fn futex_wait<'d>(
-    domain: &'d Shared,
-    call: &mut Call,
-) -> Result<MutexGuard<'d, Scheduler>, Outcome> {
+/// The word lies in the caller's image, heap or stacks. One in a slot buffer would be handed on with it, and threads that
+/// wait there would take wake-ups from the buffer's new owner. One in a mapped file might have to be read from the host's
+/// disk first, while the lock is held.
+pub(in crate::domain) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<SchedulerGuard<'d>, Outcome> {
     match call.wake {
         Wake::TimedOut => return Err(Outcome::error(Errno::TimedOut)),
         Wake::Nobody => return Err(deadlock(domain, call, "waits for a lock or a signal")),
         Wake::First | Wake::Woken => {}
     }
     let [address, expected, timeout, ..] = call.args;
-    let slice = match UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call) {
+    let slice = match futex_word(domain, call, address) {
         Ok(slice) => slice,
-        Err(refusal) => return Err(Outcome::error(refused(domain, call, refusal))),
+        Err(errno) => return Err(Outcome::error(errno)),
+    };
+    let Ok(expected) = u32::try_from(expected) else {
+        domain.explain(call, format!("{expected:#x} is no value of a 32-bit word"));
+        return Err(Outcome::error(Errno::Invalid));
     };
     let deadline = match timeout {
         NEVER => NEVER,
@@ -230,27 +230,38 @@ pub(in crate::domain) fn futex_wait<'d>(
     let mut scheduler = domain.lock();
     let mut word = [MaybeUninit::uninit()];
     match slice.read_at(0, &mut word) {
-        Ok(word) if word[0] == expected as u32 => {}
+        Ok(word) if word[0] == expected => {}
         Ok(_) => return Err(Outcome::error(Errno::Again)),
         Err(refusal) => {
             drop(scheduler);
             return Err(Outcome::error(refused(domain, call, refusal)));
         }
     }
-    scheduler.wait(this_thread(call), address, deadline);
+    let Some(thread) = domain.thread_of(&scheduler, call) else { return Err(Outcome::error(Errno::Invalid)) };
+    let armed = scheduler.wait(thread, address, deadline);
+    domain.announce(&mut scheduler, armed);
     Ok(scheduler)
+}
+
+/// A word that threads may wait on.
+fn futex_word<'d>(domain: &'d Shared, call: &Call, address: u64) -> Result<CheckedSlice<'d, u32>, Errno> {
+    let slice = UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call);
+    let slice = slice.map_err(|refusal| refused(domain, call, refusal))?;
+    let mapped = domain.caller(call).is_some_and(|caller| address >= caller.bounds().start + MAPPINGS_OFFSET);
+    if mapped {
+        domain.explain(call, "threads cannot wait on a word in a mapped file".into());
+        return Err(Errno::Fault);
+    }
+    Ok(slice)
 }
 
 fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let [address, most, ..] = call.args;
-    UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    futex_word(domain, call, address)?;
     let mut scheduler = domain.lock();
     // The waiter is recognised: its call is done, it need not run its handler again.
     let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);
-    if woken > 0 {
-        domain.wake_carrier(&mut scheduler);
-    }
-    Ok(woken)
+    Ok(domain.notify(&mut scheduler, woken))
 }
 
 /// Everybody waits: nothing that this instance does can end the wait.
@@ -288,7 +299,7 @@ fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         Fact::InstanceIndex => spec.index.into(),
         Fact::InstanceCount => spec.count.into(),
         Fact::StackSize => spec.stack_size,
-        Fact::Thread => match get(this_thread(call)).stack {
+        Fact::Thread => match stack_of_caller(domain, call) {
             None => 0,
             Some(_) => call.thread.into(),
         },
@@ -338,5 +349,3 @@ fn read_bytes(domain: &Shared, call: &Call, address: u64, len: u64) -> Result<Ve
     let bytes = slice.read_at(0, &mut bytes).map_err(|r| refused(domain, call, r))?;
     Ok(bytes.to_vec())
 }
-
-const _: () = assert!(std::mem::offset_of!(crate::domain::thread::Thread, call) == 0, "see `this_thread`");

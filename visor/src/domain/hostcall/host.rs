@@ -7,8 +7,8 @@ use crate::domain::files::{Images, store_alloc, store_free};
 use crate::domain::instance::CELL_BITS;
 use crate::domain::keys::Key;
 use crate::domain::region::Access;
+use crate::domain::run::is_interrupted;
 use crate::domain::slot_access::SlotUse;
-use crate::domain::thread::ThreadRef;
 use crate::weaken::{self, Defence};
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
@@ -18,7 +18,6 @@ use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::io::{self, ErrorKind};
-use std::ptr::NonNull;
 use std::sync::Once;
 
 /// Arena commits from this size on ask for huge pages.
@@ -39,6 +38,7 @@ pub fn services(domain: *mut c_void) -> Host {
         unpin,
         wait,
         wake,
+        interrupted,
         now,
         realtime,
         heap_grow,
@@ -119,7 +119,7 @@ unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: 
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     // Without buffers the module that knows them is not loaded, and need not be.
-    let known = domain.modules.is_loaded("mm");
+    let known = domain.is_bound(number::SLOT_PIN);
     let is_held = known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1);
     if is_held && weaken::is_off(Defence::Pins) {
         release(domain, address);
@@ -136,19 +136,19 @@ unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
 
 /// Takes back a pin.
 fn release(domain: &Shared, address: u64) {
-    // Not served only if the module has failed meanwhile; then no buffer changes hands any more.
+    // It pinned the buffer, so it serves this.
     let _ = domain.call(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]);
 }
 
 unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
-    // SAFETY: the module passes the call it serves.
-    if unsafe { (*call).instance } == SYSTEM_INSTANCE {
-        // Trusted callers have no thread to park; their call comes back as not served.
-        return;
+    // SAFETY: see `shared`; the module passes the call it serves.
+    let (domain, call) = unsafe { (shared(domain), &*call) };
+    let mut scheduler = domain.lock();
+    // Trusted callers have no thread to park; their call comes back as not served.
+    if let Some(thread) = domain.thread_of(&scheduler, call) {
+        let armed = scheduler.wait(thread, key, deadline);
+        domain.announce(&mut scheduler, armed);
     }
-    // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves.
-    let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
-    domain.lock().wait(thread, key, deadline);
 }
 
 unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
@@ -156,10 +156,11 @@ unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
     let woken = scheduler.wake(key, most, None, domain.this_carrier());
-    if woken > 0 {
-        domain.wake_carrier(&mut scheduler);
-    }
-    woken
+    domain.notify(&mut scheduler, woken)
+}
+
+unsafe extern "C" fn interrupted() -> u32 {
+    is_interrupted().into()
 }
 
 unsafe extern "C" fn now() -> u64 {

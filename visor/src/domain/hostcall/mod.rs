@@ -4,7 +4,7 @@
 //! number ─▶ table[number] ─▶ Binding { handler, state }
 //!                              at first: (load_module, domain)     slow path, once per module
 //!                              then:     (the module's handler, its state)
-//!                              or:       (refuse, domain)          the module is missing or failed
+//!                              or:       (refuse, domain)          the module is missing or did not start
 //! ```
 
 pub mod core;
@@ -19,17 +19,8 @@ use super::Shared;
 use monohull_abi::module::{Call, Handler, Outcome};
 use monohull_abi::number::{SYSTEM_ONLY, TABLE_SIZE};
 use monohull_abi::{Errno, number};
-use monohull_trampoline::system::{call_guarded, unwind_guard};
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-thread_local! {
-    /// The stack of the innermost guarded handler of this thread.
-    static GUARD: Cell<u64> = const { Cell::new(0) };
-    /// What the module said when it panicked.
-    static LAST_WORDS: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
-}
 
 /// Who serves a number at the moment.
 pub struct Binding {
@@ -110,12 +101,13 @@ impl Shared {
         }
         // SAFETY: published bindings stay until the domain ends.
         let binding = unsafe { &*binding };
-        // SAFETY: the handler was published with this state for such calls; the guard is this thread's.
-        let outcome = GUARD.with(|g| unsafe { call_guarded(binding.handler, binding.state, call, g.as_ptr()) });
-        match outcome {
-            Some(outcome) => outcome,
-            None => self.module_panicked(call),
-        }
+        // SAFETY: the handler was published with this state for such calls.
+        unsafe { (binding.handler)(binding.state, call) }
+    }
+
+    /// Whether a number has been bound: its module has been called, or all are loaded at the start.
+    fn is_bound(&self, number: u32) -> bool {
+        self.table.entries.get(number as usize).is_some_and(|entry| !entry.load(Ordering::Acquire).is_null())
     }
 
     /// The slow path: the first call of a module.
@@ -131,37 +123,4 @@ impl Shared {
         }
         self.dispatch(call)
     }
-
-    #[cold]
-    fn module_panicked(&self, call: &mut Call) -> Outcome {
-        let module = number::module_of(call.number as u32).unwrap_or("?");
-        self.modules.fail(self, module, last_words());
-        self.dispatch(call)
-    }
-}
-
-/// Runs a module's code outside of a hostcall; `None` if it panicked.
-fn guarded<F: FnOnce() -> u64>(code: F) -> Option<u64> {
-    unsafe extern "C" fn run<F: FnOnce() -> u64>(code: *mut c_void, _call: *mut Call) -> Outcome {
-        // SAFETY: `guarded` passes its own slot, filled, once.
-        let code = unsafe { (*code.cast::<Option<F>>()).take() };
-        Outcome::ready(code.map_or(0, |code| code()) as i64)
-    }
-    let mut slot = Some(code);
-    let state = (&raw mut slot).cast();
-    // SAFETY: `run` takes what it is given here and ignores the call; the guard is this thread's.
-    let outcome = GUARD.with(|g| unsafe { call_guarded(run::<F>, state, std::ptr::null_mut(), g.as_ptr()) });
-    outcome.map(|outcome| outcome.value as u64)
-}
-
-/// What the last panic of a module on this thread said.
-fn last_words() -> String {
-    format!("it panicked: {}", LAST_WORDS.with(|words| words.take()))
-}
-
-/// Ends the handler that is running on this thread because its module panicked.
-fn module_panic(words: &str) -> ! {
-    LAST_WORDS.with(|last| words.clone_into(&mut last.borrow_mut()));
-    // SAFETY: modules run only inside `dispatch`, whose guard is pending; their frames own nothing of the visor's.
-    GUARD.with(|g| unsafe { unwind_guard(g.as_ptr()) })
 }

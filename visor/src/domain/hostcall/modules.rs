@@ -1,8 +1,8 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
 use super::Shared;
-use super::{guarded, last_words, module_panic};
 use crate::domain::gadgets::{self, GadgetsError};
+use crate::domain::threads::end_process;
 use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL, Sizes};
 use monohull_abi::{ABI_VERSION, Errno, number};
 use std::collections::HashMap;
@@ -149,57 +149,30 @@ impl Modules {
         }
     }
 
-    /// From now on every call of this module is refused with this reason.
-    pub fn fail(&self, domain: &Shared, name: &str, reason: String) {
-        if let Some(entry) = self.entries.write().expect("modules").iter_mut().find(|e| e.loaded.name == name) {
-            entry.loaded.failure.get_or_insert(reason);
-            // Its state may be in any condition: it is neither called again nor dropped.
-            entry.started = None;
-        }
-        domain.table.bind(numbers_of(name), refuse, domain.as_state());
-    }
-
-    /// Whether a module has been loaded and works.
-    pub fn is_loaded(&self, name: &str) -> bool {
-        self.entries.read().expect("modules").iter().any(|e| e.loaded.name == name && e.started.is_some())
-    }
-
     /// Why a module does not work.
     pub fn failure(&self, name: &str) -> Option<String> {
         let entries = self.entries.read().expect("modules");
         entries.iter().find(|e| e.loaded.name == name)?.loaded.failure.clone()
     }
 
-    /// Tells every module that an instance has ended; true if its inputs are whole.
-    pub fn ended(&self, domain: &Shared, instance: u32, ending: Ending) -> bool {
-        let started = |e: &Entry| e.started.map(|started| (e.loaded.name, started));
-        let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(started).collect();
-        let mut whole = true;
-        for (name, (table, state)) in started {
+    /// Tells every module that an instance has ended; true if its inputs are intact.
+    pub fn ended(&self, instance: u32, ending: Ending) -> bool {
+        let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(|entry| entry.started).collect();
+        let mut intact = true;
+        for (table, state) in started {
             // SAFETY: the module is started, and no thread of the instance runs any more.
-            match guarded(|| unsafe { (table.ended)(state, instance, ending) }.into()) {
-                Some(answer) => whole &= answer == 1,
-                None => {
-                    self.fail(domain, name, last_words());
-                    whole = false;
-                }
-            }
+            intact &= unsafe { (table.ended)(state, instance, ending) } == 1;
         }
-        whole
+        intact
     }
 
     /// Tells a module that something outside has happened.
-    pub fn poll(&self, domain: &Shared, name: &str) {
+    pub fn poll(&self, name: &str) {
         let started =
             self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
-        let Some((table, state)) = started else { return };
-        // SAFETY: the module is started, and is stopped only when no carrier runs.
-        let polled = guarded(|| unsafe {
-            (table.poll)(state);
-            0
-        });
-        if polled.is_none() {
-            self.fail(domain, name, last_words());
+        if let Some((table, state)) = started {
+            // SAFETY: the module is started, and is stopped only when no carrier runs.
+            unsafe { (table.poll)(state) }
         }
     }
 
@@ -208,13 +181,7 @@ impl Modules {
         for entry in self.entries.write().expect("modules").iter_mut() {
             if let Some((table, state)) = entry.started.take() {
                 // SAFETY: the state came from this module's `start` and is used no more.
-                let stopped = guarded(|| unsafe {
-                    (table.stop)(state);
-                    0
-                });
-                if stopped.is_none() {
-                    tracing::error!("libos module `{}` did not stop: {}", entry.loaded.name, last_words());
-                }
+                unsafe { (table.stop)(state) }
             }
         }
     }
@@ -230,9 +197,7 @@ impl Modules {
             return Err(ModuleError::ForeignNumber { path, number: foreign.number });
         }
         // SAFETY: the host's services outlive the module's state, which is stopped before the domain ends.
-        let state = guarded(|| unsafe { (table.start)(domain.host()) } as u64);
-        let state =
-            state.ok_or_else(|| ModuleError::Start { path: path.clone(), reason: last_words() })? as *mut c_void;
+        let state = unsafe { (table.start)(domain.host()) };
         if state.is_null() {
             return Err(ModuleError::Start { path, reason: "it could not make its state".into() });
         }
@@ -320,9 +285,11 @@ unsafe extern "C" fn refuse(state: *mut c_void, call: *mut Call) -> Outcome {
     Outcome::error(Errno::ModuleFailed)
 }
 
-/// The host service behind a module's panic handler.
+/// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
+/// carriers wait for, and what it was changing is half changed.
 pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
     // SAFETY: the module passes its own, finished text.
-    let words = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) }).into_owned();
-    module_panic(&words)
+    let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });
+    eprintln!("a libos module panicked: {text}");
+    end_process()
 }

@@ -9,7 +9,6 @@
 use super::Shared;
 use super::host::shared;
 use crate::domain::outside::key_of;
-use crate::domain::thread::ThreadRef;
 use crate::network::{Client, Network, Tap, errno_of};
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
@@ -23,7 +22,6 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::Mutex;
 
 /// Datagrams of strangers that one call takes out of the way: no deadline interrupts it meanwhile.
@@ -33,7 +31,12 @@ const PEERS_MAX: usize = 256;
 
 /// What is known of UDP sockets: from whom they may take datagrams, and whom they may answer.
 #[derive(Default)]
-pub(in crate::domain) struct Datagrams(Mutex<HashMap<RawFd, Datagram>>);
+pub(in crate::domain) struct Datagrams {
+    sockets: Mutex<HashMap<RawFd, Datagram>>,
+    /// Held while datagrams are received with their sender. To drop one that was only looked at takes a second call, and
+    /// between the two another thread must not take it: the second call would drop the next one, which may be legitimate.
+    receiving: Mutex<()>,
+}
 
 /// One UDP socket.
 struct Datagram {
@@ -191,6 +194,7 @@ unsafe extern "C" fn receive(
         }
         // What a stranger has sent must not reach the function: it is looked at here first.
         let mut bytes = vec![0; len.min(DATAGRAM_MAX)];
+        let _receiving = domain.datagrams.receiving.lock().expect("receiving");
         for _ in 0..STRANGERS_AT_ONCE {
             let (mut room, mut room_len) = room();
             // SAFETY: room for the bytes, and for any address.
@@ -274,7 +278,8 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
     drop(Socket(descriptor));
     let mut scheduler = domain.lock();
     for readiness in [Readiness::Read, Readiness::Write] {
-        scheduler.wake(key_of(descriptor, readiness), u64::MAX, None, domain.this_carrier());
+        let woken = scheduler.wake(key_of(descriptor, readiness), u64::MAX, None, domain.this_carrier());
+        domain.notify(&mut scheduler, woken);
     }
 }
 
@@ -357,16 +362,28 @@ unsafe extern "C" fn wait(
     readiness: Readiness,
     deadline: u64,
 ) {
-    // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves. Trusted
-    // callers have no sockets.
-    let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
+    // SAFETY: see `shared`; the module passes the call it serves.
+    let (domain, call) = unsafe { (shared(domain), &*call) };
     let key = key_of(socket as RawFd, readiness);
-    domain.lock().wait_outside(thread, key, deadline);
+    if !wait_outside(domain, call, key, deadline) {
+        return;
+    }
     let armed = domain.outside.get().is_some_and(|outside| outside.arm(socket as RawFd, readiness).is_ok());
     if !armed {
         // It has just been closed: the handler is to look again.
-        domain.lock().wake(key, u64::MAX, None, domain.this_carrier());
+        let mut scheduler = domain.lock();
+        let woken = scheduler.wake(key, u64::MAX, None, domain.this_carrier());
+        domain.notify(&mut scheduler, woken);
     }
+}
+
+/// Registers that a call's thread waits for something outside. False for trusted callers, which have no thread.
+fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
+    let mut scheduler = domain.lock();
+    let Some(thread) = domain.thread_of(&scheduler, call) else { return false };
+    let armed = scheduler.wait_outside(thread, key, deadline);
+    domain.announce(&mut scheduler, armed);
+    true
 }
 
 unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
@@ -413,22 +430,14 @@ unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
-    let sooner = at < scheduler.alarm;
-    scheduler.alarm = at;
-    if sooner {
-        // Whoever listens does so for too long.
-        domain.wake_listener(&scheduler);
-    }
+    let armed = scheduler.set_alarm(at);
+    domain.announce(&mut scheduler, armed);
 }
 
 unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
-    // SAFETY: see `shared`; a function's call is the first field of its thread's block, which never moves. Trusted
-    // callers have no sockets.
-    let (domain, thread) = unsafe { (shared(domain), ThreadRef(NonNull::new_unchecked(call).cast())) };
-    let mut scheduler = domain.lock();
-    scheduler.wait_outside(thread, key, deadline);
-    if !std::mem::replace(&mut scheduler.device_armed, true) {
-        drop(scheduler);
+    // SAFETY: see `shared`; the module passes the call it serves.
+    let (domain, call) = unsafe { (shared(domain), &*call) };
+    if wait_outside(domain, call, key, deadline) && !std::mem::replace(&mut domain.lock().device_armed, true) {
         // It fails if the device is gone, which the module knows.
         let _ = domain.outside.get().map(|outside| outside.arm_device());
     }
@@ -436,7 +445,7 @@ unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64
 
 impl Datagrams {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RawFd, Datagram>> {
-        self.0.lock().expect("datagrams")
+        self.sockets.lock().expect("datagrams")
     }
 
     /// The broker's number of a socket that is to send to an address.

@@ -13,6 +13,7 @@
 use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
 use crate::domain::keys::Key;
 use crate::domain::region::{Access, Partition, RegionError};
+use crate::host_input;
 use crate::sealed::seal;
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use std::fs::File;
@@ -73,7 +74,8 @@ pub struct Pristine {
 impl LoadedImage {
     /// Reads, verifies and seals an image file.
     pub fn open(name: &str, path: &std::path::Path) -> Result<LoadedImage, LoadError> {
-        let bytes = std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let bytes = host_input::read(path, host_input::FILE_MAX)
+            .map_err(|error| LoadError::Read { path: path.to_owned(), source: error.into() })?;
         LoadedImage::new(name, &bytes)
     }
 

@@ -20,10 +20,11 @@
 
 use super::Table;
 use super::faults::Faults;
+use crate::domain::threads;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 /// Bytes of its stack.
 const STACK: usize = 128 * 1024;
@@ -48,7 +49,7 @@ impl Filler {
         hear(&epoll, libc::EPOLL_CTL_ADD, bell.as_raw_fd(), 0)?;
         let epoll = Arc::new(epoll);
         let (serving, listening, rung) = (faults.clone(), epoll.clone(), bell.as_raw_fd());
-        let thread = Builder::new().name("monohull-fill".into()).stack_size(STACK).spawn(move || {
+        let thread = threads::spawn("monohull-fill".into(), Some(STACK), move || {
             let _gone = Gone { table: &table, faults: &serving };
             serve(&table, &serving, &listening, rung);
         })?;

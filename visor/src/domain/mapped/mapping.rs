@@ -4,6 +4,7 @@ use super::faults::Faults;
 use super::source::Source;
 use crate::domain::keys::Key;
 use crate::domain::region::{Access, Partition, RegionError};
+use crate::domain::run::is_interrupted;
 use monohull_abi::Errno;
 use monohull_abi::file::Advice;
 use monohull_abi::layout::PAGE;
@@ -93,9 +94,15 @@ impl Mapping {
         if self.len >= AT_ONCE * PAGE {
             partition.prefer_huge(self.range.clone());
         }
-        // SAFETY: the pages are new, zero, writable and in a cell, which is no memory of the Rust program; modules are called on
-        // carriers.
-        unsafe { self.source.read(0, self.range.start, self.len)? };
+        let piece = AT_ONCE * PAGE;
+        for done in (0..self.len).step_by(piece as usize) {
+            if is_interrupted() {
+                return Err(Errno::TimedOut);
+            }
+            // SAFETY: the pages are new, zero, writable and in a cell, which is no memory of the Rust program; modules are
+            // called on carriers.
+            unsafe { self.source.read(done, self.range.start + done, piece.min(self.len - done))? };
+        }
         self.protect(partition, state).map_err(refused)
     }
 
@@ -147,6 +154,9 @@ impl Mapping {
         let end = place.saturating_add(len).div_ceil(PAGE).min(pages);
         let mut page = place / PAGE;
         while page < end {
+            if is_interrupted() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             // Others that wait for a page get their turn in between.
             let mut state = self.lock();
             if state.gone || state.there.is_none() {

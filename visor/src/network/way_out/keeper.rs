@@ -79,6 +79,7 @@ pub fn run(outside: &str) -> io::Result<()> {
             _ => Err(io::ErrorKind::InvalidInput.into()),
         };
         // If nobody hears it, the input ends too.
+        #[expect(clippy::disallowed_methods, reason = "a pipe to the helper")]
         let _ = writeln!(io::stdout(), "{}", answer.err().map_or_else(String::new, |error| error.to_string()));
     }
     for (device, index) in std::mem::take(&mut kept.devices) {

@@ -266,8 +266,6 @@ fn family(traced: bool) -> Result<List, BackendError> {
     let operations = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET];
     let operation = |which: &i32| when([masked(1, OPERATION, *which)]);
     allow(libc::SYS_futex, operations.iter().map(operation).collect::<Result<_, _>>()?);
-    // `Carrier::turn_to` waits for a nudge that is on its way.
-    allow(libc::SYS_sched_yield, vec![]);
     // Each carrier: gs, dispatch of system calls, the time-stamp counter, the stack for signals, its timer
     // (`domain::carrier`). Its name (std).
     const ARCH_SET_GS: i32 = 0x1001;

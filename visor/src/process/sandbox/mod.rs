@@ -52,6 +52,10 @@ pub(super) struct Preparation {
     pub(super) traced: bool,
     /// How many descriptors each worker may have.
     files: u64,
+    /// How many pending signals and timers its user may have when a worker makes a timer. The kernel counts those of all
+    /// processes of the user together. A worker makes the timer that it cannot do without before it is limited to half of
+    /// what the user may have, so no worker can keep others from starting; what it takes besides only costs them carriers.
+    timers: u64,
     /// Where the domain of each of its workers will stand, until the worker has taken it.
     site: Cell<Option<Site>>,
     /// What the allocator of its workers will touch.
@@ -88,6 +92,7 @@ impl Preparation {
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
         limit(Resource::RLIMIT_NOFILE, most).map_err(failed("limiting descriptors"))?;
+        let (timers, _) = getrlimit(Resource::RLIMIT_SIGPENDING).map_err(failed("reading the limit of timers"))?;
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
@@ -104,6 +109,7 @@ impl Preparation {
             keys: settings.keys,
             traced,
             files: FILES.min(most / 2),
+            timers: timers / 2,
             site: Cell::new(Some(site)),
             heap: warm::Heap::default(),
             one_by_one,
@@ -131,7 +137,8 @@ impl Preparation {
 
     /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
     pub(super) fn close_in(&self) -> io::Result<Sandbox> {
-        word::limit_files(self.files)?;
+        word::limit(libc::RLIMIT_NOFILE, self.files)?;
+        word::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
         word::forget();
         Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
     }

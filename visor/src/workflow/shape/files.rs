@@ -7,13 +7,14 @@ use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
 use crate::workflow::document as doc;
+use crate::workflow::grants::Wanted;
 use crate::workflow::plan::{Access, Mount, MountSource};
 use crate::workflow::reader::{self, At, Fields, Reader};
 use crate::workflow::source::quoted;
 
-pub(super) const MOUNT: &[&str] = &["at", "memory", "image", "directory", "access"];
+pub(super) const MOUNT: &[&str] = &["at", "memory", "image", "directory", "grant", "access"];
 /// The fields of a mount that say what is there; it has one of them.
-const SOURCES: &[&str] = &["memory", "image", "directory"];
+const SOURCES: &[&str] = &["memory", "image", "directory", "grant"];
 
 impl Reader<'_> {
     pub(super) fn files(&mut self, value: &Value<'_>) -> Vec<Mount> {
@@ -63,6 +64,16 @@ impl Reader<'_> {
                 };
                 Some(MountSource::Image { path: self.host_path(value, "`image`")?, access })
             }
+            "grant" => {
+                const WORDS: &[&str] = &["read", "copy", "write"];
+                let access = match access {
+                    Some(value) => Some(self.word(value, "`access`", "`read`, `copy` or `write`", WORDS)?),
+                    None => None,
+                };
+                let grant = self.name(value, "`grant`")?;
+                self.check_grant(grant, Wanted::Files(grant.value, access));
+                Some(MountSource::Granted { grant: grant.value.to_owned(), access })
+            }
             _ => {
                 let access = match access {
                     Some(value) => self.word(value, "`access`", "`read` or `write`", &["read", "write"])?,
@@ -81,9 +92,16 @@ impl Reader<'_> {
     fn host_path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
         if self.registered.is_some() {
             let message = format!("{what} is on the host, and a server opens no files of it for a workflow");
-            self.error(value.range(), message, "files in `memory`".to_owned());
+            self.error(value.range(), message, "files in `memory`, or a `grant` of the server's operator".to_owned());
         }
         self.path(value, what)
+    }
+
+    /// Notes that a server does not grant what the file asks for.
+    pub(super) fn check_grant(&mut self, name: At<&str>, wanted: Wanted<'_>) {
+        if let Some(Err(why)) = self.registered.map(|server| (server.grants)(wanted)) {
+            self.error(name.at, why, "what the server's operator grants to this workflow".to_owned());
+        }
     }
 
     fn mount_point<'a>(&mut self, value: &'a Value<'a>) -> Option<At<&'a str>> {

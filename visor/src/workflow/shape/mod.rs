@@ -17,7 +17,7 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::layout;
 
 use super::document as doc;
-use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter};
+use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
 use super::source::quoted;
 use crate::network as net;
@@ -32,6 +32,7 @@ pub(super) struct Shape<'a> {
     pub(super) steps: Vec<Step<'a>>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
+    pub(super) unread: Unread,
     pub(super) files: Vec<Mount>,
     pub(super) limits: Limits,
     pub(super) separation: Separation,
@@ -51,6 +52,7 @@ const DOCUMENT: &[&str] = &[
     "steps",
     "inputs",
     "outputs",
+    "unread",
     "files",
     "limits",
     "isolation",
@@ -76,6 +78,7 @@ impl Reader<'_> {
         let steps = fields.get("steps").map(|value| self.steps(value)).unwrap_or_default();
         let inputs = self.inputs(fields.get("inputs"));
         let outputs = self.outputs(fields.get("outputs"));
+        let unread = fields.get("unread").map(|value| self.unread(value)).unwrap_or_default();
         let files = fields.get("files").map(|value| self.files(value)).unwrap_or_default();
         let limits = self.limits(fields.get("limits"));
         let separation = fields
@@ -91,6 +94,7 @@ impl Reader<'_> {
             steps,
             inputs,
             outputs,
+            unread,
             files,
             limits,
             separation: separation.unwrap_or_default(),
@@ -116,9 +120,10 @@ impl Reader<'_> {
     /// Reads where a function's image is: a file, or for a server one of its functions.
     fn image(&mut self, value: &Value<'_>) -> Option<PathBuf> {
         let path = self.path(value, "`image`")?;
-        let Some(registered) = self.registered else { return Some(path) };
+        let Some(server) = self.registered else { return Some(path) };
         match plan::registered_name(&path) {
-            Some(name) if registered(name) => {}
+            Some(name) if (server.functions)(name) => {}
+            None if server.deploying => {}
             Some(name) => {
                 let message = format!("no function is registered as {}", quoted(name));
                 self.error(value.range(), message, "the name of a registered function".to_owned());
@@ -163,8 +168,8 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::files::MOUNT;
-    use super::network::NETWORK;
-    use super::slots::{INPUT, OUTPUT};
+    use super::network::{NETWORK, REFERENCE};
+    use super::slots::{INPUT, OUTPUT, UNREAD};
     use super::step::{RETRY, STEP};
     use super::words::parse_word;
     use super::*;
@@ -188,8 +193,10 @@ mod tests {
             (Some("Retry"), RETRY, 1),
             (Some("Limits"), LIMITS, 0),
             (Some("NetworkObject"), NETWORK, 1),
+            (Some("NetworkReference"), REFERENCE, 1),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
+            (Some("UnreadObject"), UNREAD, 0),
             (Some("Mount"), MOUNT, 1),
         ] {
             let mut sorted: Vec<_> = known.to_vec();

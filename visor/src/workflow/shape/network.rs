@@ -6,14 +6,26 @@ use jsonc_parser::common::Ranged;
 use crate::network::rule::Host;
 use crate::network::{self, Rule};
 use crate::workflow::document as doc;
+use crate::workflow::grants::Wanted;
 use crate::workflow::reader::Reader;
 use crate::workflow::source::quoted;
 
 pub(super) const NETWORK: &[&str] = &["mode", "connect", "listen", "outside"];
+pub(super) const REFERENCE: &[&str] = &["grant"];
 
 impl Reader<'_> {
-    pub(super) fn network(&mut self, value: &Value<'_>) -> network::Plan {
+    pub(in crate::workflow) fn network(&mut self, value: &Value<'_>) -> network::Plan {
         const MODES: &[&str] = &["host", "tap"];
+        // An object with this field has no other.
+        let is_reference = value.as_object().is_some_and(|object| object.get("grant").is_some());
+        if is_reference {
+            let fields = self.fields(value, "`network`", REFERENCE, 1);
+            let grant = fields.and_then(|fields| self.name(fields.get("grant")?, "`grant`"));
+            return grant.map_or(network::Plan::None, |grant| {
+                self.check_grant(grant, Wanted::Network(grant.value));
+                network::Plan::Granted(grant.value.to_owned())
+            });
+        }
         let object = match value {
             Value::StringLit(_) => None,
             Value::Object(_) => match self.fields(value, "`network`", NETWORK, 1) {

@@ -1,4 +1,4 @@
-//! The slots at a workflow's border: what it is given, and what it gives.
+//! The slots at a workflow's border: what it is given, what it gives, and what it may leave unread.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,13 @@ use jsonc_parser::common::Ranged;
 use monohull_abi::types::SLOT_NAME_MAX;
 
 use crate::workflow::document as doc;
-use crate::workflow::plan::{Input, Output, SlotRule};
+use crate::workflow::plan::{Input, OnUnread, Output, SlotPattern, SlotRule, Unread};
 use crate::workflow::reader::{At, Reader};
 use crate::workflow::source::quoted;
 
 pub(super) const INPUT: &[&str] = &["slot", "path"];
 pub(super) const OUTPUT: &[&str] = &["slot", "content_type"];
+pub(super) const UNREAD: &[&str] = &["default", "slots"];
 
 /// A slot at the workflow's border, with the fields of inputs and of outputs.
 struct Slot {
@@ -64,6 +65,39 @@ impl Reader<'_> {
         slots
     }
 
+    /// Reads `unread`: an outcome, or an object with outcomes by slot.
+    pub(super) fn unread(&mut self, value: &Value<'_>) -> Unread {
+        match value {
+            Value::StringLit(_) => Unread::new(self.on_unread(value, "`unread`"), Vec::new()),
+            Value::Object(_) => {
+                let Some(fields) = self.fields(value, "`unread`", UNREAD, 0) else { return Unread::default() };
+                let default = fields.get("default").map(|value| self.on_unread(value, "`default`"));
+                let slots = fields.get("slots").and_then(|value| self.map(value, "`slots`"));
+                let mut rules = Vec::new();
+                for property in slots.iter().flat_map(|slots| &slots.properties) {
+                    let name = At { value: property.name.as_str(), at: property.name.range() };
+                    self.check_slot_name(name);
+                    let outcome = self.on_unread(&property.value, &format!("the outcome of {}", quoted(name.value)));
+                    rules.push((SlotPattern::parse(name.value), outcome));
+                }
+                Unread::new(default.unwrap_or_default(), rules)
+            }
+            _ => {
+                self.wrong_type(
+                    value,
+                    "`unread`",
+                    "`fail`, `warn` or `ignore`, or an object with `default` and `slots`",
+                );
+                Unread::default()
+            }
+        }
+    }
+
+    fn on_unread(&mut self, value: &Value<'_>, what: &str) -> OnUnread {
+        const WORDS: &[&str] = &["fail", "warn", "ignore"];
+        self.word(value, what, "`fail`, `warn` or `ignore`", WORDS).unwrap_or_default()
+    }
+
     /// Reads a list of slots that a step may use.
     pub(super) fn slot_rules(&mut self, value: &Value<'_>, what: &str) -> Vec<SlotRule> {
         let Some(array) = self.array(value, what, "an array of slots") else { return Vec::new() };
@@ -74,6 +108,11 @@ impl Reader<'_> {
 
     pub(super) fn slot_name<'a>(&mut self, value: &'a Value<'a>, what: &str) -> Option<At<&'a str>> {
         let name = self.text(value, what, "a slot's name")?;
+        self.check_slot_name(name);
+        Some(name)
+    }
+
+    fn check_slot_name(&mut self, name: At<&str>) {
         let expected = format!("1 to {SLOT_NAME_MAX} bytes without `=` and control characters");
         if name.value.is_empty() {
             self.error(name.at, "the name of a slot is empty".to_owned(), expected);
@@ -83,12 +122,11 @@ impl Reader<'_> {
         } else if name.value.contains(|c: char| c == '=' || c.is_ascii_control()) {
             self.error(name.at, format!("{} is no name for a slot here", quoted(name.value)), expected);
         }
-        Some(name)
     }
 
     fn input_path(&mut self, value: &Value<'_>) -> Option<PathBuf> {
         let path = self.path(value, "`path`")?;
-        if self.registered.is_some() {
+        if self.registered.is_some_and(|server| !server.deploying) {
             let message = "`path` is a file, and a server reads no files for a workflow".to_owned();
             self.error(value.range(), message, "the slot's name alone: each invocation brings the content".to_owned());
         }

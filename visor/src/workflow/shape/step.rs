@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged;
+use jsonc_parser::common::{Range, Ranged};
 use monohull_abi::layout;
 
 use super::words::{narrow, parse_word};
 use crate::workflow::document as doc;
+use crate::workflow::grants::Wanted;
 use crate::workflow::plan::{FailureKind, Retry, SlotRule};
 use crate::workflow::reader::{self, At, Reader};
 use crate::workflow::source::{quoted, suggestion};
@@ -18,9 +19,10 @@ pub(in crate::workflow) struct Step<'a> {
     pub(in crate::workflow) name: Option<At<&'a str>>,
     pub(in crate::workflow) function: Option<At<&'a str>>,
     pub(in crate::workflow) after: Vec<At<&'a str>>,
-    pub(in crate::workflow) instances: u32,
+    pub(in crate::workflow) instances: At<u32>,
     pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
     pub(in crate::workflow) env: BTreeMap<String, String>,
+    pub(in crate::workflow) secrets: BTreeMap<String, String>,
     pub(in crate::workflow) stdin: Option<String>,
     pub(in crate::workflow) takes: Option<Vec<SlotRule>>,
     pub(in crate::workflow) fills: Option<Vec<SlotRule>>,
@@ -37,6 +39,7 @@ pub(super) const STEP: &[&str] = &[
     "instances",
     "args",
     "env",
+    "secrets",
     "stdin",
     "takes",
     "fills",
@@ -58,26 +61,27 @@ impl Reader<'_> {
 
     fn step<'a>(&mut self, value: &'a Value<'a>) -> Option<Step<'a>> {
         let fields = self.fields(value, "a step", STEP, 2)?;
-        let least = Duration::from_micros(1);
         let name = fields.get("name").and_then(|value| self.name(value, "`name`"));
         let function = fields.get("function").and_then(|value| self.text(value, "`function`", "a function's name"));
         let after = fields.get("after").map(|value| self.after(value)).unwrap_or_default();
-        let instances =
-            fields.get("instances").and_then(|value| self.integer(value, "`instances`", 1, doc::INSTANCES_MAX));
+        let instances = fields.get("instances").and_then(|value| self.instances(value));
         let args = fields.get("args").and_then(|value| self.args(value));
         let env = fields.get("env").map(|value| self.env(value));
         let stdin = fields.get("stdin").and_then(|value| self.slot_name(value, "`stdin`"));
-        let timeout = fields.get("timeout").and_then(|value| self.duration(value, "`timeout`", least));
+        let timeout = fields.get("timeout").and_then(|value| self.timeout(value));
         let retry = self.retry(fields.get("retry"));
-        let memory =
-            fields.get("memory").and_then(|value| self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE));
+        let memory = fields.get("memory").and_then(|value| self.memory(value));
         let stack = fields.get("stack").and_then(|value| self.stack(value));
         Some(Step {
             name,
             function,
             after,
-            instances: instances.map_or(1, narrow),
+            instances: At {
+                value: instances.unwrap_or(1),
+                at: fields.get("instances").map_or(value.range(), |value| value.range()),
+            },
             args: args.unwrap_or_default(),
+            secrets: fields.get("secrets").map(|value| self.secrets(value, env.as_ref())).unwrap_or_default(),
             env: env.unwrap_or_default(),
             stdin: stdin.map(|slot| slot.value.to_owned()),
             takes: fields.get("takes").map(|value| self.slot_rules(value, "`takes`")),
@@ -87,6 +91,21 @@ impl Reader<'_> {
             memory: memory.unwrap_or(doc::MEMORY_DEFAULT),
             stack: stack.unwrap_or(layout::DEFAULT_STACK_SIZE),
         })
+    }
+
+    /// Reads how many instances a step has.
+    pub(in crate::workflow) fn instances(&mut self, value: &Value<'_>) -> Option<u32> {
+        self.integer(value, "`instances`", 1, doc::INSTANCES_MAX).map(narrow)
+    }
+
+    /// Reads how long an instance may take.
+    pub(in crate::workflow) fn timeout(&mut self, value: &Value<'_>) -> Option<Duration> {
+        self.duration(value, "`timeout`", Duration::from_micros(1))
+    }
+
+    /// Reads how much memory an instance may use.
+    pub(in crate::workflow) fn memory(&mut self, value: &Value<'_>) -> Option<u64> {
+        self.size(value, "`memory`", doc::MEMORY_MIN, layout::ARENA_SIZE)
     }
 
     fn after<'a>(&mut self, value: &'a Value<'a>) -> Vec<At<&'a str>> {
@@ -110,9 +129,14 @@ impl Reader<'_> {
         let Some(object) = self.map(value, "`env`") else { return env };
         for property in &object.properties {
             let name = property.name.as_str();
-            if name.is_empty() || name.contains(['=', '\0']) {
-                let message = format!("{} is no name for an environment variable", quoted(name));
-                self.error(property.name.range(), message, "a name without `=` and NUL".to_owned());
+            self.variable(name, property.name.range());
+            if looks_secret(name) {
+                let message = format!(
+                    "{} looks like a secret: whoever may read the workflow can read it; a server's operator can grant one \
+                     to `secrets`",
+                    quoted(name)
+                );
+                self.warning(property.name.range(), message);
             }
             let what = format!("environment variable {}", quoted(name));
             let Some(text) = self.text(&property.value, &what, "a string; numbers need quotes here") else { continue };
@@ -124,7 +148,32 @@ impl Reader<'_> {
         env
     }
 
-    fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
+    fn variable(&mut self, name: &str, at: Range) {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("{} is no name for an environment variable", quoted(name));
+            self.error(at, message, "a name without `=` and NUL".to_owned());
+        }
+    }
+
+    fn secrets(&mut self, value: &Value<'_>, env: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+        let mut secrets = BTreeMap::new();
+        let Some(object) = self.map(value, "`secrets`") else { return secrets };
+        for property in &object.properties {
+            let (variable, at) = (property.name.as_str(), property.name.range());
+            self.variable(variable, at);
+            if env.is_some_and(|env| env.contains_key(variable)) {
+                let message = format!("the environment variable {} is in `env` too", quoted(variable));
+                self.error(at, message, "each variable once".to_owned());
+            }
+            let Some(grant) = self.name(&property.value, "the name of a secret") else { continue };
+            self.check_grant(grant, Wanted::Secret(grant.value));
+            secrets.insert(variable.to_owned(), grant.value.to_owned());
+        }
+        secrets
+    }
+
+    /// Reads when an instance is tried again.
+    pub(in crate::workflow) fn retry(&mut self, value: Option<&Value<'_>>) -> Retry {
         let mut retry = Retry {
             max_attempts: 1,
             interval: Duration::from_millis(doc::INTERVAL_DEFAULT_MS),
@@ -174,4 +223,12 @@ impl Reader<'_> {
         }
         Some(size)
     }
+}
+
+/// Whether the name of an environment variable is one that secrets usually have.
+fn looks_secret(name: &str) -> bool {
+    const PARTS: [&str; 8] =
+        ["SECRET", "PASSWORD", "PASSWD", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY", "CREDENTIAL"];
+    let name = name.to_ascii_uppercase();
+    PARTS.iter().any(|part| name.contains(part))
 }

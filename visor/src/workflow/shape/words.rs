@@ -12,7 +12,7 @@ use crate::workflow::reader::{At, Reader};
 use crate::workflow::source::{quoted, suggestion};
 
 impl Reader<'_> {
-    pub(super) fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
+    pub(in crate::workflow) fn path(&mut self, value: &Value<'_>, what: &str) -> Option<PathBuf> {
         let path = self.text(value, what, "a path")?;
         if path.value.is_empty() || path.value.contains('\0') {
             self.error(path.at, format!("{what} is {}", quoted(path.value)), "the path of a file".to_owned());
@@ -26,7 +26,7 @@ impl Reader<'_> {
         Some(name)
     }
 
-    pub(super) fn check_name(&mut self, name: At<&str>, what: &str) {
+    pub(in crate::workflow) fn check_name(&mut self, name: At<&str>, what: &str) {
         if !is_name(name.value) {
             let expected = format!("1 to {NAME_MAX} letters, digits, `-` and `_`, a letter or digit first");
             self.error(name.at, format!("{what} is {}", quoted(name.value)), expected);
@@ -34,7 +34,7 @@ impl Reader<'_> {
     }
 
     /// One of a few words.
-    pub(super) fn word<T: for<'de> Deserialize<'de>>(
+    pub(in crate::workflow) fn word<T: for<'de> Deserialize<'de>>(
         &mut self,
         value: &Value<'_>,
         what: &str,
@@ -51,7 +51,7 @@ impl Reader<'_> {
     }
 
     /// Notes names that a list has twice, and drops them.
-    pub(super) fn each_once<'a>(&mut self, names: Vec<At<&'a str>>, what: &str) -> Vec<At<&'a str>> {
+    pub(in crate::workflow) fn each_once<'a>(&mut self, names: Vec<At<&'a str>>, what: &str) -> Vec<At<&'a str>> {
         let mut first: HashMap<&str, Range> = HashMap::new();
         let mut once = Vec::new();
         for name in names {

@@ -1,4 +1,4 @@
-//! Who waits for what: a hash table of queues that are threaded through the control blocks themselves.
+//! Which threads wait for what: a hash table of queues that are threaded through the thread table itself.
 //!
 //! ```text
 //! bucket(key) ─▶ first ⇄ thread ⇄ thread ⇄ last        threads of several keys may share a bucket;
@@ -7,8 +7,7 @@
 //!
 //! Waiting allocates nothing but, now and then, a larger table.
 
-use super::scheduler::get;
-use super::thread::ThreadRef;
+use super::thread::{ThreadIndex, Threads};
 use monohull_abi::module::NO_KEY;
 use std::hash::{BuildHasher, RandomState};
 
@@ -27,8 +26,8 @@ pub(super) struct Waiting {
 
 #[derive(Clone, Copy, Default)]
 struct Queue {
-    first: Option<ThreadRef>,
-    last: Option<ThreadRef>,
+    first: Option<ThreadIndex>,
+    last: Option<ThreadIndex>,
 }
 
 impl Waiting {
@@ -37,48 +36,48 @@ impl Waiting {
         Waiting { factor, buckets: vec![Queue::default(); FIRST_BUCKETS], threads: 0 }
     }
 
-    /// Queues a thread behind those who wait for the same key. Nobody is ever queued for [`NO_KEY`].
-    pub(super) fn link(&mut self, thread: ThreadRef, key: u64) {
-        get(thread).key = key;
+    /// Queues a thread behind those that wait for the same key. No thread is ever queued for [`NO_KEY`].
+    pub(super) fn link(&mut self, threads: &mut Threads, thread: ThreadIndex, key: u64) {
+        threads[thread].key = key;
         if key == NO_KEY {
             return;
         }
         if self.threads >= self.buckets.len() * THREADS_PER_BUCKET {
-            self.grow();
+            self.grow(threads);
         }
         self.threads += 1;
-        append(self.bucket(key), thread);
+        append(self.bucket(key), threads, thread);
     }
 
     /// Takes a thread out of its queue, if it is in one.
-    pub(super) fn unlink(&mut self, thread: ThreadRef) {
-        let block = get(thread);
-        let key = std::mem::replace(&mut block.key, NO_KEY);
+    pub(super) fn unlink(&mut self, threads: &mut Threads, thread: ThreadIndex) {
+        let entry = &mut threads[thread];
+        let key = std::mem::replace(&mut entry.key, NO_KEY);
         if key == NO_KEY {
             return;
         }
         self.threads -= 1;
-        let (next, previous) = (block.next.take(), block.previous.take());
+        let (next, previous) = (entry.next.take(), entry.previous.take());
         let queue = self.bucket(key);
         match next {
-            Some(next) => get(next).previous = previous,
+            Some(next) => threads[next].previous = previous,
             None => queue.last = previous,
         }
         match previous {
-            Some(previous) => get(previous).next = next,
+            Some(previous) => threads[previous].next = next,
             None => queue.first = next,
         }
     }
 
     /// The thread that has waited longest for a key.
-    pub(super) fn first(&mut self, key: u64) -> Option<ThreadRef> {
-        of_key(self.bucket(key).first, key)
+    pub(super) fn first(&mut self, threads: &Threads, key: u64) -> Option<ThreadIndex> {
+        of_key(threads, self.bucket(key).first, key)
     }
 
     /// The next one that waits for the same key.
-    pub(super) fn after(thread: ThreadRef) -> Option<ThreadRef> {
-        let block = get(thread);
-        of_key(block.next, block.key)
+    pub(super) fn after(threads: &Threads, thread: ThreadIndex) -> Option<ThreadIndex> {
+        let entry = &threads[thread];
+        of_key(threads, entry.next, entry.key)
     }
 
     fn bucket(&mut self, key: u64) -> &mut Queue {
@@ -89,38 +88,39 @@ impl Waiting {
         &mut self.buckets[index as usize]
     }
 
-    fn grow(&mut self) {
+    fn grow(&mut self, threads: &mut Threads) {
         let larger = vec![Queue::default(); self.buckets.len() * 2];
         for queue in std::mem::replace(&mut self.buckets, larger) {
             let mut thread = queue.first;
             while let Some(moved) = thread {
-                let block = get(moved);
-                thread = block.next;
-                (block.next, block.previous) = (None, None);
-                append(self.bucket(block.key), moved);
+                let entry = &mut threads[moved];
+                thread = entry.next.take();
+                entry.previous = None;
+                let key = entry.key;
+                append(self.bucket(key), threads, moved);
             }
         }
     }
 }
 
 /// The first thread from `thread` on that waits for `key`.
-fn of_key(mut thread: Option<ThreadRef>, key: u64) -> Option<ThreadRef> {
+fn of_key(threads: &Threads, mut thread: Option<ThreadIndex>, key: u64) -> Option<ThreadIndex> {
     while let Some(candidate) = thread {
-        let block = get(candidate);
-        if block.key == key {
+        let entry = &threads[candidate];
+        if entry.key == key {
             break;
         }
-        thread = block.next;
+        thread = entry.next;
     }
     thread
 }
 
-fn append(queue: &mut Queue, thread: ThreadRef) {
-    let block = get(thread);
-    block.next = None;
-    block.previous = queue.last;
+fn append(queue: &mut Queue, threads: &mut Threads, thread: ThreadIndex) {
+    let entry = &mut threads[thread];
+    entry.next = None;
+    entry.previous = queue.last;
     match queue.last {
-        Some(last) => get(last).next = Some(thread),
+        Some(last) => threads[last].next = Some(thread),
         None => queue.first = Some(thread),
     }
     queue.last = Some(thread);

@@ -1,0 +1,410 @@
+//! The scheduler by itself: no carrier, no clock, no user code. Miri runs these tests too.
+
+use super::*;
+use std::collections::{HashMap, HashSet};
+
+const KEY: u64 = 0x1000;
+const INSTANCE: u32 = 1 << 8 | 3;
+
+/// A scheduler with one instance of some threads, all of them ready and queued.
+fn with_threads(count: usize) -> (Scheduler<()>, Vec<ThreadIndex>) {
+    let mut scheduler = Scheduler::new();
+    scheduler.carriers = 2;
+    assert_eq!(scheduler.insert(INSTANCE, (), NEVER), Armed::IN_TIME);
+    let threads = (0..count)
+        .map(|i| {
+            let stack = (i > 0).then_some(i as u32);
+            let thread = scheduler.spawn(INSTANCE, stack, 0x5000 + i as u64, i as i64).expect("room");
+            scheduler.enqueue(thread);
+            thread
+        })
+        .collect();
+    (scheduler, threads)
+}
+
+fn take_next(scheduler: &mut Scheduler<()>, carrier: usize) -> Running {
+    let thread = scheduler.next(carrier).expect("a ready thread");
+    scheduler.take(thread, 1)
+}
+
+/// Has a running thread wait and park.
+fn park(scheduler: &mut Scheduler<()>, running: Running, key: u64, deadline: u64) {
+    let _ = scheduler.wait(running.thread, key, deadline);
+    assert!(scheduler.park(running.thread, running.frame, 2).is_ok());
+}
+
+#[test]
+fn a_new_thread_begins_with_its_value() {
+    let (mut scheduler, _) = with_threads(2);
+    for value in 0..2 {
+        let running = take_next(&mut scheduler, 0);
+        assert!(running.completed);
+        assert_eq!((running.frame.value, running.frame.user_rsp), (value, 0x5000 + value as u64));
+        assert_eq!(running.frame.instance, INSTANCE);
+    }
+    assert_eq!(scheduler.running_of(INSTANCE), 2);
+    assert!(scheduler.next(0).is_none());
+}
+
+#[test]
+fn a_woken_thread_is_handed_to_its_waker_with_the_value() {
+    let (mut scheduler, threads) = with_threads(2);
+    let waiter = take_next(&mut scheduler, 0);
+    park(&mut scheduler, waiter, KEY, NEVER);
+    let waker = take_next(&mut scheduler, 1);
+    let Woken(count) = scheduler.wake(KEY, 1, Some(42), 1);
+    assert_eq!(count, 1);
+    assert!(!scheduler.has_queued() && scheduler.has_more());
+    scheduler.end_running(waker.thread, waker.frame, 3);
+    let woken = take_next(&mut scheduler, 1);
+    assert_eq!((woken.thread, woken.completed, woken.frame.value), (threads[0], true, 42));
+}
+
+#[test]
+fn a_wake_up_between_wait_and_park_is_not_lost() {
+    let (mut scheduler, _) = with_threads(1);
+    let running = take_next(&mut scheduler, 0);
+    let _ = scheduler.wait(running.thread, KEY, 100);
+    let Woken(count) = scheduler.wake(KEY, u64::MAX, None, 1);
+    assert_eq!(count, 1);
+    let Err(running) = scheduler.park(running.thread, running.frame, 2) else { panic!("it was woken") };
+    assert!(!running.completed);
+    assert_eq!(running.frame.wake, Wake::Woken);
+    assert!(!scheduler.will_change(), "its timer counts no more");
+    assert!(scheduler.next(0).is_none() && scheduler.next(1).is_none(), "it is on its carrier, and in no queue");
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_only_that_wait() {
+    let (mut scheduler, threads) = with_threads(1);
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, KEY, 100);
+    scheduler.wake(KEY, 1, None, 0).goes_on_here();
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, KEY, 200);
+    assert!(matches!(scheduler.fire(150), Some(Due::Served)), "the timer of the first wait");
+    assert!(scheduler.next(0).is_none());
+    assert!(scheduler.fire(199).is_none());
+    assert!(matches!(scheduler.fire(200), Some(Due::Served)));
+    let running = take_next(&mut scheduler, 0);
+    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::TimedOut));
+    assert!(!running.completed);
+}
+
+#[test]
+fn threads_of_an_ended_instance_leave_in_batches_and_it_is_over_after_the_last() {
+    let (mut scheduler, _) = with_threads(2 * RETIRED_AT_ONCE);
+    let running = take_next(&mut scheduler, 0);
+    assert!(scheduler.end(INSTANCE, Ok(())) && !scheduler.end(INSTANCE, Ok(())));
+    assert!(scheduler.spawn(INSTANCE, None, 0, 0).is_none(), "nothing starts in an instance that ends");
+    let mut holds = 1;
+    while scheduler.retire_some(INSTANCE) {
+        holds += 1;
+        assert!(!scheduler.is_over(INSTANCE));
+    }
+    assert_eq!((holds, scheduler.threads_of(INSTANCE)), (2, 1));
+    assert!(!scheduler.is_over(INSTANCE), "one is on a carrier");
+    scheduler.end_running(running.thread, running.frame, 5);
+    assert!(scheduler.is_over(INSTANCE));
+    let ended = scheduler.remove(INSTANCE).expect("it is there");
+    assert_eq!((ended.run, ended.park), (4, 0));
+    assert!(scheduler.next(0).is_none(), "what is left in the queue are names of threads that are gone");
+}
+
+#[test]
+fn the_number_of_a_thread_that_has_ended_names_no_other() {
+    let (mut scheduler, threads) = with_threads(1);
+    let number = scheduler.number(threads[0]);
+    assert_eq!(scheduler.find(number, INSTANCE), Some(threads[0]));
+    assert_eq!(scheduler.find(number, INSTANCE + 256), None, "it is of another instance");
+    let running = take_next(&mut scheduler, 0);
+    scheduler.end_running(running.thread, running.frame, 5);
+    for _ in 0..100 {
+        let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
+        assert_ne!(scheduler.number(thread), number);
+        assert_eq!(scheduler.find(number, INSTANCE), None);
+        let running = scheduler.take(thread, 5);
+        scheduler.end_running(running.thread, running.frame, 5);
+    }
+}
+
+/// The rule behind every timer: who sets one earlier than the sleepers look is told, and so is who goes to work while the
+/// others sleep past the next.
+#[test]
+fn timers_that_idle_carriers_would_serve_late_are_announced() {
+    let (mut scheduler, _) = with_threads(0);
+    let announced = |armed: Armed| armed.carriers_late;
+    assert!(!announced(scheduler.set_timer(500, TimerKind::Driver(0))), "all carriers are busy");
+    assert_eq!(scheduler.carrier_sleeps(0), 500);
+    assert!(!announced(scheduler.set_timer(700, TimerKind::Driver(1))));
+    assert!(announced(scheduler.set_timer(300, TimerKind::Driver(2))));
+    assert!(announced(scheduler.set_alarm(200)));
+    scheduler.carrier_wakes(0);
+    assert_eq!(scheduler.carrier_sleeps(0), 200);
+    assert_eq!(scheduler.carrier_sleeps(1), 200);
+    // One of two goes to work at the first timer; the other one has slept with the same knowledge.
+    scheduler.carrier_wakes(0);
+    while scheduler.fire(200).is_some() {}
+    assert!(!scheduler.sleeps_past_timer());
+    scheduler.carrier_wakes(1);
+    while scheduler.fire(700).is_some() {}
+    assert_eq!(scheduler.carrier_sleeps(1), NEVER);
+    assert!(announced(scheduler.set_timer(900, TimerKind::Driver(3))), "it sleeps for ever");
+    assert!(scheduler.sleeps_past_timer());
+}
+
+#[test]
+fn the_timekeeper_is_needed_for_deadlines_that_no_carrier_watches() {
+    let mut scheduler = Scheduler::new();
+    scheduler.carriers = 1;
+    let _ = scheduler.insert(INSTANCE, (), 1000);
+    let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
+    assert!(scheduler.needs_timekeeper(), "the instance is ready, and no carrier idle");
+    let running = scheduler.take(thread, 0);
+    assert!(!scheduler.needs_timekeeper(), "its carrier's timer watches");
+    park(&mut scheduler, running, KEY, NEVER);
+    assert!(scheduler.needs_timekeeper());
+    scheduler.carrier_sleeps(0);
+    assert!(!scheduler.needs_timekeeper(), "an idle carrier serves timers");
+    scheduler.carrier_wakes(0);
+    scheduler.timekeeper = Timekeeper::Asleep(scheduler.timekeeper_looks_at());
+    assert!(!scheduler.set_timer(999, TimerKind::Driver(0)).timekeeper_late, "within its grace");
+    scheduler.timekeeper = Timekeeper::Asleep(NEVER);
+    assert!(scheduler.set_timer(998, TimerKind::Driver(0)).timekeeper_late);
+    assert!(scheduler.end(INSTANCE, Ok(())));
+    assert!(!scheduler.retire_some(INSTANCE));
+    scheduler.remove(INSTANCE);
+    scheduler.timekeeper = Timekeeper::Absent;
+    assert!(!scheduler.needs_timekeeper());
+}
+
+#[test]
+fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
+    let (mut scheduler, threads) = with_threads(2);
+    let module_key = 1 << 63 | 7;
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, KEY, NEVER);
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, module_key, NEVER);
+    assert_eq!(scheduler.a_waiting_instance(), Some(INSTANCE));
+    assert!(!scheduler.will_change() && scheduler.break_deadlock());
+    let running = take_next(&mut scheduler, 0);
+    assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Nobody));
+    assert!(scheduler.next(0).is_none(), "the other one waits on");
+}
+
+/// Whatever happens in whatever order: a thread is in exactly one place, and a wake-up reaches those that wait.
+#[test]
+fn no_thread_is_lost_in_any_order_of_events() {
+    let rounds = if cfg!(miri) { 3 } else { 200 };
+    for seed in 1..=rounds {
+        let mut random = Random(seed);
+        let mut scheduler: Scheduler<()> = Scheduler::new();
+        scheduler.carriers = 2;
+        let mut on_carriers: Vec<Running> = Vec::new();
+        let mut alive: HashSet<u32> = HashSet::new();
+        let mut waits: HashMap<u32, u64> = HashMap::new();
+        let mut now = 1;
+        let instances = [INSTANCE, INSTANCE + 1];
+        for id in instances {
+            let _ = scheduler.insert(id, (), NEVER);
+        }
+        for _ in 0..400 {
+            now += 1;
+            let carrier = random.below(2) as usize;
+            match random.below(8) {
+                0 => {
+                    let id = instances[random.below(2) as usize];
+                    let thread = scheduler.spawn(id, Some(0), 0, 0).expect("room");
+                    scheduler.enqueue(thread);
+                    alive.insert(scheduler.number(thread));
+                }
+                1 | 2 => {
+                    if let Some(thread) = scheduler.next(carrier) {
+                        let number = scheduler.number(thread);
+                        assert!(!waits.contains_key(&number), "a thread that waits is not ready");
+                        on_carriers.push(scheduler.take(thread, now));
+                    }
+                }
+                3 | 4 => {
+                    if let Some(running) = random.pick(&mut on_carriers) {
+                        let key = KEY + random.below(3) * 64;
+                        let deadline = if random.below(2) == 0 { NEVER } else { now + random.below(50) };
+                        let number = running.frame.thread;
+                        let _ = scheduler.wait(running.thread, key, deadline);
+                        if random.below(3) == 0 {
+                            let Woken(count) = scheduler.wake(key, u64::MAX, Some(7), carrier);
+                            waits.retain(|_, other| *other != key);
+                            assert!(count >= 1);
+                            on_carriers.push(scheduler.park(running.thread, running.frame, now).expect_err("woken"));
+                        } else {
+                            assert!(scheduler.park(running.thread, running.frame, now).is_ok());
+                            waits.insert(number, key);
+                        }
+                    }
+                }
+                5 => {
+                    let key = KEY + random.below(3) * 64;
+                    let waiting = waits.values().filter(|other| **other == key).count() as u64;
+                    let Woken(count) = scheduler.wake(key, u64::MAX, None, carrier);
+                    assert_eq!(count, waiting);
+                    waits.retain(|_, other| *other != key);
+                }
+                6 => {
+                    while scheduler.fire(now).is_some() {}
+                    waits.retain(|number, _| {
+                        let thread = scheduler.threads.find(*number).expect("it waits, so it is alive");
+                        scheduler.threads[thread].state == State::Parked
+                    });
+                }
+                _ => {
+                    if let Some(running) = random.pick(&mut on_carriers) {
+                        alive.remove(&running.frame.thread);
+                        scheduler.end_running(running.thread, running.frame, now);
+                    }
+                }
+            }
+            let threads: usize = instances.iter().map(|id| scheduler.threads_of(*id)).sum();
+            assert_eq!(threads, alive.len());
+        }
+        // Everything that waits is woken, and everything that is ready runs.
+        for key in 0..3 {
+            scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).goes_on_here();
+        }
+        while let Some(thread) = scheduler.next(0) {
+            on_carriers.push(scheduler.take(thread, now));
+        }
+        for running in on_carriers {
+            assert!(alive.remove(&running.frame.thread));
+            scheduler.end_running(running.thread, running.frame, now);
+        }
+        assert!(alive.is_empty(), "lost: {alive:?}");
+    }
+}
+
+/// xorshift64: the same events in each run, under Miri as well.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn pick<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
+        if from.is_empty() {
+            return None;
+        }
+        let index = self.below(from.len() as u64) as usize;
+        Some(from.swap_remove(index))
+    }
+}
+
+/// All orders in which a handler and a waker can meet, by loom. The handler looks at what it waits for, and registers its
+/// wait, under the lock of that; so however they meet, the thread ends up ready or on its carrier, never parked for good.
+#[cfg(not(miri))]
+mod orders {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    struct Shared {
+        /// What a module has under its own lock: whether the slot is filled.
+        filled: Mutex<bool>,
+        scheduler: Mutex<Scheduler<()>>,
+    }
+
+    impl Shared {
+        fn fill_and_wake(&self) {
+            *self.filled.lock().expect("filled") = true;
+            self.scheduler.lock().expect("scheduler").wake(KEY, u64::MAX, None, 1).goes_on_here();
+        }
+    }
+
+    fn shared() -> (Arc<Shared>, Running) {
+        let (mut scheduler, _) = with_threads(1);
+        let running = take_next(&mut scheduler, 0);
+        (Arc::new(Shared { filled: Mutex::new(false), scheduler: Mutex::new(scheduler) }), running)
+    }
+
+    /// One carrier's side of a call that waits until the slot is filled. False if the thread has parked.
+    fn serve(shared: &Shared, mut running: Running) -> bool {
+        loop {
+            {
+                let filled = shared.filled.lock().expect("filled");
+                if *filled {
+                    return true;
+                }
+                let mut scheduler = shared.scheduler.lock().expect("scheduler");
+                let _ = scheduler.wait(running.thread, KEY, NEVER);
+            }
+            let mut scheduler = shared.scheduler.lock().expect("scheduler");
+            match scheduler.park(running.thread, running.frame, 1) {
+                Ok(()) => return false,
+                Err(woken) => running = woken,
+            }
+        }
+    }
+
+    #[test]
+    fn a_wake_up_reaches_a_thread_that_is_about_to_park() {
+        loom::model(|| {
+            let (shared, running) = shared();
+            let waker = {
+                let shared = shared.clone();
+                thread::spawn(move || shared.fill_and_wake())
+            };
+            let served = serve(&shared, running);
+            waker.join().expect("the waker");
+            let next = shared.scheduler.lock().expect("scheduler").next(0);
+            assert_eq!(next.is_some(), !served, "served on its carrier, or ready to be");
+        });
+    }
+
+    #[test]
+    fn an_instance_that_ends_meanwhile_is_over_once() {
+        loom::model(|| {
+            let (shared, running) = shared();
+            let others: Vec<_> = [true, false]
+                .into_iter()
+                .map(|wakes| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        if wakes {
+                            shared.fill_and_wake();
+                            return false;
+                        }
+                        let mut scheduler = shared.scheduler.lock().expect("scheduler");
+                        assert!(scheduler.end(INSTANCE, Ok(())));
+                        while scheduler.retire_some(INSTANCE) {}
+                        scheduler.is_over(INSTANCE) && scheduler.remove(INSTANCE).is_some()
+                    })
+                })
+                .collect();
+            // The run loop looks for the end under the lock before it parks.
+            let mut over = false;
+            {
+                let filled = shared.filled.lock().expect("filled");
+                let mut scheduler = shared.scheduler.lock().expect("scheduler");
+                if !*filled {
+                    let _ = scheduler.wait(running.thread, KEY, NEVER);
+                }
+                drop(filled);
+                drop(scheduler);
+                scheduler = shared.scheduler.lock().expect("scheduler");
+                let ended = scheduler.instance(INSTANCE).is_none_or(|instance| instance.ending.is_some());
+                if ended || scheduler.threads[running.thread].state == State::Running {
+                    scheduler.end_running(running.thread, running.frame, 1);
+                    over = scheduler.is_over(INSTANCE) && scheduler.remove(INSTANCE).is_some();
+                } else if let Err(woken) = scheduler.park(running.thread, running.frame, 1) {
+                    // It goes on, and ends by itself.
+                    scheduler.end_running(woken.thread, woken.frame, 1);
+                }
+            }
+            let ends: usize = others.into_iter().map(|other| usize::from(other.join().expect("a thread"))).sum();
+            assert_eq!(ends + usize::from(over), 1, "reclaimed once");
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! The timekeeper: a thread that serves timers while all carriers run user code.
+//!
+//! Timers are served by carriers between two threads. User code that makes no hostcalls lets its carrier do nothing else,
+//! and there is no preemption: a thread that is taken off its carrier by a signal cannot go on. The deadline of the
+//! instance that a carrier runs, and that of the whole run, are watched over by a timer of the carrier's own. What
+//! remains are the deadlines of instances that wait or are ready: the timekeeper ends those, and tells the driver, which
+//! may end others.
+//!
+//! ```text
+//!   timer due ──▶ an idle carrier serves it
+//!             └─ 5 ms later none has ──▶ timekeeper: time_up(instance), driver
+//! ```
+//!
+//! It is started when no carrier is idle and an instance that is on none has a deadline; most workflows never have one.
+//! It runs no user code. Since it reads user stacks for reports, it has a carrier block of its own, the last one: a signal
+//! stack and a context, by which a fault of such a read is survived.
+
+use super::SchedulerGuard;
+use super::Shared;
+use super::carrier::{TIMEKEEPER_BLOCK, monotonic_ns, survive_faults};
+use super::run::serve_timers;
+use super::sched::Timekeeper;
+use super::threads::{self, EndProcessOnPanic};
+use monohull_abi::module::NEVER;
+use std::time::Duration;
+
+impl Shared {
+    /// Starts the timekeeper if it is needed and there is none.
+    pub(super) fn see_to_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
+        if !scheduler.needs_timekeeper() {
+            return;
+        }
+        scheduler.timekeeper = Timekeeper::Busy;
+        drop(scheduler);
+        let Some(shared) = self.weak.upgrade() else { return };
+        let body = move || {
+            let _end = EndProcessOnPanic;
+            match survive_faults(&shared.partition, TIMEKEEPER_BLOCK) {
+                Ok(_block) => shared.keep_time(),
+                Err(error) => shared.lose_timekeeper(&error),
+            }
+        };
+        match threads::spawn("timekeeper".into(), None, body) {
+            Ok(thread) => self.helpers.lock().expect("helpers").push(thread),
+            Err(error) => self.lose_timekeeper(&error),
+        }
+    }
+
+    fn lose_timekeeper(&self, error: &dyn std::fmt::Display) {
+        tracing::error!("deadlines may be kept late, for there is no timekeeper: {error}");
+        let mut scheduler = self.lock();
+        scheduler.timekeeper = Timekeeper::Unavailable;
+        self.wake_carrier(&mut scheduler);
+    }
+
+    pub(super) fn wake_timekeeper(&self) {
+        self.time.notify_one();
+    }
+
+    fn keep_time(&self) {
+        let mut scheduler = self.lock();
+        while !scheduler.done {
+            scheduler.timekeeper = Timekeeper::Busy;
+            if scheduler.timekeeper_looks_at() <= monotonic_ns()
+                && let Some(id) = serve_timers(&mut scheduler)
+            {
+                drop(scheduler);
+                self.time_up(id);
+                scheduler = self.lock();
+                continue;
+            }
+            if scheduler.idle == 0
+                && let Some(event) = scheduler.events.pop_front()
+            {
+                drop(scheduler);
+                self.tell(event);
+                scheduler = self.lock();
+                continue;
+            }
+            // Carriers that became idle meanwhile have left to this thread what it was doing.
+            self.wake_carrier(&mut scheduler);
+            let until = scheduler.timekeeper_looks_at();
+            scheduler.timekeeper = Timekeeper::Asleep(until);
+            scheduler = match until {
+                NEVER => self.time.wait(scheduler).expect("scheduler"),
+                until => {
+                    let time = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
+                    self.time.wait_timeout(scheduler, time).expect("scheduler").0
+                }
+            };
+        }
+        scheduler.timekeeper = Timekeeper::Absent;
+    }
+}

@@ -1,0 +1,115 @@
+//! Takes the values of secrets out of what is told: printed lines, reports, errors.
+//!
+//! A function gets a secret to use it, and may print it by mistake. What it prints is logged, shown and kept, for people who
+//! are not to have the secret; so the value is replaced there by the name of the grant. This is a help against mistakes and no
+//! wall: a function that wants to tell a secret writes it in another way, or into its output, which is data and passed on as
+//! it is.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use super::error::Refusal;
+use crate::report::RunReport;
+use crate::workflow::grants::{Grants, SECRET_MIN};
+
+/// The secrets that this server has had. Those that were replaced may still be printed.
+#[derive(Default)]
+pub(super) struct Secrets(RwLock<Arc<Redactor>>);
+
+/// Replaces values by names.
+#[derive(Clone, Default)]
+pub(super) struct Redactor {
+    /// What is replaced, and by what; the longest first.
+    values: Vec<(String, String)>,
+}
+
+impl Secrets {
+    pub(super) fn new(grants: &Grants) -> Secrets {
+        let secrets = Secrets::default();
+        secrets.add(grants);
+        secrets
+    }
+
+    /// From now on these are taken out, too.
+    pub(super) fn add(&self, grants: &Grants) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut redactor = Redactor::clone(&known);
+        grants.secrets().for_each(|(name, value)| redactor.add(name, value));
+        *known = Arc::new(redactor);
+    }
+
+    pub(super) fn redactor(&self) -> Arc<Redactor> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Redactor {
+    /// Takes out a value as it is, and as it stands in JSON. Of one with several lines each is taken out, as they are printed one
+    /// by one; lines that are very short say little, and are in much else.
+    fn add(&mut self, name: &str, value: &str) {
+        let escaped = Value::from(value).to_string();
+        let escaped = &escaped[1..escaped.len() - 1];
+        let lines = value.lines().filter(|line| line.chars().count() >= SECRET_MIN);
+        for text in [value, escaped].into_iter().chain(lines) {
+            if !self.values.iter().any(|(known, _)| known == text) {
+                self.values.push((text.to_owned(), format!("[secret {name}]")));
+            }
+        }
+        self.values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub(super) fn text(&self, text: String) -> String {
+        let replaced = |text: String, (value, name): &(String, String)| {
+            if text.contains(value.as_str()) { text.replace(value.as_str(), name) } else { text }
+        };
+        self.values.iter().fold(text, replaced)
+    }
+
+    /// A report without the values. One that cannot be put together again is left out.
+    pub(super) fn report(&self, report: &RunReport) -> Option<RunReport> {
+        let mut value = serde_json::to_value(report).ok()?;
+        self.value(&mut value);
+        serde_json::from_value(value).ok()
+    }
+
+    pub(super) fn refusal(&self, mut refusal: Refusal) -> Refusal {
+        refusal.error.message = self.text(std::mem::take(&mut refusal.error.message));
+        refusal
+    }
+
+    fn value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(std::mem::take(text)),
+            Value::Array(all) => all.iter_mut().for_each(|value| self.value(value)),
+            Value::Object(all) => all.values_mut().for_each(|value| self.value(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_out_however_it_is_printed() {
+        let mut redactor = Redactor::default();
+        redactor.add("key", "hunter2hunter2");
+        redactor.add("longer", "hunter2hunter2-and-more");
+        redactor.add("quoted", "say \"friend\"");
+        redactor.add("pem", "-----BEGIN-----\nMIIEvQIBADAN\nxy\n-----END-----\n");
+        let text = |text: &str| redactor.text(text.to_owned());
+        assert_eq!(text("hunter2hunter2, hunter2hunter2-and-more"), "[secret key], [secret longer]");
+        assert_eq!(text(r#"{"a":"say \"friend\""}"#), r#"{"a":"[secret quoted]"}"#);
+        assert_eq!(text("MIIEvQIBADAN"), "[secret pem]");
+        assert_eq!(text("xy, hunter2"), "xy, hunter2", "what is short, or only a part, says little");
+        let mut value = serde_json::json!({ "a": ["hunter2hunter2", 1, { "b": "x hunter2hunter2 y" }] });
+        redactor.value(&mut value);
+        assert_eq!(value, serde_json::json!({ "a": ["[secret key]", 1, { "b": "x [secret key] y" }] }));
+    }
+}

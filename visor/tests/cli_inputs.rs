@@ -1,0 +1,115 @@
+//! What `monohull run` is given as input: files, pipes, nothing on purpose; and what it refuses to read.
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A folder with a workflow that gives back its input.
+fn folder(limits: Value) -> TempDir {
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/echo.so");
+    let document = json!({
+        "name": "echo",
+        "functions": { "echo": { "image": image } },
+        "steps": [{ "name": "echo", "function": "echo" }],
+        "inputs": ["in"],
+        "outputs": ["out"],
+        "limits": limits
+    });
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("echo.json"), document.to_string()).expect("written");
+    folder
+}
+
+fn monohull(folder: &TempDir, arguments: &[&str], stdin: &[u8]) -> Done {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .current_dir(folder.path())
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    // It need not read it.
+    let _ = child.stdin.take().expect("piped").write_all(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Done { code: output.status.code().expect("a code"), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs the workflow with this input, and gives the exit code and the report.
+fn run(folder: &TempDir, input: &str, stdin: &[u8]) -> (i32, Value) {
+    let done = monohull(folder, &["run", "echo.json", "--json", "--input", input], stdin);
+    (done.code, serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {} {}", done.out, done.err)))
+}
+
+#[test]
+fn files_pipes_and_nothing_on_purpose() {
+    let folder = folder(json!({}));
+    std::fs::write(folder.path().join("file"), "from a file").expect("written");
+    std::fs::write(folder.path().join("empty"), "").expect("written");
+    let large = "x".repeat(300_000);
+    for (input, stdin, expected) in [
+        ("in=file", "", "from a file"),
+        ("in=empty", "", ""),
+        ("in=", "", ""),
+        ("in=-", &*large, &*large),
+        ("in=/dev/stdin", "piped", "piped"),
+    ] {
+        let (code, report) = run(&folder, input, stdin.as_bytes());
+        assert_eq!((code, &report["output"]["out"]["text"]), (0, &expected.into()), "{input}: {}", report["error"]);
+    }
+}
+
+/// The invocation is wrong, so nothing runs, and there is no table of steps that were cancelled.
+#[test]
+fn what_cannot_be_read_is_a_wrong_invocation() {
+    let folder = folder(json!({}));
+    for (input, why) in [
+        ("in=nowhere", "input slot `in`: nowhere cannot be read: No such file"),
+        ("in=/dev/zero", "input slot `in`: /dev/zero cannot be read: it is a device"),
+        ("in=.", "input slot `in`: . cannot be read: is a directory"),
+    ] {
+        let done = monohull(&folder, &["run", "echo.json", "--input", input], b"");
+        assert_eq!((done.code, &*done.out), (2, ""), "{input}: {}", done.err);
+        assert!(done.err.starts_with(&format!("monohull: {why}")), "{}", done.err);
+        let (code, report) = run(&folder, input, b"");
+        assert_eq!((code, &report["status"], &report["error"]["blame"]), (2, &"refused".into(), &"invocation".into()));
+    }
+    let endless = monohull(&folder, &["run", "/dev/zero"], b"");
+    assert_eq!(endless.code, 2);
+    assert!(endless.err.contains("cannot read the workflow file /dev/zero: it is a device"), "{}", endless.err);
+    for verb in ["validate", "deploy", "check"] {
+        let endless = monohull(&folder, &[verb, "/dev/zero"], b"");
+        assert!(endless.code == 2 && endless.err.contains("it is a device"), "{verb}: {}", endless.err);
+    }
+}
+
+#[test]
+fn a_pipe_is_read_up_to_what_slots_may_hold() {
+    let folder = folder(json!({ "slots": "1MiB" }));
+    let done = monohull(&folder, &["run", "echo.json", "--input", "in=-"], &vec![b'x'; (1 << 20) + 1]);
+    assert_eq!(done.code, 2);
+    assert!(done.err.contains("- cannot be read: it has more than 1048576 bytes, the limit"), "{}", done.err);
+}
+
+#[test]
+fn the_workflows_timeout_covers_a_pipe_that_stays_silent() {
+    let folder = folder(json!({ "timeout": "200ms" }));
+    mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).expect("a pipe");
+    let begin = Instant::now();
+    let (code, report) = run(&folder, "in=pipe", b"");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert_eq!((code, &report["error"]["kind"]), (1, &"timeout".into()), "{}", report["error"]);
+    assert_eq!(report["error"]["message"], "input slot `in`: the end of pipe has not come in time");
+}

@@ -1,0 +1,59 @@
+//! A libos module that panics ends its process, whatever other carriers do at that moment: it may hold locks that they
+//! wait for, and what it was changing is half changed.
+
+use crate::watch::{job, run};
+use crate::wrong_module::with_wrong_time;
+use monohull::process::{Cause, Settings, Spawner};
+use monohull::report::{Blame, FailureKind};
+use monohull_abi::number;
+use serde_json::json;
+
+/// What the module is made with, and what it says when it panics.
+const WAYS: [(&str, &str); 3] = [
+    ("panics", "the clock fell off the wall"),
+    ("panics_at_start", "no springs"),
+    ("panics_at_end", "it cannot let go"),
+];
+
+/// A module that panics in one way, and the processes that use it.
+pub(crate) struct Panicking {
+    way: &'static str,
+    words: &'static str,
+    spawner: Spawner,
+}
+
+/// Starts a spawner for each way. To be called before there are threads.
+pub(crate) fn start(usual: &Settings) -> Vec<Panicking> {
+    let started = WAYS.iter().map(|&(way, words)| {
+        let settings = Settings { modules: with_wrong_time(way), preload: Vec::new(), ..usual.clone() };
+        let spawner = Spawner::start(&settings).unwrap_or_else(|error| panic!("{error}"));
+        Panicking { way, words, spawner }
+    });
+    started.collect()
+}
+
+/// On two carriers, of which the other one is in user code for good: it must not keep the process alive.
+pub(crate) fn a_module_that_panics_ends_its_process(all: &[Panicking]) {
+    for Panicking { way, words, spawner } in all {
+        let document = json!({
+            "name": "panics",
+            "functions": {
+                "ask": { "image": "hostcall-abuse" },
+                "busy": { "image": "misbehave" },
+            },
+            "steps": [
+                { "name": "ask", "function": "ask", "args": { "role": "ask", "number": number::CLOCK } },
+                { "name": "busy", "function": "busy", "args": { "how": "endless-loop" } },
+            ],
+            "limits": { "carriers": 2 },
+        });
+        let heard = run(spawner, &job(&document, Vec::new()));
+        assert!(heard.report.is_none(), "{way}: {:?}", heard.report().error);
+        let death = heard.death();
+        assert_eq!((&death.cause, death.blame), (&Cause::Exited(101), Blame::Monohull), "{way}: {death:?}");
+        let failure = death.failure();
+        assert_eq!(failure.kind, FailureKind::Process);
+        let expected = format!("a libos module panicked: {words}");
+        assert!(failure.message.contains(&expected), "{way}: {}", failure.message);
+    }
+}

@@ -1,0 +1,388 @@
+//! What an operator grants to served workflows: that, to those that are named, and nothing else.
+
+mod serve_support;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use serve_support::{Server, StateFolder, eventually, single};
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder with what can be granted, and something beside it that cannot be reached.
+struct Host {
+    folder: TempDir,
+}
+
+impl Host {
+    fn new() -> Host {
+        let folder = TempDir::new().expect("a folder");
+        fs::create_dir(folder.path().join("data")).expect("made");
+        fs::write(folder.path().join("data/file"), "granted").expect("written");
+        fs::write(folder.path().join("outside"), "SECRET").expect("written");
+        std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).expect("a link");
+        Host { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the grants file, and gives its path.
+    fn grants(&self, grants: &Value) -> String {
+        let path = self.at("grants.json");
+        fs::write(&path, grants.to_string()).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    fn serve(&self, grants: &Value) -> Server {
+        Server::start_with(&["--grants", &self.grants(grants)])
+    }
+}
+
+/// A workflow in which a function tries this on files.
+fn tries(name: &str, files: &Value, tries: &Value) -> Value {
+    single(name, "file-probe", &json!({ "files": files, "args": { "tries": tries } }))
+}
+
+/// What the function of the last invocation printed.
+fn printed(server: &Server, workflow: &str) -> Vec<String> {
+    let answer = server.post(&format!("/invoke/{workflow}"), b"");
+    let logs = format!("/invocations/{}/logs?format=json", answer.headers["x-invocation-id"]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = server.get(&logs).expect(200).text();
+    text.lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["text"].as_str().expect("a line").to_owned())
+        .collect()
+}
+
+/// The message of a document that is refused.
+#[track_caller]
+fn refused(server: &Server, document: &Value) -> String {
+    let path = format!("/workflows/{}", document["name"].as_str().expect("a name"));
+    let error = server.ask("PUT", &path, document.to_string().as_bytes()).error(422, "invalid", "workflow");
+    error["message"].as_str().expect("a message").to_owned()
+}
+
+#[test]
+fn a_granted_directory_is_what_it_is_granted_for_and_has_no_way_out() {
+    let host = Host::new();
+    let server = host.serve(&json!({ "files": {
+        "read": { "directory": "data", "workflows": ["reader", "writer"] },
+        "write": { "directory": host.at("data"), "access": "write", "workflows": ["writer"] },
+    }}));
+    server.put_example("file-probe");
+    // The positive control: it is there.
+    let mounted = json!([{ "at": "/d", "grant": "read" }]);
+    let attempts = json!([
+        ["read", "/d/file"],
+        ["read", "/d/link"],
+        ["read", "/d/../outside"],
+        ["fill", "/d/new", "4"],
+        ["remove", "/d/file"],
+    ]);
+    server.put_workflow(&tries("reader", &mounted, &attempts));
+    let said = printed(&server, "reader");
+    assert!(said[0].contains("granted"), "{said:?}");
+    assert!(said.iter().all(|line| !line.contains("SECRET")), "{said:?}");
+    assert!(!host.at("data/new").exists() && host.at("data/file").exists(), "{said:?}");
+
+    // A workflow that is not named gets nothing, nor does one that is not registered, whatever it is called.
+    let other = tries("other", &mounted, &attempts);
+    let message = refused(&server, &other);
+    assert!(
+        message.contains("other.json:1:")
+            && message.contains("grants the files `read`, but not to the workflow `other`"),
+        "{message}"
+    );
+    let unregistered = json!({ "workflow": tries("reader", &mounted, &attempts) });
+    server.post("/run", unregistered.to_string().as_bytes()).error(422, "invalid", "workflow");
+    // Nor does a right that is not granted come with a name that is.
+    let greedy = tries("reader", &json!([{ "at": "/d", "grant": "read", "access": "write" }]), &attempts);
+    assert!(refused(&server, &greedy).contains("are granted for reading only"));
+    let unknown = tries("reader", &json!([{ "at": "/d", "grant": "raed" }]), &attempts);
+    let message = refused(&server, &unknown);
+    assert!(message.contains("the server grants no files called `raed`") && message.contains("`read`"), "{message}");
+    // Its own words are no grant either.
+    let literal = tries("reader", &json!([{ "at": "/d", "directory": host.at("data") }]), &attempts);
+    assert!(refused(&server, &literal).contains("`grant`"), "what to do instead is said");
+
+    // Who may write asks for it.
+    let writing = |access: Value| {
+        tries("writer", &json!([{ "at": "/d", "grant": "write", "access": access }]), &json!([["fill", "/d/new", "4"]]))
+    };
+    server.put_workflow(&writing(json!("read")));
+    printed(&server, "writer");
+    assert!(!host.at("data/new").exists(), "it has not asked for the right to write");
+    server.put_workflow(&writing(json!("write")));
+    printed(&server, "writer");
+    assert_eq!(fs::read(host.at("data/new")).expect("written").len(), 4);
+}
+
+#[test]
+fn a_granted_image_is_what_it_is_granted_for() {
+    let host = Host::new();
+    let image = host.at("disk.img");
+    let made = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .args(["image", "create"])
+        .arg(&image)
+        .arg("--from")
+        .arg(host.at("data"))
+        .output();
+    assert!(made.expect("monohull starts").status.success());
+    let server = host.serve(&json!({ "files": { "disk": { "image": "disk.img", "workflows": ["*"] } } }));
+    server.put_example("file-probe");
+    let before = fs::read(&image).expect("readable");
+    server.put_workflow(&tries(
+        "w",
+        &json!([{ "at": "/d", "grant": "disk" }]),
+        &json!([["read", "/d/file"], ["fill", "/d/new", "4"]]),
+    ));
+    let said = printed(&server, "w");
+    assert!(said[0].contains("granted"), "{said:?}");
+    assert!(fs::read(&image).expect("readable") == before, "what it changed was a copy");
+    let greedy = tries("w", &json!([{ "at": "/d", "grant": "disk", "access": "write" }]), &json!([]));
+    assert!(refused(&server, &greedy).contains("are granted for reading only"));
+    // What is granted to all is granted to those that are not registered.
+    let unregistered =
+        json!({ "workflow": tries("x", &json!([{ "at": "/d", "grant": "disk" }]), &json!([["read", "/d/file"]])) });
+    server.post("/run", unregistered.to_string().as_bytes()).expect(200);
+    // The host's trouble is told as such.
+    fs::remove_file(&image).expect("removed");
+    server.post("/invoke/w", b"").error(502, "input", "host");
+}
+
+#[test]
+fn a_granted_network_reaches_what_it_lists_and_nothing_else() {
+    let listed = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let unlisted = TcpListener::bind("127.0.0.1:0").expect("a server");
+    let address = |listener: &TcpListener| listener.local_addr().expect("an address").to_string();
+    let (open, closed) = (address(&listed), address(&unlisted));
+    let serving = std::thread::spawn(move || listed.accept().expect("a client").0.write_all(b"hello").expect("sent"));
+    let host = Host::new();
+    let server = host.serve(&json!({ "networks": {
+        "api": { "network": { "mode": "host", "connect": [open] }, "workflows": ["client"] },
+    }}));
+    server.put_example("network-probe");
+    let asking = |name: &str| {
+        let args = json!({ "questions": [{ "read": open }, { "read": closed }] });
+        single(name, "network-probe", &json!({ "network": { "grant": "api" }, "args": args }))
+    };
+    server.put_workflow(&asking("client"));
+    let said = printed(&server, "client");
+    assert!(said[0].contains("hello"), "{said:?}");
+    assert!(said[1].starts_with("PermissionDenied: "), "{said:?}");
+    serving.join().expect("it has served");
+    unlisted.set_nonblocking(true).expect("set");
+    assert!(unlisted.accept().is_err(), "nobody came");
+    let message = refused(&server, &asking("other"));
+    assert!(message.contains("grants the network `api`, but not to the workflow `other`"), "{message}");
+}
+
+#[test]
+fn all_mistakes_of_a_grants_file_are_told_at_once() {
+    let host = Host::new();
+    let path = host.at("grants.json");
+    fs::write(&path, "{\n \"files\": {\n  \"a\": { \"directory\": \"nowhere\", \"workflows\": [\"*\"] },\n  \"b c\": { \"image\": \"data\", \"workflows\": [] },\n  \"d\": { \"directory\": \"data\", \"image\": \"x\", \"workflows\": [\"no name\"], \"acces\": 1 }\n },\n \"networks\": {\n  \"n\": { \"network\": { \"grant\": \"m\" }, \"workflows\": [\"w\", \"w\"] },\n  \"o\": { \"network\": { \"mode\": \"host\", \"connect\": [\"here\"] } }\n }\n}\n").expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--state"])
+        .arg(host.at("state"))
+        .arg("--grants")
+        .arg(&path)
+        .output()
+        .expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for (place, what) in [
+        ("3:", "nowhere` cannot be granted: No such file"),
+        ("4:", "the name of a grant is `b c`"),
+        ("4:", "`workflows` is empty"),
+        ("4:", "data` cannot be granted: it is a directory"),
+        ("5:", "has no field `acces`"),
+        ("5:", "an entry of `workflows` is `no name`"),
+        ("5:", "has not one source"),
+        ("8:", "a grant refers to another grant"),
+        ("8:", "`w`"),
+        ("9:", "lacks the field `workflows`"),
+        ("9:", "an entry of `connect` is `here`"),
+    ] {
+        let told = |line: &str| line.contains(what) && line.contains(&format!("grants.json:{place}"));
+        assert!(said.lines().any(told), "{place} {what}: {said}");
+    }
+}
+
+#[test]
+fn grants_are_read_again_at_a_signal_and_workflows_wait_for_those_taken_back() {
+    let host = Host::new();
+    let granted = json!({ "files": { "data": { "directory": "data", "workflows": ["w"] } } });
+    let state = StateFolder::new();
+    let path = host.grants(&granted);
+    let server = Server::start_on(&state, &["--grants", &path], &[]);
+    server.put_example("file-probe");
+    let document = tries("w", &json!([{ "at": "/d", "grant": "data" }]), &json!([["read", "/d/file"]]));
+    server.put_workflow(&document);
+    assert!(printed(&server, "w")[0].contains("granted"));
+    // A file with mistakes changes nothing.
+    fs::write(&path, "{").expect("written");
+    server.signal(Signal::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    server.post("/invoke/w", b"").expect(200);
+    host.grants(&json!({}));
+    server.signal(Signal::SIGHUP);
+    eventually("it is taken back", || server.post("/invoke/w", b"").status == 422);
+    let error = server.post("/invoke/w", b"").error(422, "invalid", "host");
+    assert!(error["message"].as_str().is_some_and(|message| message.contains("no files called `data`")), "{error:#}");
+    let listed = server.get("/workflows").json()["workflows"][0]["missing_grants"].take();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    let (code, log) = server.stop();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("the grants stay as they were") && log.contains("not valid JSON"), "{log}");
+
+    // It is kept over a restart without the grant, and works again with it.
+    let server = Server::start_on(&state, &[], &[]);
+    assert_eq!(server.get("/healthz").json()["damaged"], json!([]));
+    server.post("/invoke/w", b"").error(422, "invalid", "host");
+    drop(server);
+    host.grants(&granted);
+    let server = Server::start_on(&state, &["--grants", &path], &[]);
+    assert!(printed(&server, "w")[0].contains("granted"));
+}
+
+#[test]
+fn what_is_missing_is_told_before_anything_is_deployed() {
+    let host = Host::new();
+    let server = host.serve(&json!({ "files": { "data": { "directory": "data", "workflows": ["good"] } } }));
+    let address = format!("http://{}", server.address);
+    let monohull = |verb: &str, file: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
+            .args([verb, "--server", &address])
+            .arg(file)
+            .output()
+            .expect("monohull starts");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let write = |name: &str, grant: &str| {
+        let mut document = tries(name, &json!([{ "at": "/d", "grant": grant }]), &json!([["read", "/d/file"]]));
+        document["functions"]["f"]["image"] = serve_support::image("file-probe").to_str().expect("UTF-8").into();
+        let path = host.at(&format!("{name}.json"));
+        fs::write(&path, document.to_string()).expect("written");
+        path
+    };
+    let (good, bad) = (write("good", "data"), write("bad", "data"));
+    let (code, said) = monohull("validate", &good);
+    assert_eq!(code, Some(0), "{said}");
+    for verb in ["validate", "deploy"] {
+        let (code, said) = monohull(verb, &bad);
+        assert_eq!(code, Some(2), "{verb}: {said}");
+        assert!(said.contains("grants the files `data`, but not to the workflow `bad`"), "{verb}: {said}");
+    }
+    server.get("/workflows/bad").expect(404);
+    let (code, said) = monohull("deploy", &good);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(printed(&server, "good")[0].contains("granted"));
+    // Here there is no operator.
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull")).arg("run").arg(&good).output().expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("what a server's operator grants"), "{said}");
+}
+
+/// A secret that a function prints and fails with is in nothing that anybody is told.
+#[test]
+fn the_value_of_a_secret_is_told_nowhere() {
+    const VALUE: &str = "sk-live-4eC39HqLyjWDarjtT1zdp7dc";
+    let host = Host::new();
+    fs::write(host.at("key"), format!("{VALUE}\n")).expect("written");
+    let grants = host.grants(&json!({ "secrets": {
+        "from-file": { "file": "key", "workflows": ["w"] },
+        "from-environment": { "environment": "GRANTED_KEY", "workflows": ["*"] },
+    }}));
+    const OTHER: &str = "an \"other\" secret";
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &["--grants", &grants], &[("GRANTED_KEY", OTHER)]);
+    server.put_example("misbehave");
+    let telling = |name: &str, secret: &str| {
+        let mut document = single(name, "misbehave", &json!({ "args": { "how": "tell-variable" } }));
+        document["steps"][0]["secrets"] = json!({ "TOLD": secret });
+        document
+    };
+    server.put_workflow(&telling("w", "from-file"));
+    server.put_workflow(&telling("other", "from-environment"));
+    let mut told = Vec::new();
+    for (workflow, secret) in [("w", "from-file"), ("other", "from-environment")] {
+        let answer = server.post(&format!("/invoke/{workflow}"), b"").expect(502);
+        // The positive control: it had the value, which stands there as its name.
+        let id = answer.headers["x-invocation-id"].clone();
+        let redacted = format!("[secret {secret}]");
+        let logs = server.get(&format!("/invocations/{id}/logs")).expect(200).text();
+        assert_eq!(logs.matches(&redacted).count(), 3, "{logs}");
+        assert!(answer.text().contains(&format!("{redacted} is no secret any more")), "{}", answer.text());
+        told.extend([answer.text(), logs]);
+        for path in ["", "/logs?format=json", "/logs?follow=true"] {
+            told.push(server.get(&format!("/invocations/{id}{path}")).expect(200).text());
+        }
+        let accepted = server.post(&format!("/async-invoke/{workflow}"), b"").expect(202).json();
+        told.push(server.ended(accepted["location"].as_str().expect("an address")).to_string());
+        told.push(server.get(&format!("/workflows/{workflow}")).expect(200).text());
+    }
+    let mut unregistered = json!({ "workflow": telling("x", "from-environment") });
+    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(502).text());
+    // Without the grant there is no value, and the error has none either.
+    unregistered["workflow"]["steps"][0]["secrets"]["TOLD"] = "from-file".into();
+    told.push(server.post("/run", unregistered.to_string().as_bytes()).expect(422).text());
+    told.push(refused(&server, &telling("y", "from-file")));
+    for path in ["/workflows", "/functions", "/invocations", "/healthz", "/metrics", "/", "/page.js"] {
+        told.push(server.get(path).expect(200).text());
+    }
+    let (_, log) = server.stop();
+    told.push(log);
+    for folder in ["invocations", "workflows", "functions"] {
+        for entry in fs::read_dir(state.path().join(folder)).expect("a folder").flatten() {
+            told.push(String::from_utf8_lossy(&fs::read(entry.path()).expect("readable")).into_owned());
+        }
+    }
+    for text in &told {
+        let escaped = OTHER.replace('"', "\\\"");
+        for value in [VALUE, OTHER, &escaped, &escaped.replace('\\', "\\\\")] {
+            assert!(!text.contains(value), "{value} is in {text}");
+        }
+    }
+    // Here no operator grants anything.
+    let file = host.at("w.json");
+    let mut document = telling("w", "from-file");
+    document["functions"]["f"]["image"] = serve_support::image("misbehave").to_str().expect("UTF-8").into();
+    fs::write(&file, document.to_string()).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull")).arg("run").arg(&file).output().expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("has secrets, which a server's operator grants"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_secret_that_cannot_be_had_or_hidden_is_refused_without_being_shown() {
+    let host = Host::new();
+    fs::write(host.at("short"), "tiny-1\n").expect("written");
+    let path = host.grants(&json!({ "secrets": {
+        "short": { "file": "short", "workflows": ["*"] },
+        "gone": { "file": "nowhere", "workflows": ["*"] },
+        "unset": { "environment": "MONOHULL_TEST_UNSET", "workflows": ["*"] },
+        "both": { "environment": "A", "file": "short", "workflows": ["*"] },
+    }}));
+    let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--grants", &path, "--state"])
+        .arg(host.at("state"))
+        .output()
+        .expect("monohull starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for what in ["fewer than 8 characters", "nowhere: No such file", "environment variable not found", "not one source"]
+    {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    assert!(!said.contains("tiny-1"), "{said}");
+}
