@@ -108,7 +108,7 @@ impl Buffer {
     pub(crate) fn goes_with(&self, id: u32, ending: Ending) -> bool {
         match &self.place {
             Place::Held { by, .. } | Place::Shelved { by, .. } => *by == id,
-            Place::Filled { slot } => slot.producer == id && ending == Ending::Failed,
+            Place::Filled { slot } => slot.producer == id && !slot.taken && ending == Ending::Failed,
         }
     }
 }
@@ -117,8 +117,10 @@ impl Buffer {
 pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
     content: Content,
-    /// The instance that published it and can withdraw it; the system once another instance has taken it.
+    /// The instance that published it.
     producer: u32,
+    /// Another instance has taken it since: it is not the producer's to withdraw, even if it has gone back into its slot.
+    taken: bool,
     /// The slot in which the producer found it, if it handed on an input without writing to it.
     pub(crate) before: Option<Box<Slot>>,
 }
@@ -364,7 +366,7 @@ impl Table {
         }
         let Place::Held { origin: before, .. } = &mut buffer.place else { return Err(Denied::NotHeld) };
         let name: Arc<str> = name.into();
-        let slot = Slot { name: name.clone(), content, producer: by, before: before.take() };
+        let slot = Slot { name: name.clone(), content, producer: by, taken: false, before: before.take() };
         buffer.place = Place::Filled { slot: Box::new(slot) };
         self.names.insert(name, address);
         self.holds(by, -1);
@@ -408,8 +410,7 @@ impl Table {
             let place = core::mem::replace(&mut buffer.place, Place::Held { by, origin: None });
             if let (Place::Held { origin, .. }, Place::Filled { mut slot }) = (&mut buffer.place, place) {
                 let before = slot.before.take();
-                // What another instance has taken is not withdrawn, whatever becomes of its producer.
-                slot.producer = SYSTEM_INSTANCE;
+                slot.taken = true;
                 *origin = if own { before } else { Some(slot) };
             }
         }
@@ -428,15 +429,17 @@ impl Table {
         let Buffer { run, place: Place::Filled { slot }, .. } = self.buffers.get(self.names.get(name)?)? else {
             return None;
         };
-        (!self.withdrawn.contains(&slot.producer)).then_some((run, slot))
+        (slot.taken || !self.withdrawn.contains(&slot.producer)).then_some((run, slot))
     }
 
     /// The filled slot that follows a name in byte order.
     pub(crate) fn next_after(&self, name: &str) -> Option<(&str, FilledSlot)> {
-        let (name, address) = self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).next()?;
-        let Place::Filled { slot } = &self.buffers.get(address)?.place else { return None };
-        let bytes = slot.content.bytes().unwrap_or(0);
-        Some((name, FilledSlot { bytes, producer: slot.producer.into() }))
+        let names = self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
+        names.into_iter().find_map(|(name, _)| {
+            let (_, slot) = self.filled(name)?;
+            let bytes = slot.content.bytes().unwrap_or(0);
+            Some((&**name, FilledSlot { bytes, producer: slot.producer.into() }))
+        })
     }
 
     /// The origin of a buffer that `by` holds.

@@ -62,6 +62,7 @@ fn slots_of_a_failed_instance_are_empty_before_they_are_withdrawn() {
         for number in 0..MANY {
             let is_new = number == MANY - 1 && !first;
             assert_eq!(mm.look(&name(number)).is_ok(), is_new);
+            assert_eq!(mm.next("").is_some(), !first);
             if !is_new {
                 assert_eq!(mm.take(B, &name(number), BYTES), Err(Errno::NotFound));
             }
@@ -138,6 +139,7 @@ fn an_input_goes_back_into_its_slot_while_its_producer_is_withdrawn() {
             assert!(mm.look("in").is_ok(), "a thread that was woken for it finds it");
         }
     });
+    assert_eq!(mm.next("").map(|(_, filled)| filled.producer), Some(A.into()), "A has made it, though 3 had taken it");
     assert_eq!(mm.take(4, "in", BYTES).map(|view| view.address), Ok(input));
 }
 
