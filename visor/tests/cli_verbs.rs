@@ -48,6 +48,8 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["build"],
         &["doctor"],
         &["schema"],
+        &["completions"],
+        &["man"],
         &["serve"],
         &["deploy"],
         &["invoke"],
@@ -281,6 +283,34 @@ fn new_makes_a_crate_that_stands_alone() {
     let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
+}
+
+/// Made from the same description as the help: each verb is in them.
+#[test]
+fn completions_and_manual_pages_have_every_verb() {
+    const VERBS: [&str; 6] = ["run", "serve", "image", "check", "init", "completions"];
+    let folder = files();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = monohull(folder.path(), &["completions", shell]);
+        let script = text(&output.stdout);
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        assert!(script.contains("monohull") && VERBS.iter().all(|verb| script.contains(verb)), "{shell}: {script}");
+    }
+    let bash = Command::new("bash").args(["-n"]).stdin(std::process::Stdio::piped()).spawn();
+    if let Ok(mut bash) = bash {
+        let script = monohull(folder.path(), &["completions", "bash"]).stdout;
+        std::io::Write::write_all(&mut bash.stdin.take().expect("piped"), &script).expect("read");
+        assert!(bash.wait().expect("an end").success(), "bash does not understand its completions");
+    }
+    let output = monohull(folder.path(), &["man"]);
+    let page = text(&output.stdout);
+    assert!(page.contains(".TH monohull 1") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
+    let output = monohull(folder.path(), &["man", "--out", "man1"]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    for verb in VERBS {
+        let page = fs::read_to_string(folder.path().join(format!("man1/monohull-{verb}.1"))).expect("a page");
+        assert!(page.contains(".SH NAME") && page.contains("Exit codes"), "{page}");
+    }
 }
 
 #[test]

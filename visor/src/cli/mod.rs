@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 pub mod build;
 mod check;
 mod client;
+mod completions;
 mod deploy;
 mod doctor;
 pub mod exit;
@@ -71,6 +72,8 @@ enum Verb {
     Image(image::Image),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 /// Runs the program with the process's arguments.
@@ -103,6 +106,8 @@ pub fn main() -> ExitCode {
         Verb::Image(verb) => return end(verb.run(), unwritten),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
+        Verb::Completions(verb) => verb.run(),
+        Verb::Man(verb) => verb.run(),
     };
     end(exit as u8, unwritten)
 }
