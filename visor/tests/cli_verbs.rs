@@ -285,6 +285,44 @@ fn new_makes_a_crate_that_stands_alone() {
     assert!(!folder.path().join("other").exists());
 }
 
+/// A run follows each change of the file, also after one that it refused.
+#[test]
+fn watch_runs_again_when_the_file_changes() {
+    use std::io::{BufRead, BufReader};
+    let folder = files();
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+    let workflow = |name: &str| {
+        let text = serde_json::json!({
+            "name": name, "functions": { "f": { "image": image } }, "steps": [{ "name": "s", "function": "f" }]
+        });
+        fs::write(folder.path().join("w.json"), text.to_string()).expect("written");
+    };
+    workflow("first");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .current_dir(folder.path())
+        .args(["run", "w.json", "--watch"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    let mut out = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut errors = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut until = |wanted: &str| assert!(out.by_ref().map_while(Result::ok).any(|line| line == wanted), "{wanted}");
+    let mut noted =
+        |wanted: &str| assert!(errors.by_ref().map_while(Result::ok).any(|line| line == wanted), "{wanted}");
+    until("workflow    first done");
+    noted("watching w.json and its images");
+    workflow("second");
+    until("workflow    second done");
+    noted("w.json has changed");
+    noted("watching w.json and its images");
+    fs::write(folder.path().join("w.json"), "{").expect("written");
+    noted("watching w.json and its images");
+    workflow("third");
+    until("workflow    third done");
+    child.kill().and_then(|()| child.wait()).expect("an end");
+}
+
 /// Made from the same description as the help: each verb is in them.
 #[test]
 fn completions_and_manual_pages_have_every_verb() {

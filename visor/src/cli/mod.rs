@@ -34,6 +34,7 @@ mod serve;
 mod show;
 mod std_users;
 mod validate;
+mod watch;
 
 use crate::escape;
 use crate::watchdog::log::Log;
