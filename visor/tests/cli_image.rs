@@ -518,3 +518,26 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
     assert!(interrupted > 0, "no run was interrupted while it wrote");
     assert!(written > 0, "nothing but what was there before was read");
 }
+
+/// The image may be made in the directory that goes into it, under any name of that directory.
+#[test]
+fn an_image_is_not_copied_into_itself() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("file"), "text").expect("a file");
+    fs::create_dir(folder.path().join("inner")).expect("a folder");
+    for (size, more) in [(None, &[][..]), (Some("64MiB"), &["--force"])] {
+        let mut command = Command::new(MONOHULL);
+        command.current_dir(folder.path()).args(["image", "create", "inner/disk.img", "--from", "."]).args(more);
+        let made = command.args(size.map(|size| format!("--size={size}"))).output().expect("monohull starts");
+        assert!(made.status.success(), "{made:?}");
+        assert!(String::from_utf8_lossy(&made.stderr).ends_with(", 1 files\n"), "{made:?}");
+        let path = folder.path().join("inner/disk.img");
+        let listed = done(image(&["ls", path.to_str().expect("UTF-8"), "/inner"]));
+        assert_eq!(listed, "");
+    }
+    // The size is that of the rest, also when there is a large one already.
+    let mut command = Command::new(MONOHULL);
+    command.current_dir(folder.path()).args(["image", "create", "inner/disk.img", "--from", ".", "--force"]);
+    assert!(command.output().expect("monohull starts").status.success());
+    assert!(fs::metadata(folder.path().join("inner/disk.img")).expect("an image").len() < 8 << 20);
+}

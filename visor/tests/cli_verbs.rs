@@ -88,6 +88,8 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["build"],
         &["doctor"],
         &["schema"],
+        &["completions"],
+        &["man"],
         &["serve"],
         &["deploy"],
         &["invoke"],
@@ -345,6 +347,72 @@ fn new_makes_a_crate_that_stands_alone() {
     let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
+}
+
+/// A run follows each change of the file, also after one that it refused.
+#[test]
+fn watch_runs_again_when_the_file_changes() {
+    use std::io::{BufRead, BufReader};
+    let folder = files();
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/no-op.so");
+    let workflow = |name: &str| {
+        let text = serde_json::json!({
+            "name": name, "functions": { "f": { "image": image } }, "steps": [{ "name": "s", "function": "f" }]
+        });
+        fs::write(folder.path().join("w.json"), text.to_string()).expect("written");
+    };
+    workflow("first");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
+        .current_dir(folder.path())
+        .args(["run", "w.json", "--watch"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("monohull starts");
+    let mut out = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut errors = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut until = |wanted: &str| assert!(out.by_ref().map_while(Result::ok).any(|line| line == wanted), "{wanted}");
+    let mut noted =
+        |wanted: &str| assert!(errors.by_ref().map_while(Result::ok).any(|line| line == wanted), "{wanted}");
+    until("workflow    first done");
+    noted("watching w.json and its images");
+    workflow("second");
+    until("workflow    second done");
+    noted("w.json has changed");
+    noted("watching w.json and its images");
+    fs::write(folder.path().join("w.json"), "{").expect("written");
+    noted("watching w.json and its images");
+    workflow("third");
+    until("workflow    third done");
+    child.kill().and_then(|()| child.wait()).expect("an end");
+}
+
+/// Made from the same description as the help: each verb is in them.
+#[test]
+fn completions_and_manual_pages_have_every_verb() {
+    const VERBS: [&str; 6] = ["run", "serve", "image", "check", "init", "completions"];
+    let folder = files();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = monohull(folder.path(), &["completions", shell]);
+        let script = text(&output.stdout);
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        assert!(script.contains("monohull") && VERBS.iter().all(|verb| script.contains(verb)), "{shell}: {script}");
+    }
+    let bash = Command::new("bash").args(["-n"]).stdin(std::process::Stdio::piped()).spawn();
+    if let Ok(mut bash) = bash {
+        let script = monohull(folder.path(), &["completions", "bash"]).stdout;
+        std::io::Write::write_all(&mut bash.stdin.take().expect("piped"), &script).expect("read");
+        assert!(bash.wait().expect("an end").success(), "bash does not understand its completions");
+    }
+    let output = monohull(folder.path(), &["man"]);
+    let page = text(&output.stdout);
+    assert!(page.contains(".TH monohull 1") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
+    let output = monohull(folder.path(), &["man", "--out", "man1"]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    for verb in VERBS {
+        let page = fs::read_to_string(folder.path().join(format!("man1/monohull-{verb}.1"))).expect("a page");
+        assert!(page.contains(".SH NAME") && page.contains("Exit codes"), "{page}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod build;
 mod ci;
 mod demo;
 mod fat_tools;
+mod install;
 mod lint;
 mod miri;
 mod network;
@@ -42,6 +43,11 @@ struct Options {
 enum Chore {
     /// Builds the visor, the libos modules and all example functions.
     Build,
+    /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
+    Install {
+        /// The folder, such as /usr/local or ~/.local; the program goes to its `bin`.
+        prefix: PathBuf,
+    },
     /// Counts the words of real texts with workflows/word-count.json, and shows where the time went.
     Demo {
         /// Texts to count; by default those that every Debian or Ubuntu machine has, and this repository's sources.
@@ -96,6 +102,7 @@ fn main() -> ExitCode {
 fn perform(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Build => build::everything(),
+        Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
         Chore::Test { network: true, .. } => test::run_network(),

@@ -130,7 +130,7 @@ type Result = std::result::Result<(), Box<dyn std::error::Error>>;
 fn create(image: &Path, from: Option<&Path>, size: Option<u64>, force: bool) -> Result {
     let size = match (size, from) {
         (Some(size), _) => size,
-        (None, Some(from)) => needed(from)?,
+        (None, Some(from)) => needed(from, image)?,
         (None, None) => return Err("the size is missing".into()),
     };
     let made = Disk::create(image, size, force).and_then(|mut disk| match from {

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 pub mod build;
 mod check;
 mod client;
+mod completions;
 mod deploy;
 mod doctor;
 pub mod exit;
@@ -35,6 +36,7 @@ mod serve;
 mod show;
 mod std_users;
 mod validate;
+mod watch;
 
 use crate::escape;
 use crate::watchdog::log::Log;
@@ -73,6 +75,8 @@ enum Verb {
     Image(image::Image),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 /// Runs the program with the process's arguments.
@@ -114,6 +118,8 @@ fn run() -> ExitCode {
         Verb::Image(verb) => return end(verb.run(), unwritten),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
+        Verb::Completions(verb) => verb.run(),
+        Verb::Man(verb) => verb.run(),
     };
     end(exit as u8, unwritten)
 }

@@ -50,6 +50,9 @@ pub(super) struct Run {
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+    /// Run again whenever the workflow file or one of its images changes, until a signal ends it
+    #[arg(long)]
+    watch: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -134,6 +137,9 @@ impl InvocationError {
 
 impl Run {
     pub(super) fn run(&self) -> Exit {
+        if self.watch {
+            return super::watch::run(&self.file);
+        }
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),

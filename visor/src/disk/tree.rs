@@ -5,6 +5,7 @@ use monohull_fat::{Entry, Found, runs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,17 +13,21 @@ use std::time::{Duration, UNIX_EPOCH};
 /// What a file takes at least, whatever the size of a cluster: that is chosen by the size of the image.
 const CLUSTER: u64 = 8 * 1024;
 
-/// How large an image must be to hold what is in a directory of the host, with some room.
-pub fn needed(directory: &Path) -> Result<u64, DiskError> {
-    fn add(path: &Path, sum: &mut u64) -> io::Result<()> {
+/// How large an image must be to hold what is in a directory of the host, with some room. The file `image` does not count: it may lie in
+/// the directory.
+pub fn needed(directory: &Path, image: &Path) -> Result<u64, DiskError> {
+    fn add(path: &Path, image: Option<Identity>, sum: &mut u64) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let known = look(&entry.path())?;
+            if Some(identity(&known)) == image {
+                continue;
+            }
             // Its slots, for a name of any length.
             *sum += 1024;
             if known.is_dir() {
                 *sum += CLUSTER;
-                add(&entry.path(), sum)?;
+                add(&entry.path(), image, sum)?;
             } else {
                 *sum += known.len().next_multiple_of(CLUSTER);
             }
@@ -30,7 +35,8 @@ pub fn needed(directory: &Path) -> Result<u64, DiskError> {
         Ok(())
     }
     let mut sum = 2 << 20;
-    add(directory, &mut sum).map_err(|source| DiskError::Host { path: directory.to_owned(), source })?;
+    let image = fs::metadata(image).ok().map(|known| identity(&known));
+    add(directory, image, &mut sum).map_err(|source| DiskError::Host { path: directory.to_owned(), source })?;
     Ok((sum + sum / 16).next_multiple_of(1 << 20))
 }
 
@@ -46,14 +52,15 @@ struct Taken {
 
 impl Disk {
     /// Copies a file or a whole directory of the host to a path in the image; says how many files that were. A symbolic
-    /// link to a file becomes a file: an image has no links.
+    /// link to a file becomes a file: an image has no links. The image itself is left out of a directory that it lies in.
     pub fn copy_in(&mut self, from: &Path, to: &str) -> Result<u64, DiskError> {
         let real = fs::canonicalize(from).map_err(|source| DiskError::Host { path: from.to_owned(), source })?;
         self.make_sound()?;
-        self.add(&real, to)
+        let own = fs::metadata(&self.path).map_err(|source| DiskError::Host { path: self.path.clone(), source })?;
+        self.add(&real, to, identity(&own))
     }
 
-    fn add(&mut self, from: &Path, to: &str) -> Result<u64, DiskError> {
+    fn add(&mut self, from: &Path, to: &str, own: Identity) -> Result<u64, DiskError> {
         let host = |source| DiskError::Host { path: from.to_owned(), source };
         let known = look(from).map_err(host)?;
         if !known.is_dir() {
@@ -70,9 +77,13 @@ impl Disk {
         names.sort();
         let mut copied = 0;
         for name in names {
+            let path = from.join(&name);
+            if look(&path).is_ok_and(|known| identity(&known) == own) {
+                continue;
+            }
             let text = name.to_str().ok_or_else(|| host(io::Error::other(format!("{name:?} is no UTF-8"))))?;
             let inner = if to.is_empty() { text.to_owned() } else { format!("{to}/{text}") };
-            copied += self.add(&from.join(&name), &inner)?;
+            copied += self.add(&path, &inner, own)?;
         }
         Ok(copied)
     }
@@ -150,6 +161,13 @@ fn look(path: &Path) -> io::Result<Metadata> {
     } else {
         Err(io::Error::other("is neither a file nor a directory"))
     }
+}
+
+/// What tells a file of the host from every other one: device and number.
+type Identity = (u64, u64);
+
+fn identity(known: &Metadata) -> Identity {
+    (known.dev(), known.ino())
 }
 
 /// When a file of the host last changed, in ns since 1970.
