@@ -77,6 +77,26 @@ fn a_limit_of_the_host_that_is_too_low_is_told() {
 }
 
 #[test]
+fn the_help_of_serve_shows_every_default() {
+    let folder = files();
+    let help = text(&monohull(folder.path(), &["serve", "--help"]).stdout);
+    let options = help.split_once("Options:").expect("options").1.split("\n      --").skip(1);
+    let options: Vec<_> =
+        options.filter(|option| option.lines().next().is_some_and(|line| line.contains('<'))).collect();
+    assert!(options.len() >= 20, "{help}");
+    for option in options {
+        // Lines are broken where the terminal ends.
+        let option = option.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(option.contains("[default: ") || option.contains("by default"), "{option}");
+    }
+    for shown in
+        ["[default: 64]", "[default: 256]", "[default: 1m]", "[default: 25s]", "[default: 256MiB]", "[default: 1h]"]
+    {
+        assert!(help.contains(shown), "{shown} in {help}");
+    }
+}
+
+#[test]
 fn every_verb_has_help_with_an_example_and_the_exit_codes() {
     let folder = files();
     for verb in [

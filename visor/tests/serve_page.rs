@@ -4,6 +4,8 @@ mod serve_support;
 
 use serde_json::json;
 use serve_support::{Server, StateFolder, root, single};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 /// What a page consists of once its scripts have run, and what the browser said meanwhile.
@@ -75,6 +77,105 @@ fn an_invocation_shows_where_its_time_went() {
         assert!(page.contains(&format!("<td>{moment}</td>")), "{moment} in {page}");
     }
     assert!(page.contains("2 two") || page.contains("40000 two"), "the result in {page}");
+}
+
+#[test]
+fn invocations_have_dates_and_can_be_filtered() {
+    let server = furnished();
+    server.post("/invoke/word-count", b"a b a").expect(200);
+    server.ask_with("POST", "/invoke/panic", &[("X-Call-Id", "call-17")], &[]).expect(502);
+    let (page, _) = browse(&format!("http://{}/#filter=failed%20CALL-17", server.address));
+    assert!(page.contains("Invocations, 1 of 2"), "{page}");
+    let rows = page.split_once("Invocations, 1 of 2").expect("a table").1;
+    assert!(rows.contains("failed: panic") && !rows.contains(">word-count<"), "{rows}");
+    let accepted = rows.split_once("<a href=\"#").expect("a row").1.split_once('>').expect("a link").1;
+    let accepted = accepted.split('<').next().expect("its text");
+    let shape: String = accepted.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(shape, "0000-00-00 00:00:00", "{accepted}");
+    // The field says what is filtered, and is there only where something can be.
+    let form = |page: &str| {
+        page.split_once("<form id=\"filter\"").expect("a form").1.split('>').next().expect("a tag").to_owned()
+    };
+    assert!(!form(&page).contains("hidden"), "{page}");
+    let (page, _) = browse(&format!("http://{}/#invoke=panic", server.address));
+    assert!(form(&page).contains("hidden"), "{page}");
+}
+
+/// Being stopped is no failure of the workflow's.
+#[test]
+fn what_was_cancelled_does_not_look_like_a_failure() {
+    let server = furnished();
+    let mut sleeping = single("sleeping", "misbehave", &json!({}));
+    sleeping["steps"][0]["args"] = json!({ "how": "sleep" });
+    server.put_workflow(&sleeping);
+    let accepted = server.post("/async-invoke/sleeping", b"").expect(202).json();
+    let location = accepted["location"].as_str().expect("an address");
+    server.ask("DELETE", location, b"").expect(204);
+    assert_eq!(server.ended(location)["status"], "cancelled");
+    let (page, _) = browse(&format!("http://{}/#{}", server.address, accepted["id"].as_str().expect("an id")));
+    assert!(page.contains("<span class=\"cancelled\">cancelled</span>"), "{page}");
+    assert!(page.contains("<h2 class=\"cancelled\">") && !page.contains("class=\"failed\""), "{page}");
+    let style = server.get("/").expect(200).text();
+    assert!(style.contains(".failed { color: var(--bad); } .cancelled { color: var(--dim); }"), "{style}");
+}
+
+/// Passes on what a browser asks, with a script of the test's behind the page's own, which does what a person would.
+fn with_a_hand(server: &Server, hand: &'static str) -> std::net::SocketAddr {
+    let (listener, to) = (TcpListener::bind("127.0.0.1:0").expect("a port"), server.address);
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut browser in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    if browser.read_exact(&mut byte).is_err() {
+                        return;
+                    }
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8(head).expect("text");
+                let len =
+                    head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+                let mut body = vec![0; len.unwrap_or(0)];
+                browser.read_exact(&mut body).expect("a body");
+                // For the server it is its own page that asks.
+                let own = head.replace(&address.to_string(), &to.to_string());
+                let own = own.replace("Connection: keep-alive", "Connection: close");
+                let mut server = TcpStream::connect(to).expect("it listens");
+                server.write_all(&[own.as_bytes(), &body].concat()).expect("sent");
+                let mut answer = Vec::new();
+                server.read_to_end(&mut answer).expect("an answer");
+                if head.starts_with("GET /page.js ") {
+                    let text = String::from_utf8(answer).expect("text");
+                    let (old, script) = text.split_once("\r\n\r\n").expect("a head");
+                    let script = format!("{script}\n{hand}");
+                    let kept = old.lines().filter(|line| !line.to_lowercase().starts_with("content-length"));
+                    let head = kept.collect::<Vec<_>>().join("\r\n");
+                    answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{script}", script.len()).into_bytes();
+                }
+                let _ = browser.write_all(&answer);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_workflow_can_be_invoked_on_it() {
+    const HAND: &str = "const waiting = setInterval(() => { const form = document.getElementById('invoke'); \
+                        if (!form) return; clearInterval(waiting); form.querySelector('textarea').value = 'two two one'; \
+                        form.requestSubmit(); }, 50);";
+    let server = furnished();
+    let (page, _) = browse(&format!("http://{}/", server.address));
+    assert!(page.contains("href=\"#invoke=word-count\""), "{page}");
+    let hand = with_a_hand(&server, HAND);
+    let (page, _) = browse(&format!("http://{hand}/#invoke=word-count"));
+    let listed = server.get("/invocations").expect(200).json();
+    assert_eq!(listed["invocations"].as_array().map(Vec::len), Some(1), "{listed:#}");
+    assert_eq!(listed["invocations"][0]["status"], "done", "{listed:#}");
+    // It leads to what came of it.
+    assert!(page.contains("2 two") && page.contains("domain-ready"), "{page}");
 }
 
 #[test]

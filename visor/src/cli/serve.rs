@@ -1,5 +1,6 @@
 //! `monohull serve`: workflows over HTTP.
 
+use std::fmt::{self, Display};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -27,54 +28,56 @@ pub(super) struct Serve {
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
-    /// A file that says which networks, directories and disk images of this host workflows may use; read again at SIGHUP
+    /// A file that says which networks, directories, disk images and secrets of this host workflows may use; read again at
+    /// SIGHUP; by default they get nothing of it
     #[arg(long, value_name = "FILE")]
     grants: Option<PathBuf>,
-    /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same
+    /// A file with the bearer token that clients must bring; $MONOHULL_TOKEN does the same; by default there is none
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Processes kept ready for the next invocation
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    blanks: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().blanks))]
+    blanks: u16,
     /// Invocations that run at the same time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    concurrency: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().concurrency))]
+    concurrency: u16,
     /// Invocations that may wait for their turn; more are answered 429
-    #[arg(long, value_name = "N")]
-    queue: Option<u16>,
+    #[arg(long, value_name = "N", default_value_t = number(usual().queue))]
+    queue: u16,
     /// The longest an invocation may take, such as 30s
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    timeout: Option<Duration>,
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().timeout))]
+    timeout: Time,
     /// How long what runs may go on after SIGTERM
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    drain: Option<Duration>,
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().drain))]
+    drain: Time,
     /// The largest body of a request, such as 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    max_body: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().body))]
+    max_body: Size,
     /// Memory that all large bodies together may take
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    max_bodies: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().bodies))]
+    max_bodies: Size,
     /// Ended invocations that are remembered
-    #[arg(long, value_name = "N")]
-    keep: Option<u32>,
+    #[arg(long, value_name = "N", default_value_t = number(usual().keep.number))]
+    keep: u32,
     /// Memory that remembered invocations may take
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    keep_bytes: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value_t = Size(usual().keep.bytes))]
+    keep_bytes: Size,
     /// How long ended invocations are remembered
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().keep.time))]
+    keep_time: Time,
+    /// How long a client may pause: while it sends its head or body, while it takes its answer; by default 30s while it
+    /// sends its head and 10s otherwise
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    keep_time: Option<Duration>,
-    /// How long a client may pause: while it sends its head or body, while it takes its answer
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    client_pause: Option<Duration>,
+    client_pause: Option<Time>,
     /// Connections at the same time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    connections: Option<u16>,
-    /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().pace.connections))]
+    connections: u16,
+    /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times; by default there is none
     #[arg(long = "callback-host", value_name = "HOST")]
     callback_hosts: Vec<String>,
     /// Callbacks that are under way at the same time; who asks for one more is not called
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    max_callbacks: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().callbacks_max))]
+    max_callbacks: u16,
     /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
@@ -141,25 +144,21 @@ impl Serve {
             listen: self.listen,
             grants: self.grants,
             token,
-            blanks: self.blanks.map_or(usual.blanks, usize::from),
-            concurrency: self.concurrency.map_or(usual.concurrency, usize::from),
-            queue: self.queue.map_or(usual.queue, usize::from),
-            body: self.max_body.unwrap_or(usual.body),
-            bodies: self.max_bodies.unwrap_or(usual.bodies),
-            timeout: self.timeout.unwrap_or(usual.timeout),
-            drain: self.drain.unwrap_or(usual.drain),
-            keep: watchdog::Keep {
-                number: self.keep.map_or(usual.keep.number, |number| number as usize),
-                bytes: self.keep_bytes.unwrap_or(usual.keep.bytes),
-                time: self.keep_time.unwrap_or(usual.keep.time),
-            },
+            blanks: self.blanks.into(),
+            concurrency: self.concurrency.into(),
+            queue: self.queue.into(),
+            body: self.max_body.0,
+            bodies: self.max_bodies.0,
+            timeout: self.timeout.0,
+            drain: self.drain.0,
+            keep: watchdog::Keep { number: self.keep as usize, bytes: self.keep_bytes.0, time: self.keep_time.0 },
             callbacks: self.callback_hosts,
-            callbacks_max: self.max_callbacks.map_or(usual.callbacks_max, usize::from),
+            callbacks_max: self.max_callbacks.into(),
             cgroup: self.cgroup,
             pace: watchdog::Pace {
-                head: self.client_pause.unwrap_or(usual.pace.head),
-                pause: self.client_pause.unwrap_or(usual.pace.pause),
-                connections: self.connections.map_or(usual.pace.connections, usize::from),
+                head: self.client_pause.map_or(usual.pace.head, |pause| pause.0),
+                pause: self.client_pause.map_or(usual.pace.pause, |pause| pause.0),
+                connections: self.connections.into(),
                 ..usual.pace
             },
             ..usual
@@ -204,12 +203,43 @@ fn listen(text: &str) -> Result<Listen, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// The defaults; the folder is no matter here.
+fn usual() -> Settings {
+    Settings::new(PathBuf::new())
+}
+
+/// A default as an option has it.
+fn number<N: TryFrom<usize>>(usual: usize) -> N {
+    N::try_from(usual).unwrap_or_else(|_| unreachable!("defaults are small"))
+}
+
+/// A time on the command line.
+#[derive(Clone, Copy, Debug)]
+struct Time(Duration);
+
+impl Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// A number of bytes on the command line.
+#[derive(Clone, Copy, Debug)]
+struct Size(u64);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&units::show_size(self.0))
+    }
+}
+
+fn duration(text: &str) -> Result<Time, String> {
     units::duration(text)
         .filter(|time| !time.is_zero())
+        .map(Time)
         .ok_or_else(|| "expected a time, such as 500ms or 30s".to_owned())
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    units::size(text).ok_or_else(|| "expected a size, such as 64MiB".to_owned())
+fn size(text: &str) -> Result<Size, String> {
+    units::size(text).map(Size).ok_or_else(|| "expected a size, such as 64MiB".to_owned())
 }

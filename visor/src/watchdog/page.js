@@ -7,6 +7,8 @@ const GANTT_ROWS = 400;
 const main = document.getElementById("main");
 const health = document.getElementById("health");
 const login = document.getElementById("login");
+const filter = document.getElementById("filter");
+const words = document.getElementById("words");
 
 // An element with attributes and children; strings become text.
 function make(tag, attributes = {}, ...children) {
@@ -29,9 +31,22 @@ function time(us) {
   return us < 10e6 ? `${(us / 1e3).toFixed(1)} ms` : `${(us / 1e6).toFixed(1)} s`;
 }
 
-async function ask(path) {
+// Date and time, in the order of their size, so that they sort as text.
+function moment(ms) {
+  const two = (number) => String(number).padStart(2, "0");
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+    `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+async function send(path, options = {}) {
   const token = sessionStorage.getItem("token");
-  const answer = await fetch(path, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  return fetch(path, { ...options, headers });
+}
+
+async function ask(path) {
+  const answer = await send(path);
   login.hidden = answer.status !== 401;
   const type = answer.headers.get("content-type") || "";
   const body = type.startsWith("application/json") ? await answer.json() : await answer.text();
@@ -48,23 +63,85 @@ async function showHealth() {
   health.textContent = parts.join(" · ");
 }
 
-async function overview() {
+// What of an invocation the filter looks at.
+function matches(i, wanted) {
+  const text = [i.workflow, i.call_id, i.id, i.mode, i.status, i.error_kind || ""].join(" ").toLowerCase();
+  return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+async function overview(wanted) {
   const [{ workflows }, { functions }, { invocations }] =
-    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=200")]);
+    await Promise.all([ask("/workflows"), ask("/functions"), ask("/invocations?limit=1000")]);
+  const shown = invocations.filter((i) => matches(i, wanted));
   return [
     make("h2", {}, "Workflows"),
-    table(["name", "steps", "functions", "inputs", "outputs", "missing"], workflows.map((w) =>
+    table(["name", "steps", "functions", "inputs", "outputs", "missing", ""], workflows.map((w) =>
       [make("a", { href: `/workflows/${w.name}` }, w.name), w.steps.join(", "), w.functions.join(", "),
-        w.inputs.join(", "), w.outputs.join(", "), make("span", { class: "failed" }, w.missing.join(", "))])),
+        w.inputs.join(", "), w.outputs.join(", "),
+        make("span", { class: "failed" }, [...w.missing, ...w.missing_grants].join(", ")),
+        make("a", { href: `#invoke=${w.name}` }, "invoke")])),
     make("h2", {}, "Functions"),
     table(["name", "bytes", "image", "used by"], functions.map((f) =>
       [f.name, f.bytes, f.image.slice(0, 19) + "…", f.workflows.join(", ")])),
-    make("h2", {}, "Invocations"),
-    table(["accepted", "workflow", "call", "", "status", "took"], invocations.map((i) =>
-      [make("a", { href: `#${i.id}` }, new Date(i.accepted_ms).toLocaleTimeString()), i.workflow, i.call_id, i.mode,
+    make("h2", {}, wanted ? `Invocations, ${shown.length} of ${invocations.length}` : "Invocations"),
+    table(["accepted", "workflow", "call", "", "status", "took"], shown.map((i) =>
+      [make("a", { href: `#${i.id}` }, moment(i.accepted_ms)), i.workflow, i.call_id, i.mode,
         make("span", { class: i.status }, i.status + (i.error_kind ? `: ${i.error_kind}` : "")),
         make("span", {}, time(i.duration_us))])),
   ];
+}
+
+// The bytes of a file in base64.
+async function encoded(file) {
+  const url = await new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => failed(reader.error);
+    reader.readAsDataURL(file);
+  });
+  return url.slice(url.indexOf(",") + 1);
+}
+
+// The body of a call: one input is sent as it is, several are a JSON object, and with none there is no body.
+async function bodyOf(inputs) {
+  const [only] = inputs;
+  if (!only) return {};
+  if (inputs.length === 1) return { body: only.file.files[0] || only.text.value };
+  const slots = {};
+  for (const { slot, text, file } of inputs) {
+    slots[slot] = file.files[0] ? { base64: await encoded(file.files[0]) } : text.value;
+  }
+  return { body: JSON.stringify(slots), headers: { "Content-Type": "application/json" } };
+}
+
+// A form with a field for each input. It stays as it is while it is filled in.
+async function invoking(name) {
+  const { workflows } = await ask("/workflows");
+  const workflow = workflows.find((w) => w.name === name);
+  if (!workflow) throw new Error(`no workflow is called ${name}`);
+  const inputs = workflow.inputs.map((slot) =>
+    ({ slot, text: make("textarea", { name: slot }), file: make("input", { type: "file" }) }));
+  const later = make("input", { type: "checkbox", id: "later" });
+  const said = make("p", { class: "failed", id: "refused" });
+  const form = make("form", { class: "fields", id: "invoke" },
+    inputs.map(({ slot, text, file }) => make("label", {}, `Input ${slot} `, text, "or a file ", file)),
+    make("label", {}, later, " do not wait for the result"), make("button", {}, "Invoke"), said);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    said.textContent = "";
+    try {
+      const path = `/${later.checked ? "async-invoke" : "invoke"}/${encodeURIComponent(name)}`;
+      const answer = await send(path, { method: "POST", ...(await bodyOf(inputs)) });
+      const id = answer.headers.get("x-invocation-id");
+      // What failed has an id as well, and its page says why.
+      if (id) location.hash = id;
+      else said.textContent = (await answer.json()).error.message;
+    } catch (error) {
+      said.textContent = error.message;
+    }
+  });
+  ended = true;
+  return [make("p", {}, make("a", { href: "#" }, "all invocations")), make("h2", {}, `Invoke ${name}`), form];
 }
 
 // A bar on a track, in shares of the whole.
@@ -111,12 +188,12 @@ async function invocation(id) {
   const parts = [
     make("p", {}, make("a", { href: "#" }, "all invocations")),
     make("h2", {}, `${shown.workflow} `, make("span", { class: shown.status }, shown.status)),
-    make("p", { class: "dim" }, `call ${shown.call_id} · id ${shown.id} · ${time(shown.duration_us)} · ${shown.traceparent}`),
+    make("p", { class: "dim" }, `${moment(shown.accepted_ms)} · call ${shown.call_id} · id ${shown.id} · ${time(shown.duration_us)} · ${shown.traceparent}`),
   ];
   ended = !["queued", "running"].includes(shown.status);
   if (shown.error) {
     const at = shown.error.step ? ` in ${shown.error.step}[${shown.error.instance ?? 0}]` : "";
-    parts.push(make("h2", { class: "failed" }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
+    parts.push(make("h2", { class: shown.status }, `${shown.error.kind}${at}, blame: ${shown.error.blame}`),
       make("pre", { id: "error" }, shown.error.message));
   }
   if (shown.report) parts.push(make("h2", {}, "Steps and instances"), gantt(shown.report));
@@ -136,11 +213,16 @@ let turn = 0;
 let ended = false;
 async function show() {
   const mine = ++turn;
-  const id = decodeURIComponent(location.hash.slice(1));
+  const place = decodeURIComponent(location.hash.slice(1));
+  // `invoke=NAME`, `filter=WORDS`, or an invocation's id.
+  const [, what, value] = place.match(/^(invoke|filter)=(.*)$/s) || [];
+  const isOverview = !place || what === "filter";
+  filter.hidden = !isOverview;
+  if (isOverview && document.activeElement !== words) words.value = value || "";
   try {
     await showHealth();
     ended = false;
-    const parts = await (id ? invocation(id) : overview());
+    const parts = await (isOverview ? overview(value || "") : what ? invoking(value) : invocation(place));
     if (mine === turn) main.replaceChildren(...parts);
   } catch (error) {
     if (mine === turn) main.replaceChildren(make("p", { class: "failed" }, error.message));
@@ -152,6 +234,11 @@ login.addEventListener("submit", (event) => {
   sessionStorage.setItem("token", document.getElementById("token").value);
   show();
 });
+// What is filtered is part of the address, so that it can be kept and passed on.
+words.addEventListener("input", () => {
+  location.replace(words.value ? `#filter=${encodeURIComponent(words.value)}` : "#");
+});
+filter.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", show);
 // An invocation that has ended stays as it is; all else follows what happens.
 setInterval(() => { if (!ended && !document.hidden) show(); }, REFRESH_MS);
