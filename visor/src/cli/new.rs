@@ -7,7 +7,7 @@ use std::{fs, io};
 use clap::Args;
 
 use super::exit::Exit;
-use crate::workflow::document::{Document, Function, Limits, Step};
+use crate::workflow::document::{Document, Function, Instances, Limits, Step};
 use crate::workflow::{
     plan::{Separation, TimeStampCounter},
     quoted, shape,
@@ -129,7 +129,7 @@ fn workflow(name: &str) -> String {
         name: name.to_owned(),
         function: name.to_owned(),
         after: Vec::new(),
-        instances: 1,
+        instances: Instances::default(),
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
         stdin: None,
