@@ -49,6 +49,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["schema"],
         &["serve"],
         &["deploy"],
+        &["undeploy"],
         &["invoke"],
         &["list"],
         &["logs"],

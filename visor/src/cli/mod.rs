@@ -31,6 +31,7 @@ mod run;
 mod schema;
 mod serve;
 mod show;
+mod undeploy;
 mod validate;
 
 use crate::watchdog::log::Log;
@@ -57,6 +58,7 @@ enum Verb {
     Run(run::Run),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
+    Undeploy(undeploy::Undeploy),
     Invoke(invoke::Invoke),
     List(list::List),
     Logs(logs::Logs),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Verb::Run(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
+        Verb::Undeploy(verb) => verb.run(),
         Verb::Invoke(verb) => verb.run(),
         Verb::List(verb) => verb.run(),
         Verb::Logs(verb) => verb.run(),
