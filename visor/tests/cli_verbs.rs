@@ -112,6 +112,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["man"],
         &["serve"],
         &["deploy"],
+        &["undeploy"],
         &["invoke"],
         &["list"],
         &["logs"],

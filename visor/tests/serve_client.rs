@@ -169,6 +169,30 @@ fn results_go_where_they_are_wanted() {
 }
 
 #[test]
+fn a_workflow_is_removed_with_its_own_functions() {
+    let server = Server::start();
+    let names = |kind: &str| -> Vec<String> {
+        let listed = server.get(&format!("/{kind}")).json();
+        let listed = listed[kind].as_array().expect("a list").iter();
+        listed.map(|entry| entry["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    monohull(&server, &["deploy", "workflows/word-count.json"]).expect(0);
+    monohull(&server, &["deploy", "workflows/echo.json"]).expect(0);
+    // A workflow of somebody else that uses one of the functions: it goes on working.
+    server.put_workflow(&single("shares", "word-count-map", &json!({ "inputs": ["part.0"] })));
+    let done = monohull(&server, &["undeploy", "word-count", "--json"]).expect(0).json();
+    let removed = ["word-count-merge", "word-count-reduce", "word-count-split"];
+    let mut told: Vec<_> = done["functions"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    told.sort_unstable();
+    assert_eq!((&done["workflow"], told), (&"word-count".into(), removed.to_vec()));
+    assert_eq!(names("workflows"), ["echo", "shares"]);
+    assert_eq!(names("functions"), ["echo-echo", "word-count-map"]);
+    let unknown = monohull(&server, &["undeploy", "word-count"]).expect(2);
+    assert!(unknown.err.contains("not-found: no workflow is called `word-count`"), "{}", unknown.err);
+    assert_eq!(monohull(&server, &["undeploy", "echo"]).expect(0).out, "echo: removed (functions: 1)\n");
+}
+
+#[test]
 fn an_input_is_given_or_refused_or_empty_on_purpose() {
     let server = Server::start();
     server.put_shipped("echo.json");

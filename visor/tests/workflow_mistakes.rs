@@ -101,6 +101,16 @@ fn instances_are_bounded_over_all_steps() {
 }
 
 #[test]
+fn instances_are_counted_from_numbered_slots() {
+    let each = |fields: &str| format!(r#""instances":{fields}"#);
+    step_mistake(&each(r#"{"each":"part.*"}"#), 12, "`instances` lacks the field `max`", "`max`");
+    step_mistake(&each(r#"{"each":"part.","max":3}"#), 20, "`each` is `part.`", "such as \"part.*\"");
+    step_mistake(&each(r#"{"each":"*","max":3}"#), 20, "`each` is `*`", "such as \"part.*\"");
+    step_mistake(&each(r#"{"each":"part.*","max":0}"#), 35, "`max` is 0", "from 1 to 100000");
+    step_mistake(&each(r#"{"each":"part.*","max":3}"#), 12, "and it waits for no step", "`after`");
+}
+
+#[test]
 fn outcomes_of_unread_slots_have_names() {
     top_mistake(
         r#""unread":"ignroe""#,
@@ -329,7 +339,7 @@ fn hostile_texts_are_errors() {
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let text = format!("\u{feff}{}", with_step("\"instances\":2"));
-    assert_eq!(workflow::load_str(Path::new("w.json"), &text).expect("valid").steps[0].instances, 2);
+    assert_eq!(workflow::load_str(Path::new("w.json"), &text).expect("valid").steps[0].instances.most(), 2);
     let text = format!("\u{feff}{}", with_step("\"instances\":0"));
     assert!(mistakes(&text)[0].starts_with(&format!("1:{}: ", step_column() + 12)));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use monohull::network::Plan as Network;
-use monohull::workflow::plan::{FailureKind, OnUnread, Separation};
+use monohull::workflow::plan::{FailureKind, Instances, OnUnread, Separation};
 use monohull::workflow::{self, Plan, document::Document};
 use proptest::prelude::*;
 use serde_json::json;
@@ -46,7 +46,7 @@ fn every_field_arrives() {
     assert_eq!(plan.functions[1].image, Path::new("/abs/split.so"));
     let left = plan.steps.iter().find(|step| step.name == "left").expect("left");
     assert_eq!(plan.functions[left.function].name, "split");
-    assert_eq!(left.instances, 3);
+    assert_eq!(left.instances, Instances::Fixed(3));
     assert_eq!(left.args["deep"], json!({ "list": [1, 2.5, "x", null, true] }));
     assert_eq!(left.args["big"], json!(u64::MAX));
     assert_eq!(left.env["LANG"], "C");
@@ -86,7 +86,10 @@ fn defaults_are_filled_in() {
     let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"steps":[{"name":"s","function":"f"}]}"#;
     let plan = workflow::load_str(Path::new("w.json"), text).expect("valid");
     let step = &plan.steps[0];
-    assert_eq!((step.instances, step.timeout, step.memory, step.stack), (1, None, 1 << 30, 1 << 20));
+    assert_eq!(
+        (&step.instances, step.timeout, step.memory, step.stack),
+        (&Instances::Fixed(1), None, 1 << 30, 1 << 20)
+    );
     assert_eq!((step.retry.max_attempts, step.retry.interval), (1, Duration::from_millis(100)));
     assert!(step.args.is_empty() && step.env.is_empty() && step.after.is_empty() && step.retry.on.is_empty());
     assert_eq!((plan.limits.timeout, plan.limits.carriers, plan.limits.threads), (None, None, 1024));
@@ -139,7 +142,7 @@ fn fields_of_steps_are_set_from_outside() {
     plan.set_field("s", "memory", "64MiB").expect("a field");
     plan.set_field("s", "retry", r#"{"max_attempts": 3, "on": ["panic"]}"#).expect("a field");
     let step = &plan.steps[0];
-    assert_eq!((step.instances, &step.args["instances"]), (8, &json!(9)));
+    assert_eq!((&step.instances, &step.args["instances"]), (&Instances::Fixed(8), &json!(9)));
     assert_eq!((step.timeout, step.memory), (Some(Duration::from_secs(30)), 64 << 20));
     assert_eq!((step.retry.max_attempts, &*step.retry.on), (3, &[FailureKind::Panic][..]));
     for (field, value, message) in [

@@ -165,7 +165,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("no thread's number", THREAD_JOIN, &[thread], Invalid);
     }
     cases.add("a thread that never was", THREAD_JOIN, &[0x0fff_ffff], 0);
-    for kind in [3, MIN, MAX] {
+    for kind in [4, MIN, MAX] {
         cases.refused("no such kind", FAIL, &[kind, own.bytes, 4], Invalid);
     }
 }

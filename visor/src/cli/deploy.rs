@@ -117,6 +117,13 @@ fn name_for(workflow: &str, function: &str, hash: &str) -> String {
     if workflow::is_name(&name) { name } else { format!("f-{}", &hash[..40]) }
 }
 
+/// Whether a function may be one that [`Deploy`] has registered for a workflow.
+pub(super) fn is_name_for(workflow: &str, function: &str) -> bool {
+    let hash = function.strip_prefix("f-");
+    let is_hash = hash.is_some_and(|hash| hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    is_hash || function.strip_prefix(workflow).is_some_and(|rest| rest.starts_with('-'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +137,7 @@ mod tests {
         for (workflow, function) in [("w", "no-op"), (&*"w".repeat(40), &*"f".repeat(40))] {
             let name = name_for(workflow, function, &hash);
             assert!(workflow::is_name(&name), "{name}");
+            assert!(is_name_for(workflow, &name) && !is_name_for("other", "w-no-op"), "{name}");
         }
     }
 }

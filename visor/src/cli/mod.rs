@@ -35,6 +35,7 @@ mod schema;
 mod serve;
 mod show;
 mod std_users;
+mod undeploy;
 mod validate;
 mod watch;
 
@@ -63,6 +64,7 @@ enum Verb {
     Run(run::Run),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
+    Undeploy(undeploy::Undeploy),
     Invoke(invoke::Invoke),
     List(list::List),
     Logs(logs::Logs),
@@ -106,6 +108,7 @@ fn run() -> ExitCode {
         Verb::Run(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
+        Verb::Undeploy(verb) => verb.run(),
         Verb::Invoke(verb) => verb.run(),
         Verb::List(verb) => verb.run(),
         Verb::Logs(verb) => verb.run(),

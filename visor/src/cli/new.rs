@@ -18,7 +18,7 @@ use clap::Args;
 
 use super::exit::Exit;
 use crate::escape::shown;
-use crate::workflow::document::{Document, Function, Limits, Step};
+use crate::workflow::document::{Document, Function, Instances, Limits, Step};
 use crate::workflow::{
     plan::{Separation, TimeStampCounter},
     quoted, shape,
@@ -240,7 +240,7 @@ fn workflow(name: &str) -> String {
         name: name.to_owned(),
         function: name.to_owned(),
         after: Vec::new(),
-        instances: 1,
+        instances: Instances::default(),
         args: serde_json::Map::new(),
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! The driver of a run: which step's turn it is, who is tried again, when it is over.
 
 use super::clock::{Clock, Scale};
+use super::slots::filled;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{self, Blame, FailureKind};
 use crate::domain::image::map::LoadedImage;
@@ -10,9 +11,10 @@ use crate::report::{
     FailedAttempt, Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
 };
 use crate::workflow::Plan;
-use crate::workflow::plan::Step;
+use crate::workflow::plan::{Instances, Step};
+use crate::workflow::quoted;
 use monohull_abi::layout::CELL_COUNT;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -42,7 +44,9 @@ struct State {
     queue: VecDeque<usize>,
     /// Instances that the domain has.
     handed_over: usize,
-    /// Failed attempts that are kept for the report.
+    /// Attempts that failed and were followed by another, by step and instance: few have any.
+    failed: BTreeMap<(usize, u32), Vec<FailedAttempt>>,
+    /// How many they are.
     failed_kept: usize,
     outcome: Option<Outcome>,
     begin: Instant,
@@ -71,8 +75,6 @@ struct InstanceState {
     attempts: u32,
     failures: u32,
     last: Option<Attempt>,
-    /// Attempts that failed and were followed by another.
-    failed: Vec<(u32, Box<failure::Failure>)>,
     /// Output of all attempts.
     lines: Vec<Line>,
     lines_dropped: bool,
@@ -110,6 +112,7 @@ impl Conductor {
             steps,
             queue: VecDeque::new(),
             handed_over: 0,
+            failed: BTreeMap::new(),
             failed_kept: 0,
             outcome: None,
             begin,
@@ -177,7 +180,12 @@ impl Conductor {
         let state = self.lock();
         let scale = clock.scale();
         let steps = state.steps.iter().enumerate();
-        let steps = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        for (&(step, index), failed) in &state.failed {
+            if let Some(instance) = steps[step].instances.get_mut(index as usize) {
+                instance.failed_attempts.clone_from(failed);
+            }
+        }
         RunReport {
             workflow: state.plan.name.clone(),
             status: if error.is_some() { Status::Failed } else { Status::Done },
@@ -254,22 +262,42 @@ impl State {
             // What is left, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
-        for step in 0..self.steps.len() {
-            if self.steps[step].blocked_by == 0 {
-                self.start_step(step);
+        let free = (0..self.steps.len()).filter(|&step| self.steps[step].blocked_by == 0).collect();
+        self.start_steps(free, domain);
+    }
+
+    /// Starts steps, and those that can start because one of them has nothing to do.
+    fn start_steps(&mut self, mut steps: VecDeque<usize>, domain: &Shared) {
+        while let Some(step) = steps.pop_front() {
+            let plan = &self.plan.steps[step];
+            let count = match &plan.instances {
+                Instances::Fixed(count) => *count,
+                Instances::Each { prefix, max } => match count_parts(domain, prefix, *max) {
+                    Ok(count) => count,
+                    Err((blame, text)) => {
+                        let failure = Failure::of_workflow(FailureKind::Input, blame, text);
+                        let failure = Failure { step: Some(plan.name.clone()), ..failure };
+                        return self.stop(Outcome::Failed(failure), domain);
+                    }
+                },
+            };
+            self.start_step(step, count);
+            if count == 0 {
+                steps.extend(self.step_done(step, domain));
             }
         }
         self.hand_over(domain);
     }
 
-    fn start_step(&mut self, step: usize) {
-        let plan = &self.plan.steps[step];
+    fn start_step(&mut self, step: usize, count: u32) {
         let state = &mut self.steps[step];
         state.started = true;
-        state.open = plan.instances;
-        state.instances.resize_with(plan.instances as usize, InstanceState::default);
-        self.queue.push_back(step);
-        self.progress.step_started(&plan.name, plan.instances);
+        state.open = count;
+        state.instances.resize_with(count as usize, InstanceState::default);
+        if count > 0 {
+            self.queue.push_back(step);
+        }
+        self.progress.step_started(&self.plan.steps[step].name, count);
     }
 
     /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
@@ -294,6 +322,7 @@ impl State {
         }
         let plan = &self.plan.steps[step];
         let state = &mut self.steps[step];
+        let count = state.instances.len() as u32;
         let instance = &mut state.instances[index as usize];
         instance.attempts += 1;
         self.handed_over += 1;
@@ -302,7 +331,7 @@ impl State {
             image: self.images[plan.function].clone(),
             labels: state.labels.clone(),
             index,
-            count: plan.instances,
+            count,
             attempt: instance.attempts,
             args: state.args.clone(),
             env: state.env.clone(),
@@ -357,8 +386,9 @@ impl State {
         if wanted && failures < policy.max_attempts {
             if self.failed_kept < FAILED_KEPT_MAX {
                 self.failed_kept += 1;
-                let instance = &mut self.steps[step].instances[index as usize];
-                instance.failed.push((instance.attempts, Box::new(failure)));
+                let attempt = self.steps[step].instances[index as usize].attempts;
+                let error = Failure::of_instance(&plan, step, index, failure);
+                self.failed.entry((step, index)).or_default().push(FailedAttempt { attempt, error });
             }
             let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
             match whole {
@@ -374,16 +404,22 @@ impl State {
 
     fn instance_done(&mut self, step: usize, domain: &Shared) {
         self.steps[step].open -= 1;
-        if self.steps[step].open > 0 {
-            return;
+        if self.steps[step].open == 0 {
+            let free = self.step_done(step, domain);
+            self.start_steps(free, domain);
         }
+    }
+
+    /// A step has ended; gives the steps that can start now.
+    fn step_done(&mut self, step: usize, domain: &Shared) -> VecDeque<usize> {
         let plan = self.plan.clone();
+        let mut free = VecDeque::new();
         self.progress.step_ended(&plan.steps[step].name);
         for (next, other) in plan.steps.iter().enumerate() {
             if other.after.contains(&step) {
                 self.steps[next].blocked_by -= 1;
                 if self.steps[next].blocked_by == 0 {
-                    self.start_step(next);
+                    free.push_back(next);
                 }
             }
         }
@@ -392,6 +428,7 @@ impl State {
             self.outcome = Some(Outcome::Done);
             domain.finish();
         }
+        free
     }
 
     fn stop(&mut self, outcome: Outcome, domain: &Shared) {
@@ -455,6 +492,34 @@ impl StepState {
     }
 }
 
+/// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
+fn count_parts(domain: &Shared, prefix: &str, max: u32) -> Result<u32, (Blame, String)> {
+    let slots = quoted(&format!("{prefix}*"));
+    let (mut count, mut last) = (0, None);
+    for next in filled(domain, prefix) {
+        let (name, _) =
+            next.map_err(|errno| (Blame::Monohull, format!("the slots {slots} cannot be counted: {errno}")))?;
+        let Some(number) = name.strip_prefix(prefix) else { break };
+        // A number has one form, so that no two slots have the same.
+        let Some(number) = number.parse::<u32>().ok().filter(|parsed| parsed.to_string() == number) else {
+            let text = format!("slot {} is one of {slots}, whose names end with numbers from 0 on", quoted(&name));
+            return Err((Blame::Workflow, text));
+        };
+        count += 1;
+        last = last.max(Some(number));
+        if count > max {
+            return Err((Blame::Workflow, format!("there are more than {max} slots {slots}, the step's `max`")));
+        }
+    }
+    match last {
+        Some(last) if last >= count => {
+            let text = format!("the {count} slots {slots} are not numbered without a gap: the last is {prefix}{last}");
+            Err((Blame::Workflow, text))
+        }
+        _ => Ok(count),
+    }
+}
+
 /// Whether a failure is how a function ends itself, perhaps because a call was refused.
 fn is_own_error(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
@@ -484,11 +549,6 @@ impl InstanceState {
         if self.lines_dropped {
             report.lines.push(Line { stream: Stream::Stderr, text: beyond_limit(plan) });
         }
-        let failed = self.failed.iter().map(|(attempt, failure)| FailedAttempt {
-            attempt: *attempt,
-            error: Failure::of_instance(plan, step, index, (**failure).clone()),
-        });
-        report.failed_attempts = failed.collect();
         let Some(Attempt { usage, result, .. }) = &self.last else { return report };
         report.start_us = scale.since_request(usage.started);
         report.load_us = scale.us(usage.load);
@@ -570,7 +630,7 @@ mod tests {
         let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
         let capacity = || conductor.lock().steps[0].instances.capacity();
         assert_eq!(capacity(), 0);
-        conductor.lock().start_step(0);
+        conductor.lock().start_step(0, 100_000);
         assert_eq!(capacity(), 100_000);
         assert!(size_of::<InstanceState>() <= 128, "{}", size_of::<InstanceState>());
     }

@@ -181,7 +181,7 @@ fn own_group() -> Option<PathBuf> {
 /// What the functions of a workflow may take together, and what it costs to run them.
 fn memory_of(plan: &Plan) -> u64 {
     let mut instances: Vec<(u64, u64)> =
-        plan.steps.iter().map(|step| (step.memory.saturating_add(step.stack), step.instances.into())).collect();
+        plan.steps.iter().map(|step| (step.memory.saturating_add(step.stack), step.instances.most().into())).collect();
     // Not more run at once than there are cells: those that may take most.
     instances.sort_unstable_by_key(|(each, _)| std::cmp::Reverse(*each));
     let books = plan.instances().saturating_mul(INSTANCE_BYTES);

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::document::INSTANCES_MAX;
 use super::grants::Wanted;
-use super::plan::{self, Plan};
+use super::plan::{self, Instances, Plan};
 use super::reader::{At, Reader};
 use super::shape::{Shape, Step};
 use super::source::{Level, Mistake, Source, quoted, suggestion};
@@ -142,7 +142,11 @@ fn resolve<'a>(reader: &mut Reader<'_>, shape: &Shape<'a>) -> Vec<Resolved<'a>> 
 fn count_instances(reader: &mut Reader<'_>, steps: &[Step<'_>]) {
     let mut sum = 0;
     for step in steps {
-        sum += u64::from(step.instances.value);
+        if matches!(step.instances.value, Instances::Each { .. }) && step.after.is_empty() {
+            let message = "the slots of `each` are counted when the step starts, and it waits for no step".to_owned();
+            reader.error(step.instances.at, message, "`after` with the step that fills them".to_owned());
+        }
+        sum += u64::from(step.instances.value.most());
         if sum > INSTANCES_MAX {
             let message = format!("with this step there are {sum} instances");
             return reader.error(step.instances.at, message, too_many(INSTANCES_MAX));

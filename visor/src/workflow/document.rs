@@ -60,6 +60,9 @@ pub const SIZE_PATTERN: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
 /// What the name of a slot looks like, as a regular expression: anything without `=` and control characters.
 pub const SLOT_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+$";
 
+/// What the slots of a step's instances look like, as a regular expression.
+pub const EACH_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+\*$";
+
 /// What a media type looks like, as a regular expression.
 pub const MEDIA_TYPE_PATTERN: &str = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;[\u0020-\u007e]*)?$";
 /// The longest media type, in bytes.
@@ -155,10 +158,10 @@ pub struct Step {
     #[schemars(extend("uniqueItems" = true))]
     pub after: Vec<String>,
     /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
-    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[schemars(range(min = 1, max = INSTANCES_MAX))]
-    pub instances: u32,
+    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory. An object
+    /// counts slots instead.
+    #[serde(default, skip_serializing_if = "Instances::is_one")]
+    pub instances: Instances,
     /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
     /// an argument that is only ever given there can be `null` here. Default: empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
@@ -204,6 +207,41 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub stack: Option<Size>,
+}
+
+/// How many instances a step has: a number, or one for each of some slots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Instances {
+    /// So many.
+    Count(#[schemars(range(min = 1, max = INSTANCES_MAX))] u32),
+    /// One for each of some slots.
+    Each(EachObject),
+}
+
+impl Default for Instances {
+    fn default() -> Instances {
+        Instances::Count(1)
+    }
+}
+
+impl Instances {
+    fn is_one(&self) -> bool {
+        *self == Instances::default()
+    }
+}
+
+/// One instance for each slot that is filled when the step starts. The step needs an `after`, with the step that fills them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EachObject {
+    /// The beginning of the slots' names, with a `*` behind. The slots are numbered: `part.*` stands for `part.0`, `part.1` and
+    /// so on, without a gap; instance 0 is for `part.0`. If there are none, the step has no instances and ends at once.
+    #[schemars(length(max = 255), regex(pattern = EACH_PATTERN))]
+    pub each: String,
+    /// The most instances; more slots are an error. Required: whoever reads the file should see what it may take.
+    #[schemars(range(min = 1, max = INSTANCES_MAX))]
+    pub max: u32,
 }
 
 /// When and how often a failed instance is tried again.
@@ -457,15 +495,6 @@ impl Limits {
     fn is_default(&self) -> bool {
         *self == Limits::default()
     }
-}
-
-fn one() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_one(instances: &u32) -> bool {
-    *instances == 1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

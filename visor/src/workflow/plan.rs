@@ -62,8 +62,8 @@ pub struct Step {
     pub function: usize,
     /// Indices of the steps that must have ended first; all are smaller than this step's own.
     pub after: Vec<usize>,
-    /// How many instances run, at least 1.
-    pub instances: u32,
+    /// How many instances run.
+    pub instances: Instances,
     /// Arguments: a JSON object, any depth.
     #[serde(with = "as_text")]
     pub args: serde_json::Map<String, serde_json::Value>,
@@ -89,9 +89,9 @@ pub struct Step {
 }
 
 impl Plan {
-    /// The instances of all steps.
+    /// The instances of all steps, as many as there can be.
     pub fn instances(&self) -> u64 {
-        self.steps.iter().map(|step| u64::from(step.instances)).sum()
+        self.steps.iter().map(|step| u64::from(step.instances.most())).sum()
     }
 }
 
@@ -100,7 +100,7 @@ impl Step {
     pub fn stdin_of(&self, index: u32) -> String {
         match &self.stdin {
             None => String::new(),
-            Some(slot) if self.instances == 1 => slot.clone(),
+            Some(slot) if self.instances == Instances::Fixed(1) => slot.clone(),
             Some(slot) => format!("{slot}.{index}"),
         }
     }
@@ -118,6 +118,30 @@ impl Step {
             takes.push(SlotPattern::Name(self.stdin_of(index)));
         }
         Some(access)
+    }
+}
+
+/// How many instances a step has (`"instances"` in the file).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Instances {
+    /// So many, at least 1.
+    Fixed(u32),
+    /// One for each slot that is filled when the step starts: `PREFIX0`, `PREFIX1` and so on.
+    Each {
+        /// How the slots' names begin.
+        prefix: String,
+        /// The most.
+        max: u32,
+    },
+}
+
+impl Instances {
+    /// The most instances there can be.
+    pub fn most(&self) -> u32 {
+        match self {
+            Instances::Fixed(count) => *count,
+            Instances::Each { max, .. } => *max,
+        }
     }
 }
 

@@ -103,7 +103,7 @@ impl Plan {
 /// Reads the value of a field as in a workflow file.
 fn read_field(reader: &mut Reader<'_>, step: &mut Step, field: &str, value: &Value<'_>) -> Result<(), SetError> {
     match field {
-        "instances" => step.instances = reader.instances(value).unwrap_or(step.instances),
+        "instances" => step.instances = reader.instances(value).unwrap_or_else(|| step.instances.clone()),
         "timeout" => step.timeout = reader.timeout(value),
         "memory" => step.memory = reader.memory(value).unwrap_or(step.memory),
         "retry" => step.retry = reader.retry(Some(value)),

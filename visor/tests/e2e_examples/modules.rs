@@ -11,6 +11,7 @@ const EXPECTED: &[Expected] = &[
     ("conformance", &[("input", b"one line\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("crates", &[], &["mm", "stdio"]),
     ("echo", &[("in", b"hello\n")], &["mm"]),
+    ("fan-out", &[("text", b"one fish two fish\n")], &["mm"]),
     ("file-tour", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("function-chain", &[], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),

@@ -170,7 +170,7 @@ mod tests {
     use super::files::MOUNT;
     use super::network::{NETWORK, REFERENCE};
     use super::slots::{INPUT, OUTPUT, UNREAD};
-    use super::step::{RETRY, STEP};
+    use super::step::{EACH, RETRY, STEP};
     use super::words::parse_word;
     use super::*;
     use crate::workflow::plan::FailureKind;
@@ -190,6 +190,7 @@ mod tests {
             (None, DOCUMENT, 3),
             (Some("Function"), FUNCTION, 1),
             (Some("Step"), STEP, 2),
+            (Some("EachObject"), EACH, 2),
             (Some("Retry"), RETRY, 1),
             (Some("Limits"), LIMITS, 0),
             (Some("NetworkObject"), NETWORK, 1),

@@ -10,7 +10,7 @@ use monohull_abi::layout;
 use super::words::{narrow, parse_word};
 use crate::workflow::document as doc;
 use crate::workflow::grants::Wanted;
-use crate::workflow::plan::{FailureKind, Retry, SlotRule};
+use crate::workflow::plan::{FailureKind, Instances, Retry, SlotRule};
 use crate::workflow::reader::{self, At, Reader};
 use crate::workflow::source::{quoted, suggestion};
 
@@ -19,7 +19,7 @@ pub(in crate::workflow) struct Step<'a> {
     pub(in crate::workflow) name: Option<At<&'a str>>,
     pub(in crate::workflow) function: Option<At<&'a str>>,
     pub(in crate::workflow) after: Vec<At<&'a str>>,
-    pub(in crate::workflow) instances: At<u32>,
+    pub(in crate::workflow) instances: At<Instances>,
     pub(in crate::workflow) args: serde_json::Map<String, serde_json::Value>,
     pub(in crate::workflow) env: BTreeMap<String, String>,
     pub(in crate::workflow) secrets: BTreeMap<String, String>,
@@ -48,6 +48,7 @@ pub(super) const STEP: &[&str] = &[
     "memory",
     "stack",
 ];
+pub(super) const EACH: &[&str] = &["each", "max"];
 pub(super) const RETRY: &[&str] = &["max_attempts", "interval", "backoff_rate", "on"];
 
 impl Reader<'_> {
@@ -77,7 +78,7 @@ impl Reader<'_> {
             function,
             after,
             instances: At {
-                value: instances.unwrap_or(1),
+                value: instances.unwrap_or(Instances::Fixed(1)),
                 at: fields.get("instances").map_or(value.range(), |value| value.range()),
             },
             args: args.unwrap_or_default(),
@@ -94,8 +95,21 @@ impl Reader<'_> {
     }
 
     /// Reads how many instances a step has.
-    pub(in crate::workflow) fn instances(&mut self, value: &Value<'_>) -> Option<u32> {
-        self.integer(value, "`instances`", 1, doc::INSTANCES_MAX).map(narrow)
+    pub(in crate::workflow) fn instances(&mut self, value: &Value<'_>) -> Option<Instances> {
+        let Value::Object(_) = value else {
+            return self.integer(value, "`instances`", 1, doc::INSTANCES_MAX).map(narrow).map(Instances::Fixed);
+        };
+        let fields = self.fields(value, "`instances`", EACH, 2)?;
+        let each = fields.get("each").and_then(|value| self.slot_name(value, "`each`"))?;
+        let max = fields.get("max").and_then(|value| self.integer(value, "`max`", 1, doc::INSTANCES_MAX))?;
+        match each.value.strip_suffix('*').filter(|prefix| !prefix.is_empty()) {
+            Some(prefix) => Some(Instances::Each { prefix: prefix.to_owned(), max: narrow(max) }),
+            None => {
+                let expected = "the beginning of numbered slots with a `*` behind, such as \"part.*\"".to_owned();
+                self.error(each.at, format!("`each` is {}", quoted(each.value)), expected);
+                None
+            }
+        }
     }
 
     /// Reads how long an instance may take.
