@@ -39,6 +39,24 @@ fn alone(role: &str) -> Value {
     })
 }
 
+/// Arguments by chance: whatever a call writes lies in the caller's buffer, at the address given and not beyond the length.
+#[test]
+fn a_hostcall_writes_where_it_is_told_and_nowhere_else() {
+    for seed in [7, 8191, 0x5eed_5eed] {
+        let mut document = alone("stray-writes");
+        document["steps"][0]["args"]["number"] = seed.into();
+        document["files"] = json!([{ "at": "/work", "memory": "1MiB" }]);
+        let report = run(&document);
+        assert_eq!(report.status.name(), "done", "{:#?}", report.error);
+        let lines: Vec<&str> = report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect();
+        let [written] = &lines[..] else { panic!("{lines:#?}") };
+        // The positive control: these have written.
+        for call in ["RANDOM", "TEXT_READ", "EXPLAIN", "MEMORY_STATS"] {
+            assert!(written.starts_with("written by ") && written.contains(call), "{written}");
+        }
+    }
+}
+
 #[test]
 fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
     for carriers in [1, 2] {

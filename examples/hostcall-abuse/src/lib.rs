@@ -17,6 +17,7 @@ mod changing;
 mod gate;
 mod in_use;
 mod neighbour;
+mod stray;
 
 use addresses::Addresses;
 use cases::Network;
@@ -46,6 +47,10 @@ fn main(role: String, number: Option<u64>, arguments: Option<Vec<u64>>) -> Resul
         "changing-addresses" => Ok(changing::addresses(number.unwrap_or_default() as u32)?),
         "changing-addresses-on-tap" => Ok(changing::addresses_on_tap()?),
         "let-go" => Ok(changing::freed_while_a_call_waits()?),
+        "stray-writes" => {
+            stray::writes(number.unwrap_or(1));
+            Ok(())
+        }
         "ask" => ask(number.unwrap_or_default(), &arguments.unwrap_or_default()),
         _ => Err(format!("nobody plays `{role}`").into()),
     }
