@@ -27,10 +27,10 @@ impl Undeploy {
         match self.undeploy() {
             Ok(done) => {
                 if self.json {
-                    super::print_json(&done);
+                    super::output::json(&done);
                 } else {
                     let names = done["functions"].as_array().map_or(0, Vec::len);
-                    super::print(&format!("{}: removed (functions: {names})\n", self.name));
+                    super::output::text(format_args!("{}: removed (functions: {names})\n", self.name));
                 }
                 Exit::Done
             }
