@@ -58,7 +58,7 @@ impl Deploy {
     fn deploy(&self) -> Result<Value, DeployError> {
         let checked = workflow::check_file(&self.file)?;
         if checked.plan.is_some() {
-            checked.mistakes.iter().for_each(|warning| eprintln!("{warning}"));
+            workflow::first_mistakes(&checked.mistakes).0.iter().for_each(super::output::note);
         }
         let plan = checked.into_plan()?;
         let bytes = read(&self.file)?;

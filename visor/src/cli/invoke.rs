@@ -63,8 +63,8 @@ impl Invoke {
             Err(error) => {
                 let exit = error.tell(self.json);
                 if error.kind() == Some(MISSING_INPUT) {
-                    eprintln!(
-                        "  --input FILE gives a workflow its one input, --input SLOT=FILE each of several, SLOT= an empty one"
+                    super::output::note(
+                        "  --input FILE gives a workflow its one input, --input SLOT=FILE each of several, SLOT= an empty one",
                     );
                 }
                 exit

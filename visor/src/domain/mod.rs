@@ -507,7 +507,7 @@ impl Shared {
         self.instances.read().expect("instances").get(cell)?.clone()
     }
 
-    /// An id that is neither 0 nor [`SYSTEM_INSTANCE`]; its low bits are the cell.
+    /// An id that is neither 0 nor [`monohull_abi::module::SYSTEM_INSTANCE`]; its low bits are the cell.
     fn next_id(&self, cell: usize) -> u32 {
         let count = self.started.fetch_add(1, Ordering::Relaxed) % ((1 << (32 - CELL_BITS)) - 2) + 1;
         count << CELL_BITS | cell as u32

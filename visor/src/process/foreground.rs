@@ -6,6 +6,7 @@ use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, 
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::keys;
+use crate::escape::shown;
 use crate::host_input::InputError;
 use crate::orchestrator::border::{OpenError, write_whole};
 use crate::orchestrator::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
@@ -59,7 +60,7 @@ fn run_in(
         match options.open(input, plan.limits.slots, plan.limits.timeout.map(|limit| begin + limit)) {
             Ok(source) => inputs.push((input.slot.clone(), Data::from(source))),
             Err(OpenError::Unreadable { source: InputError::Late, path }) => {
-                let text = format!("input slot `{}`: the end of {} has not come in time", input.slot, path.display());
+                let text = format!("input slot `{}`: the end of {} has not come in time", input.slot, shown(&path));
                 return failed(Failure::of_workflow(FailureKind::Timeout, Blame::Workflow, text));
             }
             Err(source) => return Err(ProcessError::Input { slot: input.slot.clone(), source }),

@@ -12,6 +12,7 @@ use crate::domain::Ground;
 use crate::domain::carrier::monotonic_ns;
 use crate::domain::failure::{Blame, FailureKind};
 use crate::domain::keys;
+use crate::escape::shown;
 use crate::orchestrator::{Border, Conditions, Source, report_without_run};
 use crate::report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
 use crate::workflow::plan::Input;
@@ -98,12 +99,12 @@ pub(super) fn forget_origin() -> Result<(), String> {
 
 /// Opens what should be the null device. A regular file in its place would keep what is written to it.
 fn open_null(path: &Path) -> Result<File, String> {
-    let failed = |error: io::Error| format!("opening {}: {error}", path.display());
+    let failed = |error: io::Error| format!("opening {}: {error}", shown(path));
     let null = File::options().read(true).write(true).open(path).map_err(failed)?;
     let metadata = null.metadata().map_err(failed)?;
     match metadata.file_type().is_char_device() && metadata.rdev() == NULL_DEVICE {
         true => Ok(null),
-        false => Err(format!("{} is not the null device", path.display())),
+        false => Err(format!("{} is not the null device", shown(path))),
     }
 }
 

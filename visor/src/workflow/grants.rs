@@ -24,6 +24,7 @@ use super::plan::{Access, MountSource, Plan};
 use super::reader::Reader;
 use super::source::{Source, quoted, suggestion};
 use super::{Lines, Mistake, is_name};
+use crate::escape::shown;
 use crate::network;
 
 /// What stands for every workflow in a list of names.
@@ -156,7 +157,7 @@ const SECRET_MAX: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum GrantsError {
     /// The file cannot be read, or is not text.
-    #[error("cannot read the grants file {}: {source}", path.display())]
+    #[error("cannot read the grants file {}: {source}", shown(path))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -337,7 +338,7 @@ fn find<'g, T>(
 
 /// The content of a secret's file, without the end of its last line.
 fn read_secret(path: &Path) -> Result<String, String> {
-    let said = |error: io::Error| format!("{}: {error}", path.display());
+    let said = |error: io::Error| format!("{}: {error}", shown(path));
     let file = std::fs::File::open(path).map_err(said)?;
     let mut text = String::new();
     io::Read::take(file, SECRET_MAX + 1).read_to_string(&mut text).map_err(said)?;

@@ -24,8 +24,10 @@ struct Special {
     greedy: Spawner,
 }
 
-/// Their tests, by name; the second spawner is the usual one of this program.
-const SPECIAL: [(&str, fn(&'static Special, &'static Spawner)); 2] = [
+/// A test of theirs, by name; the second spawner is the usual one of this program.
+type SpecialTest = (&'static str, fn(&'static Special, &'static Spawner));
+
+const SPECIAL: [SpecialTest; 2] = [
     ("a_module_that_panics_ends_its_process", modules_that_panic),
     ("a_worker_that_takes_all_timers_keeps_no_other_from_running", timers_are_left),
 ];

@@ -287,6 +287,7 @@ unsafe extern "C" fn refuse(state: *mut c_void, call: *mut Call) -> Outcome {
 
 /// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
 /// carriers wait for, and what it was changing is half changed.
+#[allow(clippy::print_stderr, reason = "the last words of a worker, whose standard error is a pipe to its server")]
 pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
     // SAFETY: the module passes its own, finished text.
     let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });
