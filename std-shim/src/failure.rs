@@ -7,7 +7,7 @@ use crate::fmt;
 /// An error that another attempt would not mend: input that is malformed, say. An instance whose `main` returns it is not
 /// tried again, whatever the step's `retry` says, and fails with the kind `permanent`.
 ///
-/// ```ignore
+/// ```text
 /// #[monohull::main]
 /// fn main(count: String) -> Result<(), Box<dyn Error>> {
 ///     let count: u32 = count.parse().map_err(Permanent::new)?;
