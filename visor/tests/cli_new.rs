@@ -79,6 +79,22 @@ fn init_writes_what_is_missing_and_nothing_else() {
 
 /// A crate with a dependency that has std among its default features.
 #[test]
+fn init_writes_nothing_through_links() {
+    let folder = TempDir::new().expect("a folder");
+    let (here, outside) = (folder.path().join("cloned"), folder.path().join("outside"));
+    for made in [&here, &outside] {
+        fs::create_dir(made).expect("made");
+    }
+    std::os::unix::fs::symlink(outside.join("made.json"), here.join("workflow.json")).expect("a link");
+    done(monohull(folder.path(), &here, &["init"]));
+    fs::remove_dir_all(here.join(".cargo")).expect("it was made");
+    std::os::unix::fs::symlink(&outside, here.join(".cargo")).expect("a link");
+    let output = monohull(folder.path(), &here, &["init"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0, "nothing is written outside");
+}
+
+#[test]
 fn build_says_which_dependency_brings_std_and_what_to_write() {
     let folder = TempDir::new().expect("a folder");
     done(monohull(folder.path(), folder.path(), &["new", "hello"]));

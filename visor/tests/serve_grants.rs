@@ -281,6 +281,7 @@ fn what_is_missing_is_told_before_anything_is_deployed() {
         assert!(said.contains("grants the files `data`, but not to the workflow `bad`"), "{verb}: {said}");
     }
     server.get("/workflows/bad").expect(404);
+    server.get("/functions/bad-f").expect(404);
     let (code, said) = monohull("deploy", &good);
     assert_eq!(code, Some(0), "{said}");
     assert!(printed(&server, "good")[0].contains("granted"));

@@ -66,6 +66,8 @@ impl Deploy {
         let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", shown(&self.file)));
         let mut document: Value = serde_json::from_slice(text).map_err(unreadable)?;
         let client = Client::new(&self.server)?;
+        // Before anything is replaced: a workflow that runs keeps its functions if its new document is refused.
+        client.send(Method::POST, "/validate", Some("application/json"), text.to_vec())?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut functions = Vec::new();
         // A part that is not there stays away: indexing would put a null in its place.

@@ -11,6 +11,7 @@
 //! In a clone of such a crate `monohull init` writes the second file, and leaves what is there as it is.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -151,7 +152,13 @@ impl Project {
         let mut written = Vec::new();
         let is_new = !self.folder.join("Cargo.toml").exists();
         let mut put = |file: &'static str, text: &str| {
-            let done = write_new(&self.folder.join(file), text)?;
+            let path = self.folder.join(file);
+            let parent = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty());
+            if parent.is_some_and(|parent| self.folder.join(parent).is_symlink()) {
+                let source = io::Error::other("its folder is a link: nothing is written through it");
+                return Err(NewError::File { path, source });
+            }
+            let done = write_new(&path, text)?;
             written.extend(done.then_some(file));
             Ok(done)
         };
@@ -274,11 +281,13 @@ fn workflow(name: &str) -> String {
 /// Writes a file unless there is one.
 fn write_new(path: &Path, text: &str) -> Result<bool, NewError> {
     let write = || {
-        if path.exists() {
-            return Ok(false);
-        }
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(path, text).map(|()| true)
+        // A link counts as there, wherever it leads: nothing is written through it.
+        match fs::File::create_new(path) {
+            Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
     };
     write().map_err(|source| NewError::File { path: path.to_path_buf(), source })
 }

@@ -356,7 +356,10 @@ impl State {
             text: line.text,
         }));
         if ended.lines_dropped && !std::mem::replace(&mut instance.lines_dropped, true) {
-            self.progress.line(&plan.steps[step].name, index, Stream::Stderr, &beyond_limit(&plan));
+            let line = Line { stream: Stream::Stderr, text: beyond_limit(&plan) };
+            self.progress.line(&plan.steps[step].name, index, line.stream, &line.text);
+            // In the order in which it is printed: lines of another attempt may come behind it.
+            instance.lines.push(line);
         }
         let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
         instance.failures += u32::from(ended.result.is_err() && !cancelled);
@@ -546,9 +549,6 @@ impl InstanceState {
             failed_attempts: Vec::new(),
             lines: self.lines.clone(),
         };
-        if self.lines_dropped {
-            report.lines.push(Line { stream: Stream::Stderr, text: beyond_limit(plan) });
-        }
         let Some(Attempt { usage, result, .. }) = &self.last else { return report };
         report.start_us = scale.since_request(usage.started);
         report.load_us = scale.us(usage.load);

@@ -17,6 +17,12 @@ use crate::workflow::grants::{Grants, SECRET_MIN};
 #[derive(Default)]
 pub(super) struct Secrets(RwLock<Arc<Redactor>>);
 
+/// The shortest text that may have been cut, in bytes: lines are cut at 8 KiB, texts of panics at 2 KiB, other messages later. In
+/// what is that long, parts of values are taken out too.
+const CUT_MIN: usize = 1024;
+/// Fields of a report that hold a word of Monohull's, never a function's text: a secret that is such a word leaves them alone.
+const WORDS: [&str; 7] = ["status", "kind", "blame", "isolation", "stream", "outcome", "cgroup"];
+
 /// Replaces values by names.
 #[derive(Clone, Default)]
 pub(super) struct Redactor {
@@ -65,7 +71,8 @@ impl Redactor {
 
     pub(super) fn text(&self, text: String) -> String {
         let replaced = |text: String, (value, name): &(String, String)| {
-            if text.contains(value.as_str()) { text.replace(value.as_str(), name) } else { text }
+            let text = if text.contains(value.as_str()) { text.replace(value.as_str(), name) } else { text };
+            if text.len() >= CUT_MIN { without_parts(text, value, name) } else { text }
         };
         self.values.iter().fold(text, replaced)
     }
@@ -86,10 +93,45 @@ impl Redactor {
         match value {
             Value::String(text) => *text = self.text(std::mem::take(text)),
             Value::Array(all) => all.iter_mut().for_each(|value| self.value(value)),
-            Value::Object(all) => all.values_mut().for_each(|value| self.value(value)),
+            Value::Object(all) => {
+                let texts = all.iter_mut().filter(|(field, _)| !WORDS.contains(&field.as_str()));
+                texts.for_each(|(_, value)| self.value(value));
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// Takes out the part of a value that a cut has left: its beginning, its end, or a piece from its middle.
+fn without_parts(mut text: String, value: &str, name: &str) -> String {
+    if value.contains(text.as_str()) {
+        return name.to_owned();
+    }
+    let (first, last) = (anchor(value.chars()), anchor(value.chars().rev()));
+    let head = value.char_indices().nth(first).map_or(value.len(), |(at, _)| at);
+    let tail = value.char_indices().rev().nth(last - 1).map_or(0, |(at, _)| at);
+    if name.contains(&value[..head]) || name.contains(&value[tail..]) {
+        // It would be found again in its own place.
+        return text;
+    }
+    // A beginning, wherever it stands: a message may go on behind the cut.
+    while let Some(at) = text.find(&value[..head]) {
+        let common = text[at..].char_indices().zip(value.chars()).take_while(|((_, a), b)| a == b).count();
+        let end = text[at..].char_indices().nth(common).map_or(text.len(), |(len, _)| at + len);
+        text.replace_range(at..end, name);
+    }
+    while let Some(found) = text.find(&value[tail..]) {
+        let end = found + value.len() - tail;
+        let common = text[..end].chars().rev().zip(value.chars().rev()).take_while(|(a, b)| a == b).count();
+        let start = text[..end].char_indices().rev().nth(common - 1).map_or(0, |(at, _)| at);
+        text.replace_range(start..end, name);
+    }
+    text
+}
+
+/// How many characters of a value are looked for: a part with fewer says little.
+fn anchor(value: impl Iterator<Item = char>) -> usize {
+    value.take(SECRET_MIN).count().max(1)
 }
 
 #[cfg(test)]
@@ -108,8 +150,25 @@ mod tests {
         assert_eq!(text(r#"{"a":"say \"friend\""}"#), r#"{"a":"[secret quoted]"}"#);
         assert_eq!(text("MIIEvQIBADAN"), "[secret pem]");
         assert_eq!(text("xy, hunter2"), "xy, hunter2", "what is short, or only a part, says little");
+        let mut report = serde_json::json!({ "blame": "hunter2hunter2", "message": "hunter2hunter2" });
+        redactor.value(&mut report);
+        assert_eq!(report, serde_json::json!({ "blame": "hunter2hunter2", "message": "[secret key]" }));
         let mut value = serde_json::json!({ "a": ["hunter2hunter2", 1, { "b": "x hunter2hunter2 y" }] });
         redactor.value(&mut value);
         assert_eq!(value, serde_json::json!({ "a": ["[secret key]", 1, { "b": "x [secret key] y" }] }));
+    }
+
+    #[test]
+    fn the_parts_that_a_cut_has_left_are_taken_out() {
+        let value: String = ('a'..='z').cycle().take(3000).collect::<String>() + "the end of it";
+        let mut redactor = Redactor::default();
+        redactor.add("long", &value);
+        let text = |text: &str| redactor.text(text.to_owned());
+        let other = "other text ".repeat(200);
+        assert_eq!(text(&value[100..2500]), "[secret long]");
+        assert_eq!(text(&format!("{other}{}", &value[..700])), format!("{other}[secret long]"));
+        assert_eq!(text(&format!("{other}{} and so on", &value[..700])), format!("{other}[secret long] and so on"));
+        assert_eq!(text(&format!("{}{other}", &value[1000..])), format!("[secret long]{other}"));
+        assert_eq!(text(&other), other);
     }
 }

@@ -97,7 +97,7 @@ pub(super) struct Registry {
 
 #[derive(Default)]
 struct Tables {
-    grants: Grants,
+    grants: Arc<Grants>,
     functions: BTreeMap<String, Arc<Function>>,
     workflows: BTreeMap<String, Arc<Workflow>>,
 }
@@ -107,7 +107,7 @@ impl Registry {
     /// could not be read is an error, and leaves everything in its place.
     pub(super) fn open(folder: &Arc<StateFolder>, grants: Grants, timeout: Duration) -> Result<Registry, StateError> {
         let state = State::open(folder)?;
-        let mut tables = Tables { grants, ..Tables::default() };
+        let mut tables = Tables { grants: Arc::new(grants), ..Tables::default() };
         let (entries, mut damages) = state.entries(Kind::Function)?;
         for entry in entries {
             match restore(&state, &entry.name, &entry.content) {
@@ -178,12 +178,19 @@ impl Registry {
         Ok(if known { Put::Replaced } else { Put::Created })
     }
 
+    /// The names of the functions, and the grants, as they are now. A document is checked against copies: checking takes as long
+    /// as its sender likes, and a lock that was held meanwhile would stop every other request as soon as one waits to write.
+    fn known(&self) -> (HashSet<String>, Arc<Grants>) {
+        let tables = self.tables();
+        (tables.functions.keys().cloned().collect(), tables.grants.clone())
+    }
+
     /// Checks a workflow document against the functions there are, and what is granted to a workflow of this name.
     fn check_workflow(&self, file: &str, workflow: Option<&str>, document: &[u8]) -> Result<Plan, Refusal> {
-        let tables = self.tables();
+        let (functions, grants) = self.known();
         let server = Server {
-            functions: &|function| tables.functions.contains_key(function),
-            grants: &|wanted| tables.grants.check(workflow, wanted),
+            functions: &|function| functions.contains(function),
+            grants: &|wanted| grants.check(workflow, wanted),
             deploying: false,
         };
         check_document(file, document, &server, self.timeout)
@@ -195,10 +202,10 @@ impl Registry {
         let named =
             serde_json::from_slice::<Value>(document).ok().and_then(|value| Some(value["name"].as_str()?.to_owned()));
         let name = named.filter(|name| workflow::is_name(name));
-        let tables = self.tables();
+        let (functions, grants) = self.known();
         let server = Server {
-            functions: &|function| tables.functions.contains_key(function),
-            grants: &|wanted| tables.grants.check(name.as_deref(), wanted),
+            functions: &|function| functions.contains(function),
+            grants: &|wanted| grants.check(name.as_deref(), wanted),
             deploying: true,
         };
         let file = format!("{}.json", name.as_deref().unwrap_or("workflow"));
@@ -212,7 +219,7 @@ impl Registry {
     pub(super) fn grant(&self, grants: Grants) {
         let _one_change = self.change();
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.grants = grants;
+        tables.grants = Arc::new(grants);
         let all: Vec<Arc<Workflow>> = tables.workflows.values().cloned().collect();
         for workflow in all {
             tables.put_workflow(workflow.plan.clone(), workflow.document.clone());

@@ -347,6 +347,14 @@ fn read_secret(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
+/// Why an environment variable has no text. The error's own message would show the value.
+fn unset(error: &std::env::VarError) -> &'static str {
+    match error {
+        std::env::VarError::NotPresent => "the server has no such environment variable",
+        std::env::VarError::NotUnicode(_) => "the environment variable is not UTF-8",
+    }
+}
+
 /// A secret that can be an environment variable, and be taken out of what is told.
 fn usable(text: String) -> Result<String, String> {
     match &text {
@@ -420,7 +428,7 @@ impl Reader<'_> {
                 }
                 [None, Some(value)] => {
                     let name = reader.text(value, "`environment`", "the name of an environment variable")?;
-                    (value, std::env::var(name.value).map_err(|error| error.to_string()))
+                    (value, std::env::var(name.value).map_err(|error| unset(&error).to_owned()))
                 }
                 _ => {
                     let message = "a grant of a secret has not one source".to_owned();

@@ -42,6 +42,9 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Most mistakes of a file that are kept.
+const MISTAKES_KEPT: usize = 20_000;
+
 /// Notes mistakes while values are read.
 pub(super) struct Reader<'s> {
     pub(super) source: &'s Source<'s>,
@@ -68,12 +71,26 @@ impl<'s> Reader<'s> {
 
     /// Notes an error.
     pub(super) fn error(&mut self, at: Range, message: String, expected: impl Into<Option<String>>) {
-        self.mistakes.push(self.source.mistake(at, Level::Error, message, expected.into()));
+        self.note(at, Level::Error, message, expected.into());
     }
 
     /// Notes a warning.
     pub(super) fn warning(&mut self, at: Range, message: String) {
-        self.mistakes.push(self.source.mistake(at, Level::Warning, message, None));
+        self.note(at, Level::Warning, message, None);
+    }
+
+    /// Keeps a mistake, if there are not too many: one more stands for all that come then, as an error.
+    fn note(&mut self, at: Range, level: Level, message: String, expected: Option<String>) {
+        let mistake = match self.mistakes.len() {
+            ..MISTAKES_KEPT => self.source.mistake(at, level, message, expected),
+            MISTAKES_KEPT => {
+                let message =
+                    format!("there are more than {MISTAKES_KEPT} mistakes; what comes from here on is not listed");
+                self.source.mistake(at, Level::Error, message, None)
+            }
+            _ => return,
+        };
+        self.mistakes.push(mistake);
     }
 
     /// Parses the text. A syntax error is the only mistake found then: what follows it cannot be trusted.

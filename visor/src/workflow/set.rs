@@ -11,7 +11,7 @@ use jsonc_parser::common::Range;
 
 use super::check::too_many;
 use super::document::INSTANCES_MAX;
-use super::plan::{Plan, Step};
+use super::plan::{Instances, Plan, Step};
 use super::reader::{self, Reader};
 use super::source::{Level, Mistake, Source, quoted, suggestion};
 
@@ -79,6 +79,10 @@ impl Plan {
         let mut reader = Reader::new(&source, None);
         if let Some(value) = reader.parse() {
             read_field(&mut reader, step, field, &value)?;
+        }
+        if matches!(step.instances, Instances::Each { .. }) && step.after.is_empty() {
+            let message = "`each` counts slots that another step fills, and this step has no `after`".to_owned();
+            reader.error(Range::from_byte_index(0), message, None);
         }
         let mut mistakes = reader.into_mistakes();
         let sum = self.instances();

@@ -17,12 +17,29 @@ pub(super) struct Source<'a> {
     /// Its text, without a byte-order mark.
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
+    /// How many characters there are before each block of the text, so that a column in a long line is found without counting
+    /// from its start: a hostile file is one line with a mistake in every other character.
+    characters: Vec<usize>,
 }
+
+/// Bytes of a block.
+const BLOCK: usize = 1024;
 
 impl<'a> Source<'a> {
     pub(super) fn new(file: &'a Path, text: &'a str) -> Source<'a> {
         let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Source { file, text, line_starts }
+        let mut characters = vec![0];
+        for block in text.as_bytes().chunks(BLOCK) {
+            let before = characters.last().copied().unwrap_or(0);
+            characters.push(before + count_characters(block));
+        }
+        Source { file, text, line_starts, characters }
+    }
+
+    /// How many characters begin before a byte.
+    fn characters_before(&self, byte: usize) -> usize {
+        let block = byte / BLOCK;
+        self.characters[block] + count_characters(&self.text.as_bytes()[block * BLOCK..byte])
     }
 
     /// Line and column of a byte, both from 1; columns count characters.
@@ -30,7 +47,7 @@ impl<'a> Source<'a> {
         let byte = (0..=byte.min(self.text.len())).rfind(|&byte| self.text.is_char_boundary(byte)).unwrap_or(0);
         let line = self.line_starts.partition_point(|&start| start <= byte);
         let start = self.line_starts[line - 1];
-        (line, self.text[start..byte].chars().count() + 1)
+        (line, self.characters_before(byte) - self.characters_before(start) + 1)
     }
 
     /// The byte at a line and a byte column, both from 1, as `serde_json` counts them.
@@ -149,6 +166,11 @@ pub(crate) fn suggestion<'c>(name: &str, candidates: impl IntoIterator<Item = &'
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {}?", quoted(candidate)))
 }
 
+/// How many characters begin in these bytes of UTF-8.
+fn count_characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,5 +201,19 @@ mod tests {
         assert_eq!(suggestion("aftr", ["name", "after"]), ", did you mean `after`?");
         assert_eq!(suggestion("Timeout", ["name", "timeout"]), ", did you mean `timeout`?");
         assert_eq!(suggestion("colour", ["name", "after"]), "");
+    }
+
+    #[test]
+    fn columns_count_characters_in_lines_of_any_length() {
+        let long: String = ["ä", "b", "€", "𝄞"].into_iter().cycle().take(5000).collect();
+        let text = format!("{long}\n{long}{long}\nshort");
+        let source = Source::new(Path::new("test.json"), &text);
+        let (mut line, mut column) = (1, 1);
+        for (at, character) in text.char_indices() {
+            assert_eq!(source.position(at), (line, column), "byte {at}");
+            (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
+        }
+        assert_eq!(source.position(text.len()), (line, column));
+        assert_eq!(source.position(text.len() + 10), (line, column));
     }
 }
