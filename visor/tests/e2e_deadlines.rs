@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::run;
 
 /// Each kind of call, with carriers that leave one idle, and that do not.
-const CALLS: [&str; 16] = [
+const CALLS: [&str; 17] = [
     "null",
     "random",
     "clock",
@@ -20,6 +20,7 @@ const CALLS: [&str; 16] = [
     "slot",
     "slot-move",
     "pread",
+    "preadv",
     "pwrite",
     "read",
     "resize",
@@ -82,6 +83,8 @@ fn a_step_that_waits_ends_at_its_deadline_while_all_carriers_are_busy() {
         }
         let report = run(&document(&steps, carriers));
         timed_out(&report, "waits");
+        // The others are ended then, and not at the run's deadline.
+        assert!(report.duration_us < 30_000_000, "{} µs", report.duration_us);
         let others = report.steps.iter().filter(|step| step.name != "waits");
         others.for_each(|other| assert_eq!(other.status, Status::Cancelled, "{}", other.name));
     }

@@ -11,7 +11,7 @@ const ALLOWED: f64 = 50e6;
 /// The timeout of the step, in milliseconds.
 const TIMEOUT: u64 = 200;
 /// Kinds of calls, as `examples/long-calls` names them.
-const CALLS: [&str; 16] = [
+const CALLS: [&str; 17] = [
     "null",
     "random",
     "clock",
@@ -23,6 +23,7 @@ const CALLS: [&str; 16] = [
     "slot",
     "slot-move",
     "pread",
+    "preadv",
     "pwrite",
     "read",
     "resize",

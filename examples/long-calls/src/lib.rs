@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 use core::hint::black_box;
+use monohull_abi::file::{FIRST_DESCRIPTOR, IoVec, VECTOR_MAX};
 use monohull_abi::number;
 use monohull_std::error::Error;
 use monohull_std::fs::{self, File};
@@ -45,10 +46,20 @@ fn main(call: String) -> Result<(), Box<dyn Error>> {
 fn files(call: &str) -> Result<(), Box<dyn Error>> {
     let file = file_of_many()?;
     let mut bytes = vec![0u8; MANY];
+    if call == "preadv" {
+        // Holes take no memory of the mount.
+        file.set_len(8 << 30)?;
+    }
     loop {
         match call {
             "write" => io::stdout().write_all(&bytes[..1 << 20])?,
             "pread" => _ = file.read_at(&mut bytes, 0)?,
+            "preadv" => {
+                // The same buffer many times over. The descriptor is the first and only one.
+                let buffer = IoVec { address: bytes.as_mut_ptr() as u64, len: 8 << 20 };
+                let list = vec![buffer; VECTOR_MAX as usize];
+                hostcall(number::FILE_READV, [FIRST_DESCRIPTOR, list.as_ptr() as u64, VECTOR_MAX, 0, 0, 0]);
+            }
             "pwrite" => _ = file.write_at(&bytes, 0)?,
             "read" => _ = File::open(FILE)?.read(&mut bytes)?,
             "resize" => {

@@ -16,8 +16,8 @@ use monohull_abi::{Errno, Outcome};
 /// Buffers of a vector that are looked at together.
 const BATCH: usize = 16;
 
-/// Most bytes that one buffer's transfer moves. A caller that asks for more gets a short count, as `read` and `write` may
-/// always give: no deadline interrupts a transfer, and this much takes some milliseconds.
+/// Most bytes that one call moves, whatever buffers it has. A caller that asks for more gets a short count, as `read` and `write`
+/// may always give: no deadline interrupts a transfer, and this much takes some milliseconds.
 const TRANSFER_MAX: u64 = 8 << 20;
 
 /// Which way bytes go.
@@ -56,11 +56,11 @@ impl Files {
     fn try_transfer(&self, call: &mut Call, open: &Open, way: Way, buffer: IoVec, offset: Option<u64>) -> Answer {
         if let Some(offset) = offset {
             let offset = self.offset(call, offset)?;
-            let (bytes, _) = self.one(call, open, way, Some(offset), buffer)?;
+            let (bytes, _) = self.one(call, open, way, Some(offset), buffer, TRANSFER_MAX)?;
             return Ok(bytes);
         }
         let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
-        let (bytes, position) = self.one(call, open, way, None, buffer)?;
+        let (bytes, position) = self.one(call, open, way, None, buffer, TRANSFER_MAX)?;
         open.position.store(position, Ordering::Relaxed);
         Ok(bytes)
     }
@@ -104,7 +104,10 @@ impl Files {
                 .and_then(|slice| Ok(slice.read_at(index as usize, &mut batch[..size as usize])?.to_vec()));
             let vectors = vectors.map_err(|refusal| self.refuse_address(call, refusal, "the list of buffers"))?;
             for vector in vectors {
-                let (bytes, position) = match self.one(call, open, way, at, vector) {
+                if done >= TRANSFER_MAX {
+                    return Ok(done);
+                }
+                let (bytes, position) = match self.one(call, open, way, at, vector, TRANSFER_MAX - done) {
                     Ok(moved) => moved,
                     // What was moved is told; the failure comes again with the next call.
                     Err(_) if done > 0 => return Ok(done),
@@ -124,8 +127,16 @@ impl Files {
         Ok(done)
     }
 
-    /// Moves the bytes of one buffer: how many, and the position behind them.
-    fn one(&self, call: &Call, open: &Open, way: Way, offset: Option<u64>, buffer: IoVec) -> Result<(u64, u64), Stop> {
+    /// Moves the bytes of one buffer, at most so many: how many, and the position behind them.
+    fn one(
+        &self,
+        call: &Call,
+        open: &Open,
+        way: Way,
+        offset: Option<u64>,
+        buffer: IoVec,
+        most: u64,
+    ) -> Result<(u64, u64), Stop> {
         let mount = open.mount.ok_or(Errno::IsDirectory)?;
         let at = offset.unwrap_or_else(|| open.position.load(Ordering::Relaxed));
         let IoVec { address, len } = buffer;
@@ -136,7 +147,7 @@ impl Files {
         // The file system copies by address, while this slice lives.
         let checked = UserSlice::<u8>::new(address, len).check(self.host.raw(), call);
         let _checked = checked.map_err(|refusal| self.refuse_address(call, refusal, "the buffer"))?;
-        let len = len.min(TRANSFER_MAX);
+        let len = len.min(most);
         let moved = match way {
             Way::Read => {
                 let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);

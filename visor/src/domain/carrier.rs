@@ -229,9 +229,10 @@ impl Carrier {
     ) -> Result<(), CarrierError> {
         self.enter_with(partition, key)?;
         let state = &CARRIERS[self.index];
-        if state.nudged.swap(false, Ordering::AcqRel) {
+        let nudger = state.nudger.load(Ordering::Acquire);
+        if state.nudged.swap(false, Ordering::AcqRel) && nudger >= 0 {
             // Waits for the timer if it is just firing; what is pending then is delivered on the way back.
-            set(state.nudger.load(Ordering::Acquire), NEVER)?;
+            set(nudger, NEVER)?;
         }
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
@@ -355,7 +356,12 @@ pub fn runs(index: usize, stop: &AtomicBool) -> bool {
 pub fn expect_nudges() -> Result<(), CarrierError> {
     let state = &CARRIERS[0];
     if state.nudger.load(Ordering::Acquire) < 0 {
-        state.nudger.store(new_timer(state.tid.load(Ordering::Acquire), NUDGE)?, Ordering::Release);
+        let timer = new_timer(state.tid.load(Ordering::Acquire), NUDGE)?;
+        if state.nudger.compare_exchange(-1, timer, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // Another thread was faster.
+            // SAFETY: the timer has just been made here, and nothing else knows of it.
+            unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
+        }
     }
     Ok(())
 }
@@ -365,7 +371,16 @@ pub fn nudge(index: usize) {
     let state = &CARRIERS[index];
     if state.tid.load(Ordering::Acquire) != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
         // The thread is alive: it turns away from what it runs under the same lock, and detaches later.
-        if set(state.nudger.load(Ordering::Acquire), 1).is_err() {
+        let sent = match state.nudger.load(Ordering::Acquire) {
+            // It has no timer for that, perhaps because the host gives no more: its own will do. It is set again before the
+            // carrier runs another instance.
+            ..0 => {
+                state.timer_set.store(true, Ordering::Release);
+                set(state.timer.load(Ordering::Acquire), 1)
+            }
+            nudger => set(nudger, 1),
+        };
+        if sent.is_err() {
             // Nobody is to wait for a signal that does not come.
             state.nudged.store(false, Ordering::Release);
         }
@@ -390,7 +405,8 @@ pub fn is_interrupted(index: usize) -> bool {
 
 /// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
 pub fn looked_up(index: usize, signal: i32, in_user: bool) {
-    let state = &CARRIERS[index];
+    // The timekeeper has a block and is no carrier. Its signals come from outside.
+    let Some(state) = CARRIERS.get(index) else { return };
     if signal != NUDGE {
         // It is not armed any more, whatever the run loop believes.
         state.timer_set.store(true, Ordering::Relaxed);

@@ -353,8 +353,15 @@ impl Domain {
             // Other carriers may be in user code that never ends by itself.
             Err(_) => self.abort(),
         }
-        for helper in std::mem::take(&mut *self.helpers.lock().expect("helpers")) {
-            helper.join().expect("a carrier thread does not panic");
+        // One that is being joined may have started another before it heard of the end.
+        loop {
+            let helpers = std::mem::take(&mut *self.helpers.lock().expect("helpers"));
+            if helpers.is_empty() {
+                break;
+            }
+            for helper in helpers {
+                helper.join().expect("a carrier thread does not panic");
+            }
         }
         // An instance that was being launched while the run ended is alive still; nobody runs it.
         self.lock().jobs.clear();

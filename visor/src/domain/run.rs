@@ -95,6 +95,7 @@ pub(super) fn is_interrupted() -> bool {
 impl Shared {
     /// The life of one carrier.
     pub(super) fn carry(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
+        let _end = EndProcessOnPanic;
         if !self.options.time_stamp_counter {
             carrier.deny_time_stamp_counter()?;
         }
@@ -488,9 +489,11 @@ impl Shared {
     /// Ends an instance whose time, or whose run's, is up. Whether it was.
     fn end_if_late(&self, instance: &Instance) -> bool {
         let now = monotonic_ns();
-        if now >= instance.deadline {
+        let run_deadline = self.run_deadline.load(Ordering::Relaxed);
+        // Of both the earlier one is to blame.
+        if now >= instance.deadline && instance.deadline <= run_deadline {
             self.time_up(instance.id);
-        } else if now >= self.run_deadline.load(Ordering::Relaxed) {
+        } else if now >= run_deadline {
             self.lock().events.push_back(Event::Deadline);
             self.end(instance, Err(Box::new(cancelled())));
         } else {

@@ -17,7 +17,7 @@
 
 use super::SchedulerGuard;
 use super::Shared;
-use super::carrier::{TIMEKEEPER_BLOCK, monotonic_ns, survive_faults};
+use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, monotonic_ns, survive_faults};
 use super::run::serve_timers;
 use super::sched::Timekeeper;
 use super::threads::{self, EndProcessOnPanic};
@@ -40,6 +40,10 @@ impl Shared {
                 Err(error) => shared.lose_timekeeper(&error),
             }
         };
+        // What it ends may run on the first carrier.
+        if let Err(error) = expect_nudges() {
+            tracing::warn!("the first carrier has no timer for nudges: {error}");
+        }
         match threads::spawn("timekeeper".into(), None, body) {
             Ok(thread) => self.helpers.lock().expect("helpers").push(thread),
             Err(error) => self.lose_timekeeper(&error),

@@ -267,8 +267,9 @@ fn frames(instance: &Instance, mut frame: u64) -> Vec<u64> {
 }
 
 fn read_word(instance: &Instance, address: u64) -> Option<u64> {
-    let bounds = instance.bounds();
-    if !address.is_multiple_of(8) || address < bounds.start || address.checked_add(8)? > bounds.end {
+    // Not in mapped files, whose pages may have to come from the host's disk first: this runs with locks held.
+    let start = instance.bounds().start;
+    if !address.is_multiple_of(8) || address < start || address.checked_add(8)? > start + MAPPINGS_OFFSET {
         return None;
     }
     let mut word = 0u64;

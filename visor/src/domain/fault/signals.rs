@@ -48,8 +48,6 @@ pub fn install(variant: Variant) {
 /// # Safety
 /// Called by the kernel, through the gate's signal entry, with the arguments of an `SA_SIGINFO` handler.
 unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void) {
-    // What is interrupted may be about to read the error of its own system call.
-    let _errno = KeepErrno::new();
     let info = info.cast::<libc::siginfo_t>();
     let registers = context.cast::<libc::ucontext_t>();
     let here = std::ptr::from_ref(&signal) as u64;
@@ -63,11 +61,11 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
         let forged = looks_up && context_of(sp).is_some();
-        let in_user = carrier.in_user() || forged;
-        if looks_up {
-            looked_up(carrier.index(), signal, in_user);
-        }
-        if in_user {
+        if carrier.in_user() || forged {
+            // Nothing before `take_back` may use thread-local data: user code can have changed fs.
+            if looks_up {
+                looked_up(carrier.index(), signal, true);
+            }
             carrier.take_back();
             // SAFETY: as above.
             let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
@@ -84,7 +82,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             unsafe { abandon(carrier) };
         }
     }
+    // Trusted code was interrupted, which may be about to read the error of its own system call.
+    let _errno = KeepErrno::new();
     if looks_up {
+        if let Some(carrier) = context_of(here) {
+            // SAFETY: as above.
+            looked_up(unsafe { (*carrier).index() }, signal, false);
+        }
         return;
     }
     if let Some(reading) = counter::reading_at(signal, code, ip) {
