@@ -112,6 +112,26 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "those on files in memory do run here, and each kind of mount takes a minute",
     },
+    LeftOut { program: "e2e_deadlines", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_fan_out", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_unread", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut { program: "e2e_waiting", tests: &[], kernel: Some(Kernel::Older), why: WITHOUT_KEYS },
+    LeftOut {
+        program: "e2e_deadlines",
+        tests: &[
+            "a_step_that_makes_long_calls_ends_at_its_deadline",
+            "a_workflow_whose_steps_make_long_calls_ends_at_its_deadline",
+        ],
+        kernel: None,
+        why: "they move hundreds of megabytes, which are too much for this processor and its memory",
+    },
+    LeftOut {
+        program: "e2e_hoard",
+        tests: &[],
+        kernel: None,
+        why: "a hundred thousand buffers are too much for this processor",
+    },
+    LeftOut { program: "serve_grants", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_limits", tests: &[], kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut {
         program: "domain_races",
