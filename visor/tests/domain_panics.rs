@@ -20,7 +20,10 @@ const WORDS: &str = "this driver was made to panic";
 /// How long the process may go on. A carrier that is gone would keep it for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const TESTS: [(&str, fn()); 1] = [("a_panic_on_a_carrier_ends_the_process", a_panic_on_a_carrier_ends_the_process)];
+const TESTS: [(&str, fn()); 1] = [
+    // The one that starts this program anew.
+    ("a_panic_on_a_carrier_ends_the_process", a_panic_on_a_carrier_ends_the_process),
+];
 
 fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == CHILD) {

@@ -24,8 +24,8 @@ use monohull_trampoline::user::hostcall;
 
 type Ended = Result<(), Box<dyn Error>>;
 
-/// Bytes of the buffer, and of the file: a copy takes long enough to be met in the middle.
-const SIZE: usize = 16 << 20;
+/// Bytes of the buffer, and of the file: as many as one call moves, so that a copy takes long enough to be met in the middle.
+const SIZE: usize = 8 << 20;
 /// Words from one copy of the secret to the next: four pages.
 const STEP: usize = 4 * 512;
 /// How often the taker looks at all of its buffer.
