@@ -5,9 +5,11 @@ mod serve_support;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, eventually, single};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -372,18 +374,26 @@ fn a_secret_that_cannot_be_had_or_hidden_is_refused_without_being_shown() {
         "short": { "file": "short", "workflows": ["*"] },
         "gone": { "file": "nowhere", "workflows": ["*"] },
         "unset": { "environment": "MONOHULL_TEST_UNSET", "workflows": ["*"] },
+        "bytes": { "environment": "MONOHULL_TEST_BYTES", "workflows": ["*"] },
         "both": { "environment": "A", "file": "short", "workflows": ["*"] },
     }}));
     let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
         .args(["serve", "--listen", "127.0.0.1:0", "--grants", &path, "--state"])
         .arg(host.at("state"))
+        .env("MONOHULL_TEST_BYTES", OsStr::from_bytes(b"guarded\xfcguarded"))
         .output()
         .expect("monohull starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for what in ["fewer than 8 characters", "nowhere: No such file", "environment variable not found", "not one source"]
-    {
-        assert!(said.contains(what), "{what}: {said}");
+    let reasons = [
+        "fewer than 8 characters",
+        "nowhere: No such file",
+        "no such environment variable",
+        "the environment variable is not UTF-8",
+        "not one source",
+    ];
+    for reason in reasons {
+        assert!(said.contains(reason), "{reason}: {said}");
     }
-    assert!(!said.contains("tiny-1"), "{said}");
+    assert!(!said.contains("tiny-1") && !said.contains("guarded"), "{said}");
 }
