@@ -86,7 +86,7 @@ fn what_is_pinned_counts_against_the_mount() {
     let files = domain.files(A);
     let write = |path: &str| {
         let file = files.make(path);
-        let written = files.write(file, &vec![1; 40 << 20]);
+        let written = files.write_whole(file, &vec![1; 40 << 20], 0);
         (file, written)
     };
     let (first, written) = write("/first");
@@ -97,7 +97,7 @@ fn what_is_pinned_counts_against_the_mount() {
     assert!(written.is_err() || written.is_ok_and(|bytes| bytes <= 24 << 20), "{written:?}");
     files.call(number::FILE_RESIZE, [second, 0]).expect("cut");
     files.call(number::FILE_UNMAP, [address]).expect("taken back");
-    assert_eq!(files.write_at(second, &vec![1; 40 << 20], 0), Ok(40 << 20));
+    assert_eq!(files.write_whole(second, &vec![1; 40 << 20], 0), Ok(40 << 20));
 }
 
 #[test]

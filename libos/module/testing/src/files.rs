@@ -70,6 +70,19 @@ impl Files<'_> {
         self.call(number::FILE_PWRITE, [descriptor, address, bytes.len() as u64, offset])
     }
 
+    /// Writes at an offset, by as many calls as it takes; how much came in, or why nothing did.
+    pub fn write_whole(&self, descriptor: u64, bytes: &[u8], offset: u64) -> Result<u64, Errno> {
+        let mut written = 0;
+        while written < bytes.len() as u64 {
+            match self.write_at(descriptor, &bytes[written as usize..], offset + written) {
+                Ok(more) if more > 0 => written += more,
+                Err(errno) if written == 0 => return Err(errno),
+                _ => break,
+            }
+        }
+        Ok(written)
+    }
+
     /// Reads at an offset.
     pub fn read_at(&self, descriptor: u64, len: usize, offset: u64) -> Result<Vec<u8>, Errno> {
         let buffer = self.domain.place(self.instance, &vec![0; len]);
@@ -79,11 +92,19 @@ impl Files<'_> {
 
     /// Everything in a file.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, Errno> {
-        let size = self.stat(path)?.size;
+        let size = self.stat(path)?.size as usize;
         let descriptor = self.open(path, open::READ)?;
-        let bytes = self.read_at(descriptor, size as usize + 1, 0);
+        let mut bytes = Vec::new();
+        let ended = loop {
+            // A call moves only so much.
+            match self.read_at(descriptor, size + 1 - bytes.len().min(size), bytes.len() as u64) {
+                Ok(more) if more.is_empty() => break Ok(()),
+                Ok(more) => bytes.extend(more),
+                Err(errno) => break Err(errno),
+            }
+        };
         self.close(descriptor)?;
-        bytes
+        ended.map(|()| bytes)
     }
 
     /// Cuts or extends.
