@@ -50,5 +50,7 @@ fn who_waits_for_somebody_without_a_key_is_told() {
     let ran = attack("memory", "info-page", "read").apart().after(KEYS + 1, KEYS + 1).run("mpk", "1");
     let error = &ran.report["error"];
     assert_eq!((ran.status.code(), &error["step"]), (Some(1), &"before".into()), "{}: {}", ran.status, ran.output);
-    assert_eq!(error["kind"], "error", "{error:#}");
+    assert_eq!((&error["kind"], &error["blame"]), (&"deadlock".into(), &"workflow".into()), "{error:#}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("1 more cannot be started") && message.contains("all protection keys"), "{message}");
 }

@@ -85,7 +85,7 @@ fn the_signal_entry_serves_the_kernel_alone() {
     // With everything as the kernel would have it, the handler finds user code running. What it makes of the stack differs.
     jump("signal-entry", "signal-stack,kernels").fails_by(&["memory-fault"], &["jumped to"]);
     let nudge = jump("signal-entry", "signal-stack,kernels,nudge");
-    nudge.fails("trap", &["called the handler of signals, as if it were the kernel"]);
+    nudge.fails("trap", &["jumped to the entry point of signal handlers"]);
     let others = jump("signal-entry", "others-stack,kernels,busy").victim("busy").carriers(2).attempts("1,1,1");
     others.fails("illegal-instruction", &["jumped to", SYSTEM]);
     jump("plain-signal-entry", "").fails("memory-fault", &["protection key denies", SYSTEM]);
