@@ -35,11 +35,14 @@ fn printed(server: &Server, location: &str, step: &str) -> Vec<String> {
     lines.map(|line| line["text"].as_str().expect("text").to_owned()).collect()
 }
 
+/// An input that is there, and empty.
+const EMPTY: [(&str, &str); 1] = [("Content-Type", "application/octet-stream")];
+
 /// Invokes a workflow in which the attacker must be stopped by a key, and the victim be intact.
 fn is_refused(server: &Server, document: &Value) {
     server.put_workflow(document);
     let path = format!("/invoke/{}", document["name"].as_str().expect("a name"));
-    let answer = server.post(&path, b"");
+    let answer = server.ask_with("POST", &path, &EMPTY, b"");
     let location = format!("/invocations/{}", answer.headers["x-invocation-id"]);
     let error = answer.error(502, "memory-fault", "function");
     assert_eq!((&error["step"], &error["report"]["isolation"]), (&json!("attacker"), &json!("mpk")), "{error:#}");
@@ -81,7 +84,8 @@ fn functions_are_kept_apart_where_the_workflow_says_so() {
     server.put_example("attacks");
     for (what, how) in [("heap", "read"), ("stack", "write"), ("buffer", "read")] {
         server.put_workflow(&attack("together", "workflow", what, how, 1));
-        let location = server.post("/async-invoke/together", b"").expect(202).headers["location"].clone();
+        let location =
+            server.ask_with("POST", "/async-invoke/together", &EMPTY, b"").expect(202).headers["location"].clone();
         let shown = server.ended(&location);
         assert_eq!(shown["status"], "done", "{shown:#}");
         let got = printed(&server, &location, "attacker").iter().any(|line| line.starts_with("got "));
