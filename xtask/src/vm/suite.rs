@@ -262,6 +262,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
 pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("conformance", "input", b"one line\n"),
     ("echo", "in", b"hello\n"),
+    ("fan-out", "text", b"one fish two fish\nred fish blue fish\n"),
     ("parallel-sort", "lines", b"17\n4\n300\n4\n99\n"),
     ("photos", "photo.0", PIXEL),
     ("photos", "photo.1", PIXEL),
