@@ -35,6 +35,7 @@ mod schema;
 mod serve;
 mod show;
 mod std_users;
+mod trust;
 mod undeploy;
 mod validate;
 mod watch;

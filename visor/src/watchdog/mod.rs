@@ -48,6 +48,7 @@ mod slots;
 mod socket;
 mod state;
 mod tally;
+mod tls;
 mod trace;
 
 use std::io;
@@ -66,6 +67,7 @@ use registry::Registry;
 use routes::Routes;
 use std::sync::atomic::AtomicBool;
 use tally::Tally;
+use tls::Tls;
 use tokio::sync::Semaphore;
 
 pub use auth::Token;
@@ -75,6 +77,7 @@ pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
+pub use tls::{TlsError, TlsFiles};
 
 use crate::orchestrator::HostError;
 use crate::process::ProcessError;
@@ -104,6 +107,9 @@ pub enum ServeError {
     /// The grants file.
     #[error(transparent)]
     Grants(#[from] GrantsError),
+    /// The certificate or its key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// another server listens on {0}
     #[error("another server listens on {0}")]
     Taken(PathBuf),
@@ -118,6 +124,8 @@ pub enum ServeError {
 /// Everything the service knows.
 struct Watchdog {
     settings: Settings,
+    /// What TCP connections begin with; nothing if they are plain.
+    tls: Option<Tls>,
     routes: Routes,
     registry: Registry,
     ledger: Ledger,
