@@ -24,7 +24,7 @@ use super::exit::Exit;
 use super::trust::{Trust, TrustError};
 use crate::escape::{Line, quoted_lines, shown};
 use crate::host_input::{self, InputError};
-use crate::watchdog::port_of;
+use crate::watchdog::{AUTHORITY, port_of};
 
 /// Where `monohull serve` listens unless somebody says otherwise.
 const USUAL: &str = "http://127.0.0.1:7070";
@@ -137,7 +137,12 @@ pub(super) enum ClientError {
 /// What may help where there is no TLS connection.
 fn tls_hint(error: &io::Error) -> &'static str {
     match error.get_ref().and_then(|error| error.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(error)))
+            if error.to_string().contains(AUTHORITY) =>
+        {
+            "; its certificate is one of an authority (`CA:TRUE`), and must be one of a server (`CA:FALSE`)"
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             "; --ca FILE names the certificate authority of a server that this host does not know"
         }
         Some(rustls::Error::InvalidMessage(_)) => "; what listens there may expect http://",
@@ -391,19 +396,42 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if this.refused {
-            return Poll::Ready(Ok(bytes.len()));
+impl<S: AsyncWrite + Unpin> Patient<S> {
+    /// Writes so many bytes, or, where no more are taken, does as if they were written.
+    fn write(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.refused {
+            return Poll::Ready(Ok(length));
         }
-        match ready!(Pin::new(&mut this.stream).poll_write(cx, bytes)) {
+        match ready!(write(Pin::new(&mut self.stream))) {
             Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                this.refused = true;
-                Poll::Ready(Ok(bytes.len()))
+                self.refused = true;
+                Poll::Ready(Ok(length))
             }
             written => Poll::Ready(written),
         }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().write(bytes.len(), |stream| stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        self.get_mut().write(length, |stream| stream.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

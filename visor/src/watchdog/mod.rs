@@ -77,6 +77,7 @@ pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
+pub(crate) use tls::AUTHORITY;
 pub use tls::{TlsError, TlsFiles};
 
 use crate::orchestrator::HostError;

@@ -36,6 +36,9 @@ const HANDSHAKE: u8 = 22;
 /// The only protocol that is served, as ALPN calls it.
 const HTTP_1: &[u8] = b"http/1.1";
 
+/// What the library calls a server's certificate that is an authority's own. It has no type for that.
+pub(crate) const AUTHORITY: &str = "CaUsedAsEndEntity";
+
 /// The files of a certificate and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFiles {
@@ -251,6 +254,10 @@ fn warn(files: &TlsFiles, certified: &CertifiedKey, provider: &CryptoProvider) {
         Some(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             tracing::warn!(%path, "the TLS certificate has expired: clients will refuse it");
         }
+        // OpenSSL makes such ones unless it is told otherwise, and takes them; other libraries do not.
+        Some(CertificateError::Other(error)) if error.to_string().contains(AUTHORITY) => {
+            tracing::warn!(%path, "the TLS certificate is one of an authority (`CA:TRUE`): many clients will refuse it");
+        }
         Some(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
             tracing::warn!(%path, "the TLS certificate is not valid yet: clients will refuse it");
         }
@@ -272,13 +279,14 @@ fn validity(certified: &CertifiedKey, provider: &CryptoProvider) -> Option<Certi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     /// What is said of a certificate for these years.
-    fn judged(from: i32, to: i32) -> Option<CertificateError> {
+    fn judged(from: i32, to: i32, is_ca: IsCa) -> Option<CertificateError> {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
         (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        params.is_ca = is_ca;
         let certificate = params.self_signed(&key).expect("a certificate");
         let provider = ring::default_provider();
         let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
@@ -287,9 +295,25 @@ mod tests {
     }
 
     #[test]
-    fn the_dates_of_a_certificate_are_looked_at() {
-        assert!(matches!(judged(2000, 2001), Some(CertificateError::ExpiredContext { .. })));
-        assert!(matches!(judged(4000, 4001), Some(CertificateError::NotValidYetContext { .. })));
-        assert!(matches!(judged(2000, 4000), Some(CertificateError::UnknownIssuer)));
+    fn what_clients_will_refuse_is_known() {
+        assert!(matches!(judged(2000, 2001, IsCa::NoCa), Some(CertificateError::ExpiredContext { .. })));
+        assert!(matches!(judged(4000, 4001, IsCa::NoCa), Some(CertificateError::NotValidYetContext { .. })));
+        assert!(matches!(judged(2000, 4000, IsCa::NoCa), Some(CertificateError::UnknownIssuer)));
+        let authority = judged(2000, 4000, IsCa::Ca(BasicConstraints::Unconstrained));
+        assert!(matches!(authority, Some(CertificateError::Other(error)) if error.to_string().contains(AUTHORITY)));
+    }
+
+    #[test]
+    fn every_form_of_a_key_is_read() {
+        let form = |label: &str| {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(&file, format!("-----BEGIN {label}-----\nMAA=\n-----END {label}-----\n")).expect("written");
+            private_key(file.path())
+        };
+        assert!(matches!(form("PRIVATE KEY"), Ok(PrivateKeyDer::Pkcs8(_))));
+        assert!(matches!(form("RSA PRIVATE KEY"), Ok(PrivateKeyDer::Pkcs1(_))));
+        assert!(matches!(form("EC PRIVATE KEY"), Ok(PrivateKeyDer::Sec1(_))));
+        assert!(matches!(form("ENCRYPTED PRIVATE KEY"), Err(TlsError::Encrypted(_))));
+        assert!(matches!(form("PUBLIC KEY"), Err(TlsError::NoKey(_))));
     }
 }

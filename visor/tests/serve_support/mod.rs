@@ -181,7 +181,8 @@ impl Server {
         });
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
-        let Some(address) = line.trim_end().strip_prefix("monohull listens on http://") else {
+        let address = line.trim_end().strip_prefix("monohull listens on http");
+        let Some(address) = address.and_then(|rest| rest.strip_prefix("s://").or(rest.strip_prefix("://"))) else {
             let _ = child.kill();
             panic!("it said {line:?} and {}", String::from_utf8_lossy(&log.recv().unwrap_or_default()));
         };
