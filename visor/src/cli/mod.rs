@@ -24,6 +24,7 @@ mod isolation;
 mod limits;
 mod list;
 mod logs;
+mod mistakes;
 mod network;
 mod new;
 mod output;
