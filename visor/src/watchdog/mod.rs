@@ -40,6 +40,7 @@ mod perform;
 mod recorded;
 mod records;
 mod redact;
+mod refusals;
 mod registry;
 mod routes;
 mod server;

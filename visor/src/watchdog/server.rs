@@ -448,7 +448,8 @@ impl Watchdog {
     async fn respond(self: Arc<Self>, request: Request<Incoming>, stream: Arc<Stream>, way: Way) -> Response<Answer> {
         let accepted = Moment::now();
         let call_id = call_id(request.headers());
-        let found = self.routes.find(request.method(), request.uri().path());
+        let method = request.method().clone();
+        let found = self.routes.find(&method, request.uri().path());
         let route = found.as_ref().map(|(route, ..)| *route).ok();
         let readable = head::check(&request);
         let ambiguous = readable.is_err();
@@ -479,7 +480,12 @@ impl Watchdog {
         if ambiguous || way == Way::HttpForHttps || self.is_ending() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), response.status().as_u16());
+        let status = response.status();
+        debug_assert!(
+            status.is_success() || route.is_none_or(|route| route.refusals(&method).any(|code| status == code)),
+            "{method} {route:?} is answered {status}, which is not among its codes"
+        );
+        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), status.as_u16());
         response
     }
 }
