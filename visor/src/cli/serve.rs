@@ -25,11 +25,11 @@ pub(super) struct Serve {
     /// Where to listen: ADDRESS:PORT, or unix:PATH; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
     listen: Listen,
-    /// A file with the certificate of this server in PEM, and behind it those that lead to a root that clients know: the
-    /// server speaks HTTPS, and no HTTP; read again at SIGHUP
+    /// A file with the certificate of this server in PEM, and behind it those that lead to a root that clients know; read again
+    /// at SIGHUP; with it there is HTTPS, by default plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// A file with the private key of that certificate in PEM, not encrypted; read again at SIGHUP
+    /// A file with the private key of that certificate in PEM, not encrypted; read again at SIGHUP; by default there is none
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder

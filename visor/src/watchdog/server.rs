@@ -126,6 +126,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
             tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
         }
+        if !tls && watchdog.settings.listen.is_open_to_others() {
+            tracing::warn!(address, "the network can read and change all that comes and goes: there is no TLS");
+        }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
         watchdog.serve(listener, ends, hangups).await
