@@ -53,7 +53,7 @@ fn monohull(server: &Server, arguments: &[&str]) -> Done {
     monohull_with(server, arguments, "", &[])
 }
 
-/// A server that answers what it is told to: from the first line of a request and its body, a status and a body. Its address.
+/// A server whose answers a function makes: from the first line of a request and its body, a status and a body. Its address.
 fn stand_in(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -124,9 +124,9 @@ fn mistakes_that_a_server_finds_are_shown_in_the_file() {
             assert!(refused.err.contains(place), "{place}: {}", refused.err);
         }
     }
-    let told = monohull(&server, &["deploy", file, "--json"]).expect(2).json();
+    let shown = monohull(&server, &["deploy", file, "--json"]).expect(2).json();
     assert_eq!(
-        (&told["error"]["mistakes"][0]["file"], &told["error"]["mistakes"][0]["line"]),
+        (&shown["error"]["mistakes"][0]["file"], &shown["error"]["mistakes"][0]["line"]),
         (&json!(file), &json!(2))
     );
 

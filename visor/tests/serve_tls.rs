@@ -43,7 +43,7 @@ fn ask(server: &Server, authority: &Authority, method: &str, path: &str, body: &
 }
 
 /// Registers `echo`.
-fn furnish(server: &Server, authority: &Authority) {
+fn set_up(server: &Server, authority: &Authority) {
     ask(server, authority, "PUT", "/functions/echo", &image_bytes("echo")).expect(201);
     let echo = single("echo", "echo", &json!({ "inputs": ["in"], "outputs": ["out"] }));
     ask(server, authority, "PUT", "/workflows/echo", echo.to_string().as_bytes()).expect(201);
@@ -174,7 +174,7 @@ fn a_server_that_is_not_known_is_not_asked() {
 fn both_versions_are_served_and_only_http_1() {
     let authority = Authority::new();
     let server = start(&authority, &[]);
-    furnish(&server, &authority);
+    set_up(&server, &authority);
     // More than any buffer on the way has room for.
     let body: Vec<u8> = (0..8u32 << 20).map(|at| (at / 251) as u8).collect();
     for version in VERSIONS {
@@ -233,7 +233,7 @@ fn a_handshake_that_does_not_end_is_cut_off() {
 fn a_client_that_is_slow_is_cut_off_in_tls_too() {
     let authority = Authority::new();
     let server = start(&authority, &["--client-pause", "3s"]);
-    furnish(&server, &authority);
+    set_up(&server, &authority);
     let body = vec![b'x'; 16 << 20];
     let mut unread = connect(&server, &authority);
     unread.write_all(&request("POST", "/invoke/echo", &[], &body)).expect("sent");
@@ -249,7 +249,7 @@ fn a_client_that_is_slow_is_cut_off_in_tls_too() {
 }
 
 #[test]
-fn http_without_tls_is_told_so() {
+fn http_without_tls_is_refused_with_the_reason() {
     let authority = Authority::new();
     let server = start(&authority, &["--client-pause", "1s"]);
     let begin = Instant::now();
@@ -278,7 +278,7 @@ fn http_without_tls_is_told_so() {
 fn a_new_certificate_is_used_after_a_signal_and_a_wrong_one_is_not() {
     let authority = Authority::new();
     let server = start(&authority, &[]);
-    furnish(&server, &authority);
+    set_up(&server, &authority);
     let shown = || connect(&server, &authority).conn.peer_certificates().expect("a certificate")[0].clone();
     let first = shown();
     let keep = [("Connection", "keep-alive")];
@@ -309,7 +309,7 @@ fn a_new_certificate_is_used_after_a_signal_and_a_wrong_one_is_not() {
         assert_eq!(shown(), parsed(&new.certificate));
         goes_on();
     }
-    // The end of the server says so to who is connected.
+    // The end of the server is one of the session, too.
     server.signal(Signal::SIGTERM);
     let mut rest = Vec::new();
     open.read_to_end(&mut rest).expect("an end that TLS confirms");
@@ -328,7 +328,7 @@ fn a_new_certificate_is_used_after_a_signal_and_a_wrong_one_is_not() {
 fn what_runs_at_the_end_is_answered() {
     let authority = Authority::new();
     let server = start(&authority, &[]);
-    furnish(&server, &authority);
+    set_up(&server, &authority);
     let args = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 700 } });
     let slow = single("slow", "echo", &args).to_string();
     ask(&server, &authority, "PUT", "/workflows/slow", slow.as_bytes()).expect(201);

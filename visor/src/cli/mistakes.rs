@@ -1,7 +1,7 @@
 //! Mistakes that a server finds in a document, shown where they stand in the file that the document was made of.
 //!
-//! A server knows neither the file's name nor its lines. Its own words have its name and places for the document, so they are
-//! written anew.
+//! A server knows neither the file's name nor its lines: its message has places in the document, and a name of its own for it.
+//! So the message is written anew.
 
 use std::path::Path;
 

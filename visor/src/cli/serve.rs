@@ -29,7 +29,7 @@ pub(super) struct Serve {
     /// at SIGHUP; with it there is HTTPS, by default plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// A file with the private key of that certificate in PEM, not encrypted; read again at SIGHUP; by default there is none
+    /// A file with the private key of that certificate in PEM, not encrypted; read again at SIGHUP; no key by default
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder

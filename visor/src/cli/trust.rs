@@ -1,4 +1,4 @@
-//! Whom the client's verbs believe that an `https://` server is: the certificate authorities of the host, and those of `--ca`.
+//! How the client's verbs verify an `https://` server: by the certificate authorities of the host, and by those of `--ca`.
 //!
 //! A certificate is always verified: nothing switches that off. A server with a certificate of its own making is trusted by
 //! giving that certificate, or its authority's, to `--ca`.
@@ -71,7 +71,7 @@ impl TrustError {
     }
 }
 
-/// The authorities that may say who a server is.
+/// The authorities by which a server's certificate is verified.
 pub(super) struct Trust(TlsConnector);
 
 impl Trust {

@@ -14,7 +14,7 @@ use crate::process::cgroup;
 pub struct Settings {
     /// Where to listen. Default: loopback, port 7070: whoever wants to be reached from outside says so.
     pub listen: Listen,
-    /// The certificate and key with which an address and a port speak TLS. Default: none, and plain HTTP; a Unix socket is
+    /// The certificate and key with which an address and a port accept TLS. Default: none, and plain HTTP; a Unix socket is
     /// always plain.
     pub tls: Option<TlsFiles>,
     /// The folder that keeps functions and workflows across restarts.

@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// The first byte that comes, which is left for whoever reads the stream; nothing if it ends before.
+    /// The first byte that comes, which stays to be read; nothing if the stream ends before.
     pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let length = match self {

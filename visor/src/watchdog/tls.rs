@@ -235,8 +235,9 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-fn has(bytes: &[u8], words: &[u8]) -> bool {
-    bytes.windows(words.len()).any(|window| window == words)
+/// Whether bytes have others in them.
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// Logs what an operator should look at, although it works.
@@ -254,7 +255,7 @@ fn warn(files: &TlsFiles, certified: &CertifiedKey, provider: &CryptoProvider) {
         Some(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             tracing::warn!(%path, "the TLS certificate has expired: clients will refuse it");
         }
-        // OpenSSL makes such ones unless it is told otherwise, and takes them; other libraries do not.
+        // OpenSSL makes such ones by default, and takes them; other libraries do not.
         Some(CertificateError::Other(error)) if error.to_string().contains(AUTHORITY) => {
             tracing::warn!(%path, "the TLS certificate is one of an authority (`CA:TRUE`): many clients will refuse it");
         }

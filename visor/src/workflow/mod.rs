@@ -104,7 +104,7 @@ pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
     Ok(check_bytes(path, &read_file(path)?))
 }
 
-/// The bytes of a workflow file, for who needs them more than once: standard input can be read only once.
+/// The bytes of a workflow file. Standard input can be read only once, so a caller that needs them twice keeps them.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, WorkflowError> {
     let unreadable = |source| WorkflowError::Unreadable { path: path.to_path_buf(), source };
     host_input::read(path, host_input::WORKFLOW_MAX).map_err(unreadable)
