@@ -125,6 +125,20 @@ fn every_verb_asks_by_way_of_tls() {
     assert!(log.contains("\"tls\":true"), "{log}");
 }
 
+/// A server refuses a body that is too large before all of it has come, and closes the connection.
+#[test]
+fn a_refusal_is_shown_even_if_the_request_was_not_taken_whole() {
+    let authority = Authority::new();
+    let server = start(&authority, &["--max-body", "1MiB"]);
+    set_up(&server, &authority);
+    let (address, ca) = (format!("https://{}", server.address), authority.file());
+    let body = "x".repeat(16 << 20);
+    for _ in 0..5 {
+        let (code, _, err) = monohull(&address, &["invoke", "echo", "--input", "-", "--ca", &ca], &[], &body);
+        assert!(code == 2 && err.contains("too-large"), "{code}: {err}");
+    }
+}
+
 #[test]
 fn a_server_that_is_not_known_is_not_asked() {
     let authority = Authority::new();
