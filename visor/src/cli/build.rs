@@ -277,7 +277,7 @@ impl Diagnostic {
 /// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(&manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
@@ -327,7 +327,7 @@ fn is_accident(finding: &Finding) -> bool {
 
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
 fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
-    let mut command = Command::new(cargo_program());
+    let mut command = cargo(manifest);
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
     // The compiler's words are shown as they come. They are read as well: one error is explained further.
     let colours = super::output::notes_go_to_a_terminal();
@@ -372,7 +372,7 @@ fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<
 
 /// The crate with all it depends on, as resolved for this machine.
 fn graph(manifest: &Path) -> Result<Graph, BuildError> {
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(manifest);
     ask.args([
         "metadata",
         "--format-version=1",
@@ -395,6 +395,15 @@ fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&aside, image)?;
     fs::rename(&aside, path)
+}
+
+/// Cargo, started in the crate's folder: it reads `.cargo/config.toml` from where it is started, not from where the manifest lies.
+fn cargo(manifest: &Path) -> Command {
+    let mut command = Command::new(cargo_program());
+    if let Some(folder) = manifest.parent() {
+        command.current_dir(folder);
+    }
+    command
 }
 
 fn cargo_program() -> OsString {
