@@ -48,3 +48,15 @@ fn links_that_lead_nowhere_are_found() {
         ["no heading is called none in #none", "there is no docs/none.md", "no heading is called none in files.md#none"];
     assert_eq!(found, expected);
 }
+
+#[test]
+fn the_glossary_is_in_order_and_leads_on() {
+    let glossary = Page::named("docs/glossary.md");
+    let rows = |text: &'static str| move |row: &&str| row.starts_with("| ") && !row.contains(text) && !row.contains("---");
+    for table in glossary.text.split("\n## ").skip(1) {
+        let rows: Vec<&str> = table.lines().filter(rows(" | meaning |")).collect();
+        let words: Vec<String> = rows.iter().map(|row| row.split('|').nth(1).unwrap_or_default().to_lowercase()).collect();
+        assert!(words.len() >= 8 && words.is_sorted(), "{words:?}");
+        assert!(rows.iter().all(|row| row.contains(".md")), "a word without a page: {rows:#?}");
+    }
+}
