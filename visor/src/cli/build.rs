@@ -21,8 +21,8 @@ use sha2::{Digest, Sha256};
 use super::exit::Exit;
 use super::imports;
 use super::std_users::{self, Graph};
-use crate::domain::image::{Image, ImageError};
-use crate::escape::{Line, shown};
+use monohull_domain::image::{Image, ImageError};
+use monohull_report::escape::{Line, shown};
 
 /// The profile `image`: no unwinder, one code unit, symbols kept for reports.
 const PROFILE: &[&str] = &[

@@ -39,9 +39,9 @@ mod undeploy;
 mod validate;
 mod watch;
 
-use crate::escape;
-use crate::watchdog::log::Log;
 use exit::Exit;
+use monohull_report::escape;
+use monohull_watchdog::log::Log;
 
 /// Help that ends with an example and the exit codes.
 macro_rules! concat_help {
@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
 /// The same, once there is room on the stack.
 #[inline(never)]
 fn run() -> ExitCode {
-    crate::weaken::begin();
+    monohull_domain::weaken::begin();
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(error) => return misunderstood(&error),

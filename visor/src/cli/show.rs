@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::escape::{Line, quoted_lines, shown};
-use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
+use monohull_report::escape::{Line, quoted_lines, shown};
+use monohull_report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
 const ROWS_PER_STEP: usize = 16;
@@ -183,8 +183,8 @@ fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Blame, InstanceReport, StepReport};
-    use crate::workflow::plan::FailureKind;
+    use monohull_report::{Blame, InstanceReport, StepReport};
+    use monohull_workflow::plan::FailureKind;
     use std::collections::BTreeMap;
 
     fn instance(index: u32, status: Status) -> InstanceReport {
