@@ -1,7 +1,8 @@
 //! Every shell command in README.md and docs/ works: it is run as a reader would run it, or stands in [`NOT_RUN`] with the reason.
 //!
-//! A page is one session of bash, in a folder that looks like the repository after `cargo xtask build`. Commands are what stands in blocks
-//! without a language or with `sh`, and behind `$ ` in those with `console`; what follows there is compared with what the command prints:
+//! A page is one session of bash, in a folder that looks like the repository after `cargo xtask build`. Commands are
+//! the lines of blocks with `sh`, those of blocks without a language that begin with a program, and what stands behind
+//! `$ ` in blocks with `console`. What follows there is compared with what the command prints:
 //!
 //! * a line `…` stands for any lines, `…` in a line for any text;
 //! * durations, ids, dates, hexadecimal numbers, runs of spaces and lengths of lines in tables are all the same.
@@ -32,6 +33,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo xtask demo", "builds the workspace"),
     ("README.md", "cargo xtask test", "builds the workspace and runs this test"),
     ("docs/checker.md", "monohull check --json FILE…", "FILE stands for any file"),
+    ("docs/checker.md", "monohull check --instructions FILE…", "FILE stands for any file"),
     ("docs/checker.md", "cargo ", "builds the workspace"),
     ("docs/network.md", "monohull network", "needs a privilege (CAP_NET_ADMIN)"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
@@ -96,21 +98,29 @@ fn session(block: &Block<'_>) -> Vec<Step> {
     steps
 }
 
+/// Whether a text is commands and not a drawing.
+fn begins_with_a_program(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = || !word.contains('/') && std::env::split_paths(&path).any(|folder| folder.join(word).is_file());
+    // Lines of a drawing.
+    let is_drawn = text.contains(['─', '▶']);
+    !is_drawn && (word == "monohull" || word.ends_with("/monohull") || is_found())
+}
+
 fn tasks(page: &Page) -> Vec<Task> {
     let mut tasks = Vec::new();
     for block in page.blocks() {
         if let Some(path) = block.attribute("file") {
-            let named = block.before.lines().rev().find(|line| !line.is_empty()).unwrap_or_default();
-            assert!(named.contains(&format!("`{path}`")), "{}: the line before does not name {path}", block.place);
+            let paragraph = block.before.trim_end().rsplit("\n\n").next().unwrap_or_default();
+            assert!(paragraph.contains(&format!("`{path}`")), "{}: no text before names {path}", block.place);
             tasks.push(Task::Write { path: path.to_owned(), text: block.text.clone() });
             continue;
         }
-        // A drawing is no command.
-        let is_drawing = block.text.contains(['─', '▶', '→']);
         tasks.extend(
             match &*block.language {
                 "sh" => script(&block),
-                "" if !is_drawing => script(&block),
+                "" if begins_with_a_program(&block.text) => script(&block),
                 "console" => session(&block),
                 _ => Vec::new(),
             }
@@ -178,7 +188,8 @@ impl Swaps {
     fn new() -> Swaps {
         // Held until both are known, so that they differ.
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let [server, function] = listeners.each_ref().map(|listener| listener.local_addr().expect("an address").to_string());
+        let [server, function] =
+            listeners.each_ref().map(|listener| listener.local_addr().expect("an address").to_string());
         Swaps(vec![("127.0.0.1:7070", server), ("127.0.0.1:8000", function)])
     }
 
@@ -303,7 +314,8 @@ fn is_like(expected: &str, output: &str) -> bool {
         SAME.iter().fold(lines.join("\n"), |text, (pattern, word)| pattern.replace_all(&text, *word).into_owned())
     };
     let pattern = regex::escape(&alike(expected));
-    let pattern = pattern.lines().map(|line| if line == "…" { "(.*\n)*?".to_owned() } else { line.replace('…', ".*") + "\n" });
+    let pattern =
+        pattern.lines().map(|line| if line == "…" { "(.*\n)*?".to_owned() } else { line.replace('…', ".*") + "\n" });
     let pattern = Regex::new(&format!("^{}$", pattern.collect::<String>())).expect("a pattern");
     let output = alike(output);
     pattern.is_match(&(if output.is_empty() { output } else { output + "\n" }))
@@ -353,7 +365,8 @@ fn verb(command: &str) -> Option<Vec<&str>> {
     let mut words = command.split_whitespace();
     let program = words.next()?;
     (program == "monohull" || program.ends_with("/monohull")).then_some(())?;
-    let verb = words.next().filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))?;
+    // What the program says, and not a command.
+    let verb = words.next().filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()) && *word != "listens")?;
     let below = words.next().filter(|word| verb == "image" && word.chars().all(|c| c.is_ascii_lowercase()));
     Some([verb].into_iter().chain(below).collect())
 }
@@ -418,7 +431,7 @@ fn outputs_are_compared_but_for_what_differs_each_time() {
 
 #[test]
 fn commands_are_found_in_blocks() {
-    let text = "```\nfirst a \\\n  b\n# a comment\nsecond\n```\n```text\nno command\n```\n```\na ─▶ drawing\n```\n\
+    let text = "```\nbash a \\\n  b\n# a comment\nsecond\n```\n```text\nno command\n```\n```\nbash ─▶ drawing\n```\n```\nno-program\n```\n\
         ```console\n$ third <<END\n> text\n> END\nprinted\n$ fourth\n```\nInto `a/b`:\n\n```rust file=a/b\nfn main() {}\n```\n";
     let page = Page { name: "page".to_owned(), text: text.to_owned() };
     let found: Vec<(String, Option<String>)> = tasks(&page)
@@ -429,7 +442,7 @@ fn commands_are_found_in_blocks() {
         })
         .collect();
     let expected = [
-        ("first a \\\n  b", None),
+        ("bash a \\\n  b", None),
         ("second", None),
         ("third <<END\ntext\nEND", Some("printed\n")),
         ("fourth", Some("")),

@@ -15,7 +15,8 @@ fn broken(page: &Page, link: &str) -> Option<String> {
     if !file.is_empty() && !root().join(&target).exists() {
         return Some(format!("there is no {}", target.display()));
     }
-    let anchors = || if file.is_empty() { page.anchors() } else { Page::named(target.to_str().unwrap_or_default()).anchors() };
+    let anchors =
+        || if file.is_empty() { page.anchors() } else { Page::named(target.to_str().unwrap_or_default()).anchors() };
     let missing = !heading.is_empty() && !anchors().contains(heading);
     missing.then(|| format!("no heading is called {heading} in {link}"))
 }
@@ -41,21 +42,27 @@ fn every_page_is_linked_from_the_readme() {
 
 #[test]
 fn links_that_lead_nowhere_are_found() {
-    let text = "# A heading, `of` words\n\n[](#a-heading-of-words) [](#none) [](files.md#paths) [](none.md) [](files.md#none)";
+    let text =
+        "# A heading, `of` words\n\n[](#a-heading-of-words) [](#none) [](files.md#paths) [](none.md) [](files.md#none)";
     let page = Page { name: "docs/page.md".to_owned(), text: text.to_owned() };
     let found: Vec<_> = page.links().iter().filter_map(|(_, link)| broken(&page, link)).collect();
-    let expected =
-        ["no heading is called none in #none", "there is no docs/none.md", "no heading is called none in files.md#none"];
+    let expected = [
+        "no heading is called none in #none",
+        "there is no docs/none.md",
+        "no heading is called none in files.md#none",
+    ];
     assert_eq!(found, expected);
 }
 
 #[test]
 fn the_glossary_is_in_order_and_leads_on() {
     let glossary = Page::named("docs/glossary.md");
-    let rows = |text: &'static str| move |row: &&str| row.starts_with("| ") && !row.contains(text) && !row.contains("---");
+    let rows =
+        |text: &'static str| move |row: &&str| row.starts_with("| ") && !row.contains(text) && !row.contains("---");
     for table in glossary.text.split("\n## ").skip(1) {
         let rows: Vec<&str> = table.lines().filter(rows(" | meaning |")).collect();
-        let words: Vec<String> = rows.iter().map(|row| row.split('|').nth(1).unwrap_or_default().to_lowercase()).collect();
+        let words: Vec<String> =
+            rows.iter().map(|row| row.split('|').nth(1).unwrap_or_default().to_lowercase()).collect();
         assert!(words.len() >= 8 && words.is_sorted(), "{words:?}");
         assert!(rows.iter().all(|row| row.contains(".md")), "a word without a page: {rows:#?}");
     }

@@ -27,7 +27,7 @@ const NAMES: [(&str, &str, &str); 19] = [
     ("Mount", "file system", "files"),
     ("Limits", "object", "limits"),
     ("NetworkObject", "object", "network"),
-    ("NetworkReference", "object", "network"),
+    ("NetworkReference", "grant", "network"),
     ("FailureKind", "kind of failure", "kinds-of-failures"),
     ("SlotName", "slot", "values"),
     ("SecretName", "secret", "values"),
@@ -60,7 +60,9 @@ fn value(schema: &Value, part: &Value) -> String {
     }
     for choice in ["anyOf", "oneOf"] {
         if let Some(parts) = part[choice].as_array() {
-            return parts.iter().map(|part| value(schema, part)).collect::<Vec<_>>().join(" or ");
+            let parts: Vec<String> = parts.iter().map(|part| value(schema, part)).collect();
+            let (last, others) = parts.split_last().expect("a choice has parts");
+            return if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) };
         }
     }
     if let Some(constant) = part.get("const") {
