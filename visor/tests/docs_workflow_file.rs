@@ -99,8 +99,8 @@ fn fields(schema: &Value, name: &str) -> String {
     table
 }
 
-/// The table of the words that a field can be.
-fn words(schema: &Value, name: &str) -> String {
+/// The table of the words that a field can have.
+fn choices(schema: &Value, name: &str) -> String {
     let words = schema["$defs"][name]["oneOf"].as_array().unwrap_or_else(|| panic!("{name} is no choice of words"));
     let mut table = "| value | meaning |\n| --- | --- |\n".to_owned();
     for word in words {
@@ -130,7 +130,7 @@ fn generated(schema: &Value, page: &str) -> (String, BTreeSet<String>) {
         text += "\n";
         text += &match kind {
             "fields" => fields(schema, names),
-            "words" => words(schema, names),
+            "choices" => choices(schema, names),
             "values" => values(schema, names),
             _ => panic!("{PAGE} has tables of `{kind}`"),
         };

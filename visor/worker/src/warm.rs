@@ -107,7 +107,7 @@ mod tests {
     fn what_is_taken_afterwards_lies_together() {
         if env::var_os(ONE_ARENA.0).is_none() {
             let mut again = Command::new(env::current_exe().expect("this program"));
-            again.args(["--exact", "process::warm::tests::what_is_taken_afterwards_lies_together"]);
+            again.args(["--exact", "warm::tests::what_is_taken_afterwards_lies_together"]);
             let output = again.env(ONE_ARENA.0, ONE_ARENA.1).output().expect("this program runs");
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -354,7 +354,7 @@ pub struct Mount {
     /// Where it is: an absolute path without `.`, `..` and doubled `/`. A mount point can lie inside another.
     #[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))]
     pub at: String,
-    /// Files in memory, at first none; gone when the workflow ends. The value is the most bytes they may take together:
+    /// Files in memory, at first none; dropped when the workflow ends. The value is the most bytes they may take together:
     /// they belong to the workflow, so no function's own limit counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
