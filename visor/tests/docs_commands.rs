@@ -11,7 +11,7 @@
 
 mod docs_support;
 
-use docs_support::{Block, Page, pages, root};
+use docs_support::{Block, Page, cache, pages, root};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -205,11 +205,6 @@ impl Swaps {
     }
 }
 
-/// Where cargo compiles what functions of the pages rest on, once for all of them.
-fn cache() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs_commands")
-}
-
 /// A script that does a page's tasks in one shell. Each command's output and exit status go to files.
 fn driver(tasks: &[Task], swaps: &Swaps, work: &Path) -> String {
     let mut driver = "last=0\n".to_owned();
@@ -245,9 +240,11 @@ fn run(page: &Page) -> Vec<String> {
     let folder = repository(page, &swaps);
     let swaps = swaps.with_folder(folder.path());
     let work = TempDir::new().expect("a folder");
-    let mut path = folder.path().join("bin").into_os_string();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
+    // Where this machine has no curl, one that `cargo xtask fetch` brings.
+    let usual = std::env::var_os("PATH").unwrap_or_default();
+    let path = [folder.path().join("bin")].into_iter().chain(std::env::split_paths(&usual));
+    let path = path.chain([root().join("target/peers/bookworm/bin")]);
+    let path = std::env::join_paths(path).expect("no folder has a colon in its name");
     let mut shell = Command::new("bash")
         .args(["-c", &driver(&tasks, &swaps, work.path())])
         .current_dir(folder.path())

@@ -11,6 +11,11 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("visor lies in the root")
 }
 
+/// Where cargo compiles what functions of the pages depend on, once for all of them.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs-cache")
+}
+
 /// A page of documentation.
 pub(crate) struct Page {
     /// Its path below the root of the repository.
@@ -68,6 +73,12 @@ impl Page {
     /// Where a byte of the page is, for messages.
     pub(crate) fn place(&self, at: usize) -> String {
         format!("{}:{}", self.name, 1 + self.text[..at].matches('\n').count())
+    }
+
+    /// The block with this `name=`.
+    pub(crate) fn block(&self, name: &str) -> Block<'_> {
+        let found = self.blocks().into_iter().find(|block| block.attribute("name") == Some(name));
+        found.unwrap_or_else(|| panic!("{} has no block {name}", self.name))
     }
 
     /// All fenced blocks in their order.
