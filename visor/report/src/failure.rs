@@ -145,6 +145,9 @@ pub struct CodePlace {
     /// The symbol it lies in and the offset there, if the image has symbols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
+    /// The source file, line and column, where debug information is at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl std::fmt::Display for CodePlace {

@@ -22,6 +22,7 @@ mod invoke;
 mod isolation;
 #[allow(unsafe_code, reason = "what a signal does is the whole process's")]
 mod limits;
+mod lines;
 mod list;
 mod logs;
 mod network;
