@@ -4,6 +4,7 @@
 //! until the run ends: nobody who owns a name can turn it round to another address meanwhile. A name gives public
 //! addresses only, for the same reason; what it has besides counts where another entry covers that address.
 
+use super::https::Origin;
 use super::rule::{Host, Rule, is_nowhere, special};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct Rules {
     pub connect: Vec<Rule>,
     /// Where sockets may be bound.
     pub listen: Vec<Rule>,
+    /// Hosts that are reached over HTTPS, by name.
+    pub https: Vec<Origin>,
 }
 
 /// The lists, with names resolved.
@@ -106,7 +109,7 @@ mod tests {
 
     fn rules(connect: &[&str], listen: &[&str]) -> Rules {
         let parse = |texts: &[&str]| texts.iter().map(|text| Rule::parse(text).expect("a rule")).collect();
-        Rules { connect: parse(connect), listen: parse(listen) }
+        Rules { connect: parse(connect), listen: parse(listen), https: Vec::new() }
     }
 
     fn allowed(connect: &[&str]) -> Allowed {

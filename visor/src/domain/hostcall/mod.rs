@@ -9,6 +9,7 @@
 
 pub mod core;
 mod host;
+pub(in crate::domain) mod https;
 mod modules;
 pub(in crate::domain) mod network;
 

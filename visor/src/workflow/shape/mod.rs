@@ -4,6 +4,7 @@
 //! wrong is noted and replaced by the default, so that reading goes on; the result is then never used as a plan.
 
 mod files;
+mod https;
 mod network;
 mod slots;
 mod step;
@@ -21,6 +22,7 @@ use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCount
 use super::reader::{At, Reader};
 use super::source::quoted;
 use crate::network as net;
+pub(super) use https::header_secrets;
 pub(super) use step::Step;
 pub(crate) use words::is_name;
 use words::narrow;
@@ -88,6 +90,9 @@ impl Reader<'_> {
             .get("time_stamp_counter")
             .and_then(|value| self.word(value, "`time_stamp_counter`", "`allow` or `deny`", &["allow", "deny"]));
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
+        if let Some(value) = fields.get("network") {
+            self.check_origins(value, &steps);
+        }
         Some(Shape {
             name: name.unwrap_or_default(),
             functions,
@@ -168,6 +173,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::files::MOUNT;
+    use super::https::{HEADER, ORIGIN};
     use super::network::{NETWORK, REFERENCE};
     use super::slots::{INPUT, OUTPUT, UNREAD};
     use super::step::{EACH, RETRY, STEP};
@@ -195,6 +201,8 @@ mod tests {
             (Some("Limits"), LIMITS, 0),
             (Some("NetworkObject"), NETWORK, 1),
             (Some("NetworkReference"), REFERENCE, 1),
+            (Some("HttpsOriginObject"), ORIGIN, 1),
+            (Some("HttpsHeaderObject"), HEADER, 0),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
             (Some("UnreadObject"), UNREAD, 0),
