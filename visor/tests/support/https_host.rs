@@ -1,0 +1,176 @@
+//! A host that is reached over TLS, with a certificate authority of the test's own.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Long enough for anything on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A certificate authority.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+/// What a host is told by one of its clients.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    /// It wants to speak to a host of this name.
+    Name(String),
+    /// A whole request, as it came.
+    Request(String),
+    /// It has closed the connection after these bytes, which are no whole request.
+    Closed(String),
+    /// TLS has failed.
+    Failed,
+}
+
+/// A host on this computer.
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
+    heard: Receiver<Heard>,
+}
+
+/// A client's connection.
+type Connection = StreamOwned<ServerConnection, TcpStream>;
+
+impl Authority {
+    pub(crate) fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");
+        let folder = TempDir::new().expect("a folder");
+        std::fs::write(folder.path().join("roots.pem"), issuer.pem()).expect("written");
+        Authority { issuer, folder }
+    }
+
+    /// The file with its certificate, for `SSL_CERT_FILE`.
+    pub(crate) fn roots(&self) -> PathBuf {
+        self.folder.path().join("roots.pem")
+    }
+
+    /// A folder for the test's files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn config(&self, name: &str) -> Arc<ServerConfig> {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new([name.to_owned()]).expect("a name");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
+        Arc::new(config.expect("a certificate and its key"))
+    }
+}
+
+impl Host {
+    /// One with a certificate for this name, which answers each request with these bytes.
+    pub(crate) fn start(authority: &Authority, name: &str, answer: &'static str) -> Host {
+        let config = authority.config(name);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (sender, heard) = channel();
+        let host = Host { address: listener.local_addr().expect("its address"), heard };
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let (config, sender) = (config.clone(), sender.clone());
+                std::thread::spawn(move || {
+                    let connection = ServerConnection::new(config).expect("a configuration");
+                    serve(StreamOwned::new(connection, client), answer, &sender);
+                });
+            }
+        });
+        host
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// What it is told next.
+    pub(crate) fn hear(&self) -> Heard {
+        self.heard.recv_timeout(PATIENCE).expect("something")
+    }
+
+    /// The next request; what else it is told before that does not matter.
+    pub(crate) fn request(&self) -> String {
+        loop {
+            match self.hear() {
+                Heard::Name(_) | Heard::Closed(_) => {}
+                Heard::Request(request) => return request,
+                Heard::Failed => panic!("TLS has failed"),
+            }
+        }
+    }
+
+    /// All it has been told by now.
+    pub(crate) fn told(&self) -> Vec<Heard> {
+        self.heard.try_iter().collect()
+    }
+}
+
+/// Serves one client. The test may have ended meanwhile, so nobody need hear of it.
+fn serve(mut stream: Connection, answer: &str, heard: &Sender<Heard>) {
+    while stream.conn.is_handshaking() {
+        if stream.conn.complete_io(&mut stream.sock).is_err() {
+            let _ = heard.send(Heard::Failed);
+            return;
+        }
+    }
+    let _ = heard.send(Heard::Name(stream.conn.server_name().unwrap_or_default().to_owned()));
+    let mut bytes = Vec::new();
+    let mut room = [0; 4096];
+    loop {
+        match read(&mut stream, &mut room) {
+            0 => {
+                let _ = heard.send(Heard::Closed(String::from_utf8_lossy(&bytes).into_owned()));
+                return;
+            }
+            read => bytes.extend_from_slice(&room[..read]),
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        // An answer that comes before the request is whole, where the request says so.
+        let early = text.contains("x-early: yes") && text.contains("\r\n\r\n");
+        if is_whole(&text) {
+            bytes.clear();
+            let _ = heard.send(Heard::Request(text));
+        } else if !early {
+            continue;
+        }
+        if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Bytes that have come; none at the end, however that comes.
+fn read(stream: &mut Connection, room: &mut [u8]) -> usize {
+    loop {
+        match stream.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read.unwrap_or(0),
+        }
+    }
+}
+
+/// Whether this is all of a request.
+fn is_whole(text: &str) -> bool {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let field = |name: &str| {
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix(name)?.trim().to_owned().into())
+    };
+    if field("transfer-encoding:").is_some() {
+        return body.ends_with("0\r\n\r\n");
+    }
+    field("content-length:").is_none_or(|length: String| body.len() >= length.parse().expect("a number"))
+}
