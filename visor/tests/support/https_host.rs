@@ -129,7 +129,7 @@ fn serve(mut stream: Connection, answer: &str, heard: &Sender<Heard>) {
     }
     let _ = heard.send(Heard::Name(stream.conn.server_name().unwrap_or_default().to_owned()));
     let mut bytes = Vec::new();
-    let mut room = [0; 4096];
+    let mut room = [0; 16384];
     loop {
         match read(&mut stream, &mut room) {
             0 => {
@@ -138,13 +138,10 @@ fn serve(mut stream: Connection, answer: &str, heard: &Sender<Heard>) {
             }
             read => bytes.extend_from_slice(&room[..read]),
         }
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        // An answer that comes before the request is whole, where the request says so.
-        let early = text.contains("x-early: yes") && text.contains("\r\n\r\n");
-        if is_whole(&text) {
-            bytes.clear();
+        if is_whole(&bytes) {
+            let text = String::from_utf8_lossy(&std::mem::take(&mut bytes)).into_owned();
             let _ = heard.send(Heard::Request(text));
-        } else if !early {
+        } else if !wants_early_answer(&bytes) {
             continue;
         }
         if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() {
@@ -163,14 +160,23 @@ fn read(stream: &mut Connection, room: &mut [u8]) -> usize {
     }
 }
 
+/// The head of a request, and where its body begins.
+fn head(bytes: &[u8]) -> Option<(String, usize)> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    Some((String::from_utf8_lossy(&bytes[..end]).to_lowercase(), end + 4))
+}
+
 /// Whether this is all of a request.
-fn is_whole(text: &str) -> bool {
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let field = |name: &str| {
-        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix(name)?.trim().to_owned().into())
-    };
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some((head, body)) = head(bytes) else { return false };
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
     if field("transfer-encoding:").is_some() {
-        return body.ends_with("0\r\n\r\n");
+        return bytes.ends_with(b"0\r\n\r\n");
     }
-    field("content-length:").is_none_or(|length: String| body.len() >= length.parse().expect("a number"))
+    field("content-length:").is_none_or(|length| bytes.len() - body >= length.trim().parse().expect("a number"))
+}
+
+/// Whether this is a request whose answer comes before its body has.
+fn wants_early_answer(bytes: &[u8]) -> bool {
+    head(bytes).is_some_and(|(head, _)| head.contains("x-early: yes"))
 }

@@ -38,9 +38,6 @@ pub(super) enum Refused {
     /// Two servers could take it for different hosts.
     #[error("the request has more than one `Host`")]
     Hosts,
-    /// Two servers could see its end in different places.
-    #[error("the request has both `Content-Length` and `Transfer-Encoding`")]
-    Lengths,
 }
 
 impl Refused {
@@ -49,7 +46,7 @@ impl Refused {
         match self {
             Refused::Method => StatusCode::METHOD_NOT_ALLOWED,
             Refused::Upgrade => StatusCode::NOT_IMPLEMENTED,
-            Refused::Hosts | Refused::Lengths => StatusCode::BAD_REQUEST,
+            Refused::Hosts => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -96,9 +93,6 @@ fn check(parts: &Parts) -> Result<(), Refused> {
     }
     if headers.get_all(HOST).iter().count() > 1 {
         return Err(Refused::Hosts);
-    }
-    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
-        return Err(Refused::Lengths);
     }
     Ok(())
 }
@@ -164,13 +158,11 @@ mod tests {
 
     #[test]
     fn what_could_be_read_in_two_ways_is_refused() {
-        let lengths = [("content-length", "1"), ("transfer-encoding", "chunked")];
         for (request, why) in [
             (request("CONNECT", "other.example:443", &[]), Refused::Method),
             (request("TRACE", "/", &[]), Refused::Method),
             (request("GET", "/", &[("upgrade", "websocket"), ("connection", "upgrade")]), Refused::Upgrade),
             (request("GET", "/", &[("host", "a"), ("host", "b")]), Refused::Hosts),
-            (request("POST", "/", &lengths), Refused::Lengths),
         ] {
             assert_eq!(sent(request).err(), Some(why));
         }
