@@ -3,6 +3,8 @@
 use monohull_std::io::{self, Read, Write};
 use monohull_std::net::TcpStream;
 use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_std::time::Duration;
 
 /// Sends these bytes, and reads what comes until the other side closes the connection, or as much as there is.
 pub(crate) fn exchange(at: &str, text: &str) -> io::Result<String> {
@@ -49,13 +51,22 @@ pub(crate) fn ends(at: &str) -> io::Result<String> {
     Ok(format!("{} {} {before:?} {after:?} {error:?}", stream.local_addr()?, stream.peer_addr()?))
 }
 
-/// Connects until that is refused.
+/// Connects until that is refused, closes all connections, and tries until one can be had again.
 pub(crate) fn many(at: &str) -> io::Result<String> {
     let mut open = Vec::new();
-    loop {
+    let error = loop {
         match TcpStream::connect(at) {
             Ok(stream) => open.push(stream),
-            Err(error) => return Ok(format!("{} connections, then {:?}", open.len(), error.kind())),
+            Err(error) => break error.kind(),
         }
+    };
+    let count = open.len();
+    drop(open);
+    while let Err(again) = TcpStream::connect(at) {
+        if again.kind() != error {
+            return Err(again);
+        }
+        thread::sleep(Duration::from_millis(10));
     }
+    Ok(format!("{count} connections, then {error:?}, then another"))
 }

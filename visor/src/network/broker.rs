@@ -98,10 +98,12 @@ impl Broker {
             Request::May(to) if self.allowed.may_connect(to) => Ok((Reply::Done, None)),
             Request::May(_) => Err(Errno::NotPermitted),
             Request::Lookup(name) => {
-                let relayed = self.relay.find(name).map(Origin::address);
-                let found: Vec<_> =
-                    relayed.into_iter().chain(self.allowed.lookup(name).into_iter().flatten()).collect();
-                if found.is_empty() { Err(Errno::NotPermitted) } else { Ok((Reply::Addresses(found), None)) }
+                let found = match self.relay.find(name).map(Origin::address) {
+                    // The name may be on the list of addresses as well.
+                    Some(relayed) => [vec![relayed], self.allowed.listed(name).unwrap_or_default()].concat(),
+                    None => self.allowed.lookup(name).ok_or(Errno::NotPermitted)?,
+                };
+                Ok((Reply::Addresses(found), None))
             }
         }
     }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{self as doc, NAME_PATTERN};
 use super::plan::{Access, MountSource, Plan};
 use super::reader::Reader;
-use super::shape::header_secrets;
+use super::shape::{header_place, header_secrets};
 use super::source::{Source, quoted, suggestion};
 use super::{Lines, Mistake, is_name};
 use crate::escape::shown;
@@ -465,24 +465,26 @@ impl Reader<'_> {
             self.error(name.at, message, "the name of a secret of this file".to_owned());
         }
         let network::Plan::Host(rules) = &mut network else { return network };
-        for header in rules.https.iter_mut().flat_map(|origin| &mut origin.headers) {
-            match &header.source {
-                HeaderSource::Secret(name) => {
-                    if let Some(Granted { what: Secret(text), .. }) = secrets.get(name) {
-                        header.source = HeaderSource::Value(HiddenText(text.clone()));
+        for origin in &mut rules.https {
+            for header in &mut origin.headers {
+                let at = header_place(value, &origin.host, &header.name).unwrap_or(value.range());
+                match &header.source {
+                    HeaderSource::Secret(name) => {
+                        if let Some(Granted { what: Secret(text), .. }) = secrets.get(name) {
+                            header.source = HeaderSource::Value(HiddenText(text.clone()));
+                        }
+                    }
+                    HeaderSource::Value(_) => {}
+                    HeaderSource::Environment(_) | HeaderSource::File(_) => {
+                        // What is not among the secrets would not be taken out of what is told.
+                        let message = format!("the header {} has a source that is no secret", quoted(&header.name));
+                        self.error(at, message, "`secret`, the name of a secret of this file".to_owned());
                     }
                 }
-                HeaderSource::Value(_) => continue,
-                HeaderSource::Environment(_) | HeaderSource::File(_) => {
-                    // What is not among the secrets would not be taken out of what is told.
-                    let message = format!("the header {} has a source that is no secret", quoted(&header.name));
-                    self.error(value.range(), message, "`secret`, the name of a secret of this file".to_owned());
-                    continue;
+                if !header.is_valid() {
+                    let message = format!("the header {} cannot have the value of its secret", quoted(&header.name));
+                    self.error(at, message, "a secret of one line".to_owned());
                 }
-            }
-            if !header.is_valid() {
-                let message = format!("the header {} cannot have the value of its secret", quoted(&header.name));
-                self.error(value.range(), message, "a secret of one line".to_owned());
             }
         }
         network

@@ -93,10 +93,6 @@ impl Host {
         host
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.address.port()
-    }
-
     /// What it is told next.
     pub(crate) fn hear(&self) -> Heard {
         self.heard.recv_timeout(PATIENCE).expect("something")

@@ -1,7 +1,7 @@
 //! The field `https` of a network: hosts by name, headers for them, and the steps that may use them.
 
 use jsonc_parser::ast::{Object, Value};
-use jsonc_parser::common::Ranged;
+use jsonc_parser::common::{Range, Ranged};
 use std::path::PathBuf;
 
 use super::Step;
@@ -43,7 +43,7 @@ impl Reader<'_> {
         origins
     }
 
-    fn origin(&mut self, value: &Value<'_>) -> Option<(jsonc_parser::common::Range, Origin)> {
+    fn origin(&mut self, value: &Value<'_>) -> Option<(Range, Origin)> {
         let fields = match value {
             Value::Object(_) => Some(self.fields(value, "an entry of `https`", ORIGIN, 1)?),
             _ => None,
@@ -208,6 +208,15 @@ pub(in crate::workflow) fn header_secrets<'a>(network: &'a Value<'a>) -> Vec<At<
     let headers = origin_objects(network).filter_map(|origin| origin.get_object("headers"));
     let values = headers.flat_map(|headers| &headers.properties).filter_map(|header| header.value.as_object());
     values.filter_map(|value| literal(&value.get("secret")?.value)).collect()
+}
+
+/// Where a header of a network's host has its value.
+pub(in crate::workflow) fn header_place(network: &Value<'_>, host: &str, header: &str) -> Option<Range> {
+    let is_host =
+        |origin: &&Object<'_>| origin.get_string("host").is_some_and(|name| name.value.eq_ignore_ascii_case(host));
+    let headers = origin_objects(network).find(is_host)?.get_object("headers")?;
+    let found = headers.properties.iter().find(|property| property.name.as_str().eq_ignore_ascii_case(header))?;
+    Some(found.value.range())
 }
 
 /// The entries of a network's list that are objects.

@@ -22,7 +22,7 @@ use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCount
 use super::reader::{At, Reader};
 use super::source::quoted;
 use crate::network as net;
-pub(super) use https::header_secrets;
+pub(super) use https::{header_place, header_secrets};
 pub(super) use step::Step;
 pub(crate) use words::is_name;
 use words::narrow;

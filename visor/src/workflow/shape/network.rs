@@ -68,10 +68,7 @@ impl Reader<'_> {
                     self.keep_virtual_addresses(list, &lists);
                 }
                 if lists == network::Rules::default() && !self.has_errors() {
-                    self.warning(
-                        value.range(),
-                        "`network` lists no address and no host, so nothing can be reached".to_owned(),
-                    );
+                    self.warning(value.range(), "`network` lists no address, so nothing can be reached".to_owned());
                 }
                 network::Plan::Host(lists)
             }
