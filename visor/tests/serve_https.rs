@@ -4,7 +4,7 @@
 mod https_host;
 mod serve_support;
 
-use https_host::{Authority, Heard, Host};
+use https_host::{Authority, Event, Host};
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, eventually, single};
 use std::fs;
@@ -56,7 +56,7 @@ fn printed(server: &Server, workflow: &str) -> Vec<String> {
 #[test]
 fn a_granted_host_gets_the_credential_and_the_workflow_does_not() {
     let authority = Authority::new();
-    // It gives away what it was sent: what can be done about that is that nobody is told of it by the server.
+    // It sends back what it was sent, so the function has it. The server still redacts what the function prints.
     let echo = "HTTP/1.1 200 OK\r\nContent-Length: 31\r\n\r\nyou are hunter2-hunter2-hunter2";
     let host = Host::start(&authority, "localhost", echo);
     let headers = json!({ "headers": { "authorization": { "secret": "pay-token", "prefix": "Bearer " } } });
@@ -94,7 +94,7 @@ fn a_granted_host_is_for_the_steps_that_the_grant_names() {
     document["steps"][0]["name"] = "charge".into();
     server.put_workflow(&document);
     assert!(printed(&server, "w")[0].contains("hello"));
-    let requests = host.told().into_iter().filter(|heard| matches!(heard, Heard::Request(_))).count();
+    let requests = host.so_far().into_iter().filter(|event| matches!(event, Event::Request(_))).count();
     assert_eq!(requests, 1);
 }
 
@@ -111,7 +111,7 @@ fn what_fails_is_in_the_log_with_host_and_reason() {
 }
 
 #[test]
-fn a_run_that_ends_leaves_no_connection_and_no_thread() {
+fn no_connection_and_no_thread_outlives_its_run() {
     let authority = Authority::new();
     // It accepts, and then is silent.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -138,7 +138,7 @@ fn a_run_that_ends_leaves_no_connection_and_no_thread() {
 }
 
 #[test]
-fn mistakes_in_granted_hosts_are_told_with_their_places() {
+fn mistakes_in_granted_hosts_have_their_places() {
     let authority = Authority::new();
     let text = "{\n \"networks\": {\n  \"a\": { \"network\": { \"mode\": \"host\", \"https\": [{ \"host\": \"api.example\",\n   \"headers\": { \"authorization\": { \"secret\": \"pay-tokn\" } } }] }, \"workflows\": [\"*\"] },\n  \"b\": { \"network\": { \"mode\": \"host\", \"https\": [\"10.0.0.1\"] }, \"workflows\": [\"*\"] },\n  \"c\": { \"network\": { \"mode\": \"host\", \"https\": [{ \"host\": \"api.example\", \"headers\": { \"x-a\": { \"environment\": \"A\" } } }] }, \"workflows\": [\"*\"] },\n  \"d\": { \"network\": { \"mode\": \"host\", \"https\": [{ \"host\": \"api.example\", \"headers\": { \"x-a\": { \"secret\": \"lines\" } } }] }, \"workflows\": [\"*\"] }\n },\n \"secrets\": { \"pay-token\": { \"file\": \"token\" }, \"lines\": { \"file\": \"lines\" } }\n}\n";
     let path = authority.folder().join("grants.json");
@@ -157,11 +157,11 @@ fn mistakes_in_granted_hosts_are_told_with_their_places() {
     for (place, what) in [
         ("4:46", "there is no secret `pay-tokn`, did you mean `pay-token`?"),
         ("5:49", "a host of `https` is `10.0.0.1`"),
-        ("6:101", "the header `x-a` has a source that is no secret"),
-        ("7:101", "the header `x-a` cannot have the value of its secret"),
+        ("6:94", "the header `x-a` has a source that is no secret"),
+        ("7:94", "the header `x-a` cannot have the value of its secret"),
     ] {
-        let told = |line: &str| line.contains(what) && line.contains(&format!("grants.json:{place}"));
-        assert!(said.lines().any(told), "{place} {what}: {said}");
+        let is_it = |line: &str| line.contains(what) && line.contains(&format!("grants.json:{place}"));
+        assert!(said.lines().any(is_it), "{place} {what}: {said}");
     }
     assert!(!said.contains(SECRET), "{said}");
 }

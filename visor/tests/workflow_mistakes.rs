@@ -124,11 +124,11 @@ fn hosts_over_https_that_are_wrong() {
     top_mistake(covered, 36, "covers addresses that stand for hosts of `https`", "outside of 198.19.255.0/24");
     let open = r#""network":{"mode":"host","connect":["0.0.0.0/0:80","198.19.0.0/17:80"],"https":["a.example"]}"#;
     assert!(mistakes(&with_top(open)).is_empty());
-    let told = mistakes(&with_top(
+    let warned = mistakes(&with_top(
         r#""network":{"mode":"host","https":[{"host":"a.example","headers":{"authorization":"Bearer x"}}]}"#,
     ));
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("warning: the header `authorization` looks like a secret"), "{told:?}");
+    assert_eq!(warned.len(), 1);
+    assert!(warned[0].contains("warning: the header `authorization` looks like a secret"), "{warned:?}");
 }
 
 /// A small file must not ask for much memory.

@@ -19,13 +19,14 @@ pub(crate) fn exchange(at: &str, text: &str) -> io::Result<String> {
     }
 }
 
-/// Sends these bytes, reads the beginning of what comes, and is gone.
-pub(crate) fn leave(at: &str, text: &str) -> io::Result<String> {
+/// Sends these bytes, reads the beginning of what comes within so many milliseconds, and closes the connection.
+pub(crate) fn close(at: &str, text: &str, patience: u64) -> io::Result<String> {
     let mut stream = TcpStream::connect(at)?;
+    stream.set_read_timeout(Some(Duration::from_millis(patience)))?;
     stream.write_all(text.as_bytes())?;
     let mut room = [0; 64];
     let read = stream.read(&mut room)?;
-    Ok(format!("left after {:?}", String::from_utf8_lossy(&room[..read])))
+    Ok(format!("closed after {:?}", String::from_utf8_lossy(&room[..read])))
 }
 
 /// Sends this head, then this many kilobytes of a body, and reads the answer.

@@ -47,8 +47,8 @@ enum Question {
     Pull(String),
     /// Connect, send this text, read to the end.
     Exchange(String, String),
-    /// Connect, send this text, read the beginning of what comes, and close the connection.
-    Leave(String, String),
+    /// Connect, send this text, read the beginning of what comes within so many milliseconds, and close the connection.
+    Close(String, String, u64),
     /// Connect, send this text and so many kilobytes, read to the end.
     Upload(String, String, usize),
     /// Connect, and ask for addresses and options of the connection.
@@ -89,7 +89,7 @@ fn main(questions: Vec<Question>) {
             Question::Push(at, bytes) => push(at, *bytes),
             Question::Pull(at) => pull(at),
             Question::Exchange(at, text) => http_client::exchange(at, text),
-            Question::Leave(at, text) => http_client::leave(at, text),
+            Question::Close(at, text, patience) => http_client::close(at, text, *patience),
             Question::Upload(at, text, kilobytes) => http_client::upload(at, text, *kilobytes),
             Question::Ends(at) => http_client::ends(at),
             Question::Many(at) => http_client::many(at),

@@ -486,7 +486,7 @@ pub struct StepName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum HttpsHeader {
-    /// The value. Whoever may read the workflow can read it.
+    /// The value. It can be read by all who can read the workflow.
     Text(String),
     /// Where it comes from.
     Object(HttpsHeaderObject),

@@ -476,7 +476,7 @@ impl Reader<'_> {
                     }
                     HeaderSource::Value(_) => {}
                     HeaderSource::Environment(_) | HeaderSource::File(_) => {
-                        // What is not among the secrets would not be taken out of what is told.
+                        // What is not among the secrets would not be redacted.
                         let message = format!("the header {} has a source that is no secret", quoted(&header.name));
                         self.error(at, message, "`secret`, the name of a secret of this file".to_owned());
                     }
@@ -509,8 +509,8 @@ impl Reader<'_> {
             let what = format!("the grant {}", quoted(name.value));
             let Some(fields) = self.fields(&property.value, &what, known, required) else { continue };
             // Where the field is not required, what lacks it is for no workflow.
-            let nobody = (required == 0).then(|| Workflows::Named(BTreeSet::new()));
-            let workflows = fields.get("workflows").map(|value| self.workflows(value)).or(nobody);
+            let none = (required == 0).then(|| Workflows::Named(BTreeSet::new()));
+            let workflows = fields.get("workflows").map(|value| self.workflows(value)).or(none);
             let read = read(self, &fields);
             if let (Some(workflows), Some(what)) = (workflows, read) {
                 grants.insert(name.value.to_owned(), Granted { what, workflows });

@@ -4,7 +4,7 @@
 mod https_host;
 
 use crate::support;
-use https_host::{Authority, Heard, Host};
+use https_host::{Authority, Event, Host};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpListener;
@@ -71,7 +71,7 @@ fn a_function_gets_an_answer_over_tls_by_plain_http() {
     for answer in &answers[1..] {
         assert!(answer.contains(" 200 OK\\r\\n") && answer.ends_with("\\r\\n\\r\\nhello\""), "{answers:?}");
     }
-    assert_eq!(host.hear(), Heard::Name("localhost".to_owned()));
+    assert_eq!(host.next(), Event::Name("localhost".to_owned()));
     let request = host.request();
     assert!(request.starts_with("GET /path?q=1 HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("host: localhost:{}\r\n", host.address.port())), "{request}");
@@ -173,7 +173,7 @@ fn a_step_off_an_entrys_list_finds_neither_the_name_nor_the_address() {
     );
     let refused = printed(&report, "other");
     assert!(refused.iter().all(|answer| answer.starts_with("PermissionDenied: ")), "{refused:?}");
-    let requests = host.told().into_iter().filter(|heard| matches!(heard, Heard::Request(_))).count();
+    let requests = host.so_far().into_iter().filter(|event| matches!(event, Event::Request(_))).count();
     assert_eq!(requests, 2, "those of the step on the list");
 }
 
@@ -193,11 +193,11 @@ fn what_is_not_on_the_list_is_refused() {
     let answers = ask(&authority, network(&host, json!({})), questions);
     assert_eq!(answers.len(), 7);
     assert!(answers.iter().all(|answer| answer.starts_with("PermissionDenied: ")), "{answers:#?}");
-    assert_eq!(host.told(), []);
+    assert_eq!(host.so_far(), []);
 }
 
 #[test]
-fn a_certificate_for_another_name_is_refused_and_both_names_are_told() {
+fn a_certificate_for_another_name_is_refused_and_the_answer_has_both_names() {
     let authority = Authority::new();
     let host = Host::start(&authority, "other.example", OK);
     let answers = ask(&authority, network(&host, json!({})), json!([{ "exchange": ["localhost:80", GET] }]));
@@ -208,7 +208,7 @@ fn a_certificate_for_another_name_is_refused_and_both_names_are_told() {
         "other.example".into(),
     ];
     assert!(named.iter().all(|name| answers[0].contains(name)), "{answers:?}");
-    assert!(!host.told().iter().any(|heard| matches!(heard, Heard::Request(_))), "it was sent nothing");
+    assert!(!host.so_far().iter().any(|event| matches!(event, Event::Request(_))), "it was sent nothing");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_certificate_of_an_unknown_authority_is_refused() {
     let answers = ask(&authority, network(&host, json!({})), json!([{ "exchange": ["localhost:80", GET] }]));
     assert!(answers[0].starts_with("\"HTTP/1.1 502 "), "{answers:?}");
     assert!(answers[0].contains("invalid peer certificate"), "{answers:?}");
-    assert!(!host.told().iter().any(|heard| matches!(heard, Heard::Request(_))), "it was sent nothing");
+    assert!(!host.so_far().iter().any(|event| matches!(event, Event::Request(_))), "it was sent nothing");
 }
 
 #[test]
@@ -231,16 +231,16 @@ fn a_host_that_cannot_be_reached_is_an_answer_that_says_why() {
     inside["connect"] = json!(["0.0.0.0/0:*"]);
     let answers = ask(&authority, inside, question("localhost"));
     assert!(answers[0].contains(" 502 ") && answers[0].contains("addresses that are not public"), "{answers:?}");
-    assert_eq!(host.told(), []);
+    assert_eq!(host.so_far(), []);
     let unknown = json!({ "mode": "host", "https": ["name.invalid"] });
     let answers = ask(&authority, unknown, question("name.invalid"));
     assert!(answers[0].contains("https://name.invalid:443: the name cannot be resolved"), "{answers:?}");
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
     let refused = json!({
-        "mode": "host", "connect": [nobody.to_string()], "https": [{ "host": "localhost", "port": nobody.port() }],
+        "mode": "host", "connect": [closed.to_string()], "https": [{ "host": "localhost", "port": closed.port() }],
     });
     let answers = ask(&authority, refused, question("localhost"));
-    assert!(answers[0].contains(&format!("{nobody} cannot be connected to: Connection refused")), "{answers:?}");
+    assert!(answers[0].contains(&format!("{closed} cannot be connected to: Connection refused")), "{answers:?}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn tunnels_and_other_protocols_are_refused() {
     for (answer, status) in answers.iter().zip(["405", "405", "501", "400"]) {
         assert!(answer.starts_with(&format!("\"HTTP/1.1 {status} ")), "{answers:#?}");
     }
-    assert_eq!(host.told(), []);
+    assert_eq!(host.so_far(), []);
 }
 
 #[test]
@@ -296,52 +296,65 @@ fn one_request_does_not_become_two() {
     let questions: Vec<_> = requests.iter().map(|request| json!({ "exchange": ["localhost:80", request] })).collect();
     let answers = ask(&authority, network(&host, json!({})), questions.into());
     // All of what has come, once the connections to the host are closed.
-    let (mut told, mut closed) = (Vec::new(), 0);
+    let (mut arrived, mut closed) = (Vec::new(), 0);
     while closed < 4 {
-        match host.hear() {
-            Heard::Request(text) => told.push(text),
-            Heard::Closed(text) => {
+        match host.next() {
+            Event::Request(text) => arrived.push(text),
+            Event::Closed(text) => {
                 assert_eq!(text, "");
                 closed += 1;
             }
             _ => {}
         }
     }
-    // The host tells requests apart by their lengths, as hosts do.
-    assert!(!told.iter().any(|request| request.starts_with("GET /hidden")), "{told:#?}\n{answers:#?}");
+    // The host divides bytes into requests by their lengths, as hosts do.
+    assert!(!arrived.iter().any(|request| request.starts_with("GET /hidden")), "{arrived:#?}\n{answers:#?}");
     for (refused, answer) in answers.iter().take(7).enumerate() {
         assert!(answer.starts_with("\"HTTP/1.1 400 "), "{refused}: {answers:#?}");
     }
-    let paths: Vec<_> = told.iter().filter_map(|request| request.split(' ').nth(1)).collect();
-    assert_eq!(paths, ["/zero", "/one", "/two", "/three"], "{told:#?}\n{answers:#?}");
+    let paths: Vec<_> = arrived.iter().filter_map(|request| request.split(' ').nth(1)).collect();
+    assert_eq!(paths, ["/zero", "/one", "/two", "/three"], "{arrived:#?}\n{answers:#?}");
 }
 
-#[test]
-fn a_function_that_leaves_in_the_middle_ends_the_hosts_connection() {
+/// Runs a function that closes its connection after this request, and gives what the host had then received of it.
+fn closed_after(answer: &'static str, request: &str, patience_ms: u64) -> (Vec<Event>, Vec<String>) {
     let authority = Authority::new();
-    let host =
-        Host::start(&authority, "localhost", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n");
-    let unfinished = "PUT /unfinished HTTP/1.1\r\nHost: a\r\nx-early: yes\r\nContent-Length: 1000\r\n\r\nbegin";
-    // The function goes on until the host has said so: the end of the run is not what closes the connection.
+    let host = Host::start(&authority, "localhost", answer);
+    // The function goes on until the host has seen the end: it is not the end of the run that closes the connection.
     let goes_on = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = goes_on.local_addr().expect("its address").to_string();
     let mut network = network(&host, json!({}));
     network["connect"].as_array_mut().expect("a list").push(address.clone().into());
     let waiting = std::thread::spawn(move || {
-        let closed = loop {
-            if let Heard::Closed(text) = host.hear() {
-                break text;
-            }
-        };
+        let mut events = Vec::new();
+        while !matches!(events.last(), Some(Event::Closed(_))) {
+            events.push(host.next());
+        }
         goes_on.accept().expect("the function").0.write_all(b"closed").expect("written");
-        closed
+        events
     });
-    let questions = json!([{ "leave": ["localhost:80", unfinished] }, { "read": address }]);
+    let questions = json!([{ "close": ["localhost:80", request, patience_ms] }, { "read": address }]);
     let answers = ask(&authority, network, questions);
-    assert!(answers[0].starts_with("left after \"HTTP/1.1 200 OK"), "{answers:?}");
-    assert_eq!(answers[1], "closed");
-    let closed = waiting.join().expect("no panic");
-    assert!(closed.ends_with("\r\n\r\nbegin"), "{closed:?}");
+    (waiting.join().expect("no panic"), answers)
+}
+
+#[test]
+fn a_function_that_closes_in_the_middle_ends_the_hosts_connection() {
+    let early = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n";
+    let unfinished = "PUT /unfinished HTTP/1.1\r\nHost: a\r\nx-early: yes\r\nContent-Length: 1000\r\n\r\nbegin";
+    let (events, answers) = closed_after(early, unfinished, 60_000);
+    assert!(answers[0].starts_with("closed after \"HTTP/1.1 200 OK"), "{answers:?}");
+    assert!(
+        matches!(&events[..], [Event::Name(_), Event::Closed(text)] if text.ends_with("\r\n\r\nbegin")),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_function_that_closes_before_the_answer_ends_the_hosts_connection() {
+    let (events, answers) = closed_after("", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 1000);
+    assert!(answers[0].starts_with("WouldBlock: "), "{answers:?}");
+    assert!(matches!(&events[..], [Event::Name(_), Event::Request(_), Event::Closed(_)]), "{events:?}");
 }
 
 #[test]
@@ -363,10 +376,10 @@ fn addresses_on_the_list_are_reached_as_before() {
     network["connect"].as_array_mut().expect("a list").push(format!("localhost:{}", host.address.port()).into());
     network["connect"].as_array_mut().expect("a list").push(address.clone().into());
     let raw = format!("127.0.0.1:{}", host.address.port());
-    // Bytes of the function's own reach a host's TLS as they are: this is none, so the host ends it.
+    // Bytes of the function's own reach a host's TLS as they are: this is no TLS, so the host closes the connection.
     let questions = json!([{ "read": address }, { "exchange": [raw, "no TLS\r\n\r\n"] }]);
     let answers = ask(&authority, network, questions);
     serving.join().expect("no panic").expect("written");
     assert_eq!(answers[0], "no TLS");
-    assert_eq!(host.hear(), Heard::Failed, "{answers:?}");
+    assert_eq!(host.next(), Event::Failed, "{answers:?}");
 }

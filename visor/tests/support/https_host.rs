@@ -20,10 +20,10 @@ pub(crate) struct Authority {
     folder: TempDir,
 }
 
-/// What a host is told by one of its clients.
+/// What one of a host's clients has done.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
-    /// It wants to speak to a host of this name.
+pub(crate) enum Event {
+    /// It has asked for this name (SNI).
     Name(String),
     /// A whole request, as it came.
     Request(String),
@@ -36,7 +36,7 @@ pub(crate) enum Heard {
 /// A host on this computer.
 pub(crate) struct Host {
     pub(crate) address: SocketAddr,
-    heard: Receiver<Heard>,
+    events: Receiver<Event>,
 }
 
 /// A client's connection.
@@ -79,8 +79,8 @@ impl Host {
     pub(crate) fn start(authority: &Authority, name: &str, answer: &'static str) -> Host {
         let config = authority.config(name);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (sender, heard) = channel();
-        let host = Host { address: listener.local_addr().expect("its address"), heard };
+        let (sender, events) = channel();
+        let host = Host { address: listener.local_addr().expect("its address"), events };
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (config, sender) = (config.clone(), sender.clone());
@@ -93,50 +93,50 @@ impl Host {
         host
     }
 
-    /// What it is told next.
-    pub(crate) fn hear(&self) -> Heard {
-        self.heard.recv_timeout(PATIENCE).expect("something")
+    /// The next event.
+    pub(crate) fn next(&self) -> Event {
+        self.events.recv_timeout(PATIENCE).expect("something")
     }
 
-    /// The next request; what else it is told before that does not matter.
+    /// The next request; other events before it are dropped.
     pub(crate) fn request(&self) -> String {
         loop {
-            match self.hear() {
-                Heard::Name(_) | Heard::Closed(_) => {}
-                Heard::Request(request) => return request,
-                Heard::Failed => panic!("TLS has failed"),
+            match self.next() {
+                Event::Name(_) | Event::Closed(_) => {}
+                Event::Request(request) => return request,
+                Event::Failed => panic!("TLS has failed"),
             }
         }
     }
 
-    /// All it has been told by now.
-    pub(crate) fn told(&self) -> Vec<Heard> {
-        self.heard.try_iter().collect()
+    /// All events that have come by now.
+    pub(crate) fn so_far(&self) -> Vec<Event> {
+        self.events.try_iter().collect()
     }
 }
 
-/// Serves one client. The test may have ended meanwhile, so nobody need hear of it.
-fn serve(mut stream: Connection, answer: &str, heard: &Sender<Heard>) {
+/// Serves one client. The test may have ended meanwhile, so events may find no receiver.
+fn serve(mut stream: Connection, answer: &str, events: &Sender<Event>) {
     while stream.conn.is_handshaking() {
         if stream.conn.complete_io(&mut stream.sock).is_err() {
-            let _ = heard.send(Heard::Failed);
+            let _ = events.send(Event::Failed);
             return;
         }
     }
-    let _ = heard.send(Heard::Name(stream.conn.server_name().unwrap_or_default().to_owned()));
+    let _ = events.send(Event::Name(stream.conn.server_name().unwrap_or_default().to_owned()));
     let mut bytes = Vec::new();
     let mut room = [0; 16384];
     loop {
         match read(&mut stream, &mut room) {
             0 => {
-                let _ = heard.send(Heard::Closed(String::from_utf8_lossy(&bytes).into_owned()));
+                let _ = events.send(Event::Closed(String::from_utf8_lossy(&bytes).into_owned()));
                 return;
             }
             read => bytes.extend_from_slice(&room[..read]),
         }
         if is_whole(&bytes) {
             let text = String::from_utf8_lossy(&std::mem::take(&mut bytes)).into_owned();
-            let _ = heard.send(Heard::Request(text));
+            let _ = events.send(Event::Request(text));
         } else if !wants_early_answer(&bytes) {
             continue;
         }

@@ -26,13 +26,13 @@ pub(in crate::domain) struct Relayed(Mutex<HashMap<RawFd, Connection>>);
 /// One of them.
 struct Connection {
     peer: SocketAddr,
-    /// Options that were set. They are given back and have no effect: nothing leaves the computer on this connection.
+    /// Options that were set. They are given back and have no effect: this connection is within the computer.
     options: HashMap<u64, u64>,
 }
 
 impl Relayed {
     fn lock(&self) -> MutexGuard<'_, HashMap<RawFd, Connection>> {
-        self.0.lock().expect("nobody panics with it")
+        self.0.lock().expect("relayed connections")
     }
 
     /// A descriptor is one from here on.

@@ -89,7 +89,7 @@ async fn pass_on(
         let mut sender = match kept {
             Some(sender) => sender,
             None => {
-                upstream.drivers.abort_all();
+                upstream.drivers = JoinSet::new();
                 ways.connect(&target.origin, &mut upstream.drivers).await?
             }
         };

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_and_the_configured_headers_are_set_and_others_of_these_names_are_gone() {
+    fn the_host_and_the_configured_headers_are_set_and_others_of_these_names_are_removed() {
         let own = [("host", "other.example"), ("authorization", "mine"), ("authorization", "also"), ("x-a", "1")];
         let sent = sent(request("GET", "http://other.example/path?q=1", &own)).expect("passed on");
         assert_eq!(sent.uri(), "/path?q=1");
@@ -151,8 +151,8 @@ mod tests {
         let own = [("connection", "authorization, x-a"), ("x-a", "1"), ("keep-alive", "5"), ("te", "trailers")];
         let sent = sent(request("GET", "/", &own)).expect("passed on");
         assert_eq!(sent.headers()["authorization"], "Bearer hunter2");
-        for gone in ["connection", "x-a", "keep-alive", "te"] {
-            assert!(!sent.headers().contains_key(gone), "{gone}");
+        for name in ["connection", "x-a", "keep-alive", "te"] {
+            assert!(!sent.headers().contains_key(name), "{name}");
         }
     }
 

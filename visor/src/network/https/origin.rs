@@ -32,7 +32,7 @@ pub struct Origin {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Headers that requests get on their way. A worker has none of them: they are left out of what is sent to it.
+    /// Headers that requests get on their way. A worker has none of them: they are not serialized.
     #[serde(skip)]
     pub headers: Vec<OriginHeader>,
     /// The steps that may use it; all if there is no list.

@@ -123,7 +123,7 @@ fn run(receiver: UnboundedReceiver<Accepted>, connect: Vec<Rule>) {
         Err(error) => return tracing::warn!(%error, "no runtime for https"),
     };
     runtime.block_on(serve(receiver, connect));
-    // A look-up of a name cannot be interrupted. Nobody waits for it.
+    // A look-up of a name cannot be interrupted, and is not waited for.
     runtime.shutdown_background();
 }
 

@@ -79,7 +79,7 @@ impl Ways {
         builder.max_buf_size(BUFFER);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(UpstreamError::Http)?;
         drivers.spawn(async move {
-            // Whoever waits for an answer gets the error.
+            // The request that waits for an answer gets the error.
             let _ = connection.await;
         });
         Ok(sender)
@@ -123,7 +123,7 @@ fn roots() -> Result<Arc<RootCertStore>, UpstreamError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        let why = found.errors.first().map_or_else(|| "there is none".to_owned(), ToString::to_string);
+        let why = found.errors.first().map_or_else(|| "no certificate was found".to_owned(), ToString::to_string);
         return Err(UpstreamError::Roots(why));
     }
     Ok(ROOTS.get_or_init(|| Arc::new(roots)).clone())
