@@ -2,7 +2,6 @@
 
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::{Range, Ranged};
-use std::path::PathBuf;
 
 use super::Step;
 use super::words::narrow;
@@ -131,7 +130,7 @@ impl Reader<'_> {
                 }
                 Some(HeaderSource::Environment(variable.value.to_owned()))
             }
-            [None, Some(value), None] => self.path(value, "`file`").map(PathBuf::from).map(HeaderSource::File),
+            [None, Some(value), None] => self.path(value, "`file`").map(HeaderSource::File),
             [None, None, Some(value)] => {
                 self.name(value, "`secret`").map(|name| HeaderSource::Secret(name.value.to_owned()))
             }
