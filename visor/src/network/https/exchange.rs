@@ -10,6 +10,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -26,7 +27,12 @@ pub(super) struct Target {
     pub(super) origin: Origin,
     pub(super) authority: HeaderValue,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Requests that got no answer from it.
+    pub(super) failures: AtomicU32,
 }
+
+/// The failures of one host and run that are logged: a function can cause any number of them.
+const LOGGED_MAX: u32 = 16;
 
 /// The connection to the host, kept for the next request.
 #[derive(Default)]
@@ -70,10 +76,12 @@ async fn answer(
     }
 }
 
-/// The answer where the host gives none, which is in the log as well.
+/// The answer where the host gives none; the first ones are in the log as well.
 fn failed(target: &Target, error: &UpstreamError) -> Answer {
     let Origin { host, port, .. } = &target.origin;
-    tracing::warn!(host, port, %error, "no answer over https");
+    if target.failures.fetch_add(1, Ordering::Relaxed) < LOGGED_MAX {
+        tracing::warn!(host, port, %error, "no answer over https");
+    }
     text(StatusCode::BAD_GATEWAY, format!("https://{host}:{port}: {error}\n"))
 }
 

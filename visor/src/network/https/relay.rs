@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread::JoinHandle;
 
 use hyper::header::HeaderValue;
@@ -52,6 +53,7 @@ impl Relay {
                 headers: origin.header_values()?,
                 authority: HeaderValue::from_str(&origin.authority()).expect("a host's name and a port"),
                 origin: origin.clone(),
+                failures: AtomicU32::new(0),
             }))
         };
         Ok(Relay {

@@ -6,11 +6,12 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -20,6 +21,9 @@ use crate::network::rule::{Rule, is_nowhere, special};
 
 /// How long an address may take to accept a connection, and then the host to agree on keys.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Look-ups of one run at the same time: each takes a thread, and cannot be interrupted.
+const LOOKUPS_MAX: usize = 8;
 
 /// Why a host cannot be reached. None of it is the function's fault.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +53,8 @@ pub(super) struct Ways {
     tls: Arc<ClientConfig>,
     /// The addresses that the workflow may connect to itself.
     connect: Vec<Rule>,
+    /// For look-ups at the same time.
+    lookups: Arc<Semaphore>,
 }
 
 impl Ways {
@@ -60,7 +66,7 @@ impl Ways {
             .map_err(|error| UpstreamError::Tls(io::Error::other(error)))?;
         let mut config = config.with_root_certificates(roots()?).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Ways { tls: Arc::new(config), connect })
+        Ok(Ways { tls: Arc::new(config), connect, lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) })
     }
 
     /// Connects to a host. What drives the connection is put into `drivers`.
@@ -87,9 +93,8 @@ impl Ways {
 
     /// Connects to the first address that answers.
     async fn open(&self, origin: &Origin) -> Result<(TcpStream, SocketAddr), UpstreamError> {
-        let found = tokio::net::lookup_host((origin.host.as_str(), origin.port)).await;
         let mut last = UpstreamError::Inside;
-        for address in found.map_err(UpstreamError::Resolve)? {
+        for address in self.look_up(origin).await.map_err(UpstreamError::Resolve)? {
             let address = SocketAddr::new(address.ip().to_canonical(), address.port());
             if !may_reach(&self.connect, address) {
                 continue;
@@ -105,6 +110,18 @@ impl Ways {
             }
         }
         Err(last)
+    }
+
+    /// The addresses of a host. A look-up goes on although its connection has been closed, so their number has a limit.
+    async fn look_up(&self, origin: &Origin) -> io::Result<Vec<SocketAddr>> {
+        let place = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (host, port) = (origin.host.clone(), origin.port);
+        let looking = spawn_blocking(move || {
+            let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+            drop(place);
+            found
+        });
+        looking.await.map_err(io::Error::other)?
     }
 }
 
