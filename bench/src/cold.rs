@@ -7,8 +7,8 @@
 
 use crate::harness::Result;
 use crate::ours::nothing_document;
-use monohull::orchestrator::{IsolationWish, Ready};
-use monohull::process::{Job, Message, Running, Settings, Spawner};
+use monohull::engine::{IsolationWish, Ready};
+use monohull::worker::{Job, Message, Running, Settings, Spawner};
 use monohull::workflow;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull::orchestrator::{Ready, RunOptions};
+use monohull::engine::{Ready, RunOptions};
 use monohull::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
 use monohull::workflow;
 use serde_json::{Value, json};

@@ -1,21 +1,20 @@
-//! The visor: command line, orchestrator, domain, loader.
+//! The visor: its command line, and one name for each of the crates it is made of.
+//!
+//! ```text
+//!   cli ──▶ watchdog ──▶ worker ──▶ engine ──▶ workflow ──▶ domain ──▶ network, host-files ──▶ ipc, report
+//! ```
+//!
+//! An arrow means "uses". A crate also uses those further to the right of it, and none to the left.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod cli;
 pub mod disk;
-#[allow(clippy::disallowed_methods, reason = "it shows paths of Monohull's own objects only")]
-pub mod domain;
-pub mod escape;
-pub mod host_files;
-pub mod host_input;
-pub mod network;
-pub mod orchestrator;
-mod packets;
-#[allow(clippy::print_stderr, reason = "a worker's standard error is a pipe to its server")]
-pub mod process;
-pub mod report;
-mod sealed;
-pub mod watchdog;
-#[allow(clippy::print_stderr, reason = "it warns of a program that does not ship, before there is a command line")]
-pub mod weaken;
-pub mod workflow;
+
+pub use monohull_domain as domain;
+pub use monohull_engine as engine;
+pub use monohull_host_files as host_files;
+pub use monohull_network as network;
+pub use monohull_report as report;
+pub use monohull_watchdog as watchdog;
+pub use monohull_worker as worker;
+pub use monohull_workflow as workflow;

@@ -6,7 +6,7 @@
 
 mod support;
 
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Progress, RunReport, Status, Stream};
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};

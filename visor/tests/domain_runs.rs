@@ -5,7 +5,7 @@
 
 mod support;
 
-use monohull::orchestrator::{Ready, RunOptions};
+use monohull::engine::{Ready, RunOptions};
 use monohull::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;

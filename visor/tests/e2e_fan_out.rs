@@ -2,7 +2,7 @@
 
 mod support;
 
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Blame, FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;

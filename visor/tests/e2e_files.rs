@@ -3,7 +3,7 @@
 
 mod support;
 
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Progress, RunReport, Stream};
 use serde_json::{Value, json};
 use std::fs;

@@ -5,7 +5,7 @@
 mod refusal;
 mod support;
 
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
 use refusal::refuse;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ mod support;
 
 use jpeg_encoder::{ColorType, Encoder};
 use monohull::disk::Disk;
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Content, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -15,9 +15,9 @@ use monohull_checker::{Class, Finding, Form, Kind, Report, Rules, Severity};
 use serde::Serialize;
 
 use super::imports;
-use crate::domain::image::Image;
-use crate::escape::{Line, shown};
-use crate::host_input;
+use monohull_domain::image::Image;
+use monohull_host_files::input;
+use monohull_report::escape::{Line, shown};
 
 /// Examples, and exit codes that never change their meaning.
 const HELP: &str = "\
@@ -111,7 +111,7 @@ impl Check {
 
 fn judge(file: &Path, load: bool) -> Verdict<'_> {
     let rules = Rules { explain: true, own_gates: is_this_program(file), ..Rules::IMAGE };
-    let bytes = host_input::read(file, host_input::FILE_MAX).map_err(|error| error.to_string());
+    let bytes = input::read(file, input::FILE_MAX).map_err(|error| error.to_string());
     let judged = bytes.and_then(|bytes| {
         let report = monohull_checker::check_by(rules, &bytes).map_err(|error| error.to_string())?;
         let linked = load && !report.is_refused() && report.form == Form::Linked;

@@ -20,9 +20,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
-use crate::escape::{Line, quoted_lines, shown};
-use crate::host_input::{self, InputError};
-use crate::watchdog::port_of;
+use monohull_host_files::input::{self, InputError};
+use monohull_report::escape::{Line, quoted_lines, shown};
+use monohull_watchdog::port_of;
 
 /// Where `monohull serve` listens unless somebody says otherwise.
 const USUAL: &str = "http://127.0.0.1:7070";
@@ -362,7 +362,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 /// The content of a file, or of standard input if it is called `-`.
 pub(super) fn read(path: &std::path::Path) -> Result<Vec<u8>, ClientError> {
     let unreadable = |source| ClientError::File { path: shown(path).to_string(), source };
-    host_input::read(path, host_input::FILE_MAX).map_err(unreadable)
+    input::read(path, input::FILE_MAX).map_err(unreadable)
 }
 
 #[cfg(test)]

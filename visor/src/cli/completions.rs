@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::exit::Exit;
 use super::{Cli, output};
-use crate::escape::shown;
+use monohull_report::escape::shown;
 
 /// Print the completions of a shell
 #[derive(Debug, Args)]

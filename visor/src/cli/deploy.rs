@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
-use crate::escape::shown;
-use crate::workflow::plan::registered_name;
-use crate::workflow::{self, WorkflowError};
+use monohull_report::escape::shown;
+use monohull_workflow::plan::registered_name;
+use monohull_workflow::{self as workflow, WorkflowError};
 
 /// Give a workflow file and its images to a server
 #[derive(Debug, Args)]

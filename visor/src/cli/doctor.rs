@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::probe;
-use crate::domain::gadgets::{self, Gadget, GadgetsError};
-use crate::domain::hostcall::NAMES;
-use crate::domain::keys::{self, Support};
-use crate::escape::shown;
-use crate::network;
-use crate::orchestrator::options::modules_folder;
-use crate::process::cgroup;
-use crate::weaken;
+use monohull_domain::gadgets::{self, Gadget, GadgetsError};
+use monohull_domain::hostcall::NAMES;
+use monohull_domain::keys::{self, Support};
+use monohull_domain::weaken;
+use monohull_engine::options::modules_folder;
+use monohull_network as network;
+use monohull_report::escape::shown;
+use monohull_worker::cgroup;
 
 /// Report what this host has and lacks
 #[derive(Debug, Args)]

@@ -3,11 +3,11 @@
 use super::output::{self, Data};
 use super::{Exit, concat_help, fail};
 use crate::disk::{Disk, DiskError, needed};
-use crate::escape::{Line, shown};
-use crate::workflow::units;
 use clap::{Args, Subcommand};
 use monohull_fat::check::Report;
 use monohull_fat::{Entry, Kind};
+use monohull_report::escape::{Line, shown};
+use monohull_workflow::units;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

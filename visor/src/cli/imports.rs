@@ -17,7 +17,7 @@ use goblin::elf::sym::STB_WEAK;
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 use monohull_checker::symbols::SymbolTable;
 
-use crate::domain::image::ImageError;
+use monohull_domain::image::ImageError;
 
 /// The most imports that a message lists.
 const LISTED: usize = 10;

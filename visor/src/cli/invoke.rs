@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::output::Data;
-use crate::escape::{Notation, Pieces, shown};
-use crate::watchdog::{MISSING_INPUT, SLOTS_TYPE};
+use monohull_report::escape::{Notation, Pieces, shown};
+use monohull_watchdog::{MISSING_INPUT, SLOTS_TYPE};
 
 /// What an input is that nobody describes.
 const BYTES_TYPE: &str = "application/octet-stream";

@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 
-use crate::domain::keys::{self, Support};
-use crate::orchestrator::IsolationWish;
+use monohull_domain::keys::{self, Support};
+use monohull_engine::IsolationWish;
 
 /// What keeps functions from the system.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

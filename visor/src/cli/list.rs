@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
-use crate::escape::Line;
+use monohull_report::escape::Line;
 
 /// List what a server knows
 #[derive(Debug, Args)]

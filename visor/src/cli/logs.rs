@@ -5,7 +5,7 @@ use clap::Args;
 use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::output::{Data, Piece};
-use crate::escape::Notation;
+use monohull_report::escape::Notation;
 
 /// Show what the functions of an invocation have printed
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@ mod invoke;
 mod isolation;
 #[allow(unsafe_code, reason = "what a signal does is the whole process's")]
 mod limits;
+mod lines;
 mod list;
 mod logs;
 mod network;
@@ -39,9 +40,9 @@ mod undeploy;
 mod validate;
 mod watch;
 
-use crate::escape;
-use crate::watchdog::log::Log;
 use exit::Exit;
+use monohull_report::escape;
+use monohull_watchdog::log::Log;
 
 /// Help that ends with an example and the exit codes.
 macro_rules! concat_help {
@@ -92,7 +93,7 @@ pub fn main() -> ExitCode {
 /// The same, once there is room on the stack.
 #[inline(never)]
 fn run() -> ExitCode {
-    crate::weaken::begin();
+    monohull_domain::weaken::begin();
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(error) => return misunderstood(&error),

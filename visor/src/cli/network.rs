@@ -1,13 +1,13 @@
 //! `monohull network`: lends devices to workflows that want a network of their own.
 
 use super::exit::Exit;
-use crate::escape::shown;
-use crate::network::helper::Helper;
-use crate::network::lease;
-use crate::network::pool::Pool;
-use crate::network::way_out::{Outside, keeper};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
+use monohull_network::helper::Helper;
+use monohull_network::lease;
+use monohull_network::pool::Pool;
+use monohull_network::way_out::{Outside, keeper};
+use monohull_report::escape::shown;
 use nix::unistd::Group;
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -18,12 +18,11 @@ use std::{env, fs, io};
 use clap::Args;
 
 use super::exit::Exit;
-use crate::escape::shown;
-use crate::workflow::document::{Document, Function, Instances, Limits, Step};
-use crate::workflow::{
-    plan::{Separation, TimeStampCounter},
-    quoted, shape,
-};
+use monohull_report::escape::shown;
+use monohull_report::text::quoted;
+use monohull_workflow::document::{Document, Function, Instances, Limits, Step};
+use monohull_workflow::plan::{Separation, TimeStampCounter};
+use monohull_workflow::shape;
 
 /// Create a function crate with a workflow that runs it
 #[derive(Debug, Args)]
@@ -370,7 +369,7 @@ fn is_crate_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workflow;
+    use monohull_workflow as workflow;
 
     #[test]
     fn the_workflow_written_is_valid() {

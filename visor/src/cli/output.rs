@@ -1,6 +1,6 @@
 //! Standard output and standard error: every verb writes through here, and nowhere else.
 //!
-//! Two rules hold for all of them. Text is escaped ([`crate::escape`]), unless it is data that a user asked for as it is. And
+//! Two rules hold for all of them. Text is escaped ([`monohull_report::escape`]), unless it is data that a user asked for as it is. And
 //! output that cannot be written is an error: the first failure is kept until the verb has ended, and [`finish`] reports it
 //! and turns success into failure. A reader that has gone away (a closed pipe) is not a failure, but what is written to it
 //! is useless; [`Piece`] says so to those that would go on.
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
-use crate::escape::{self, Lines, Notation, Pieces};
+use monohull_report::escape::{self, Lines, Notation, Pieces};
 
 /// The first write to standard output that failed.
 static FAILED: OnceLock<io::Error> = OnceLock::new();

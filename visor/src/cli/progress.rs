@@ -7,8 +7,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::output;
-use crate::escape::Line;
-use crate::report::{Progress, Stream};
+use monohull_report::escape::Line;
+use monohull_report::{Progress, Stream};
 
 /// Shows progress on standard error if that is a terminal, and passes on what functions print.
 pub(super) struct Terminal {

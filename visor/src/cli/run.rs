@@ -10,11 +10,12 @@ use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::show;
-use crate::orchestrator::RunOptions;
-use crate::process::cgroup::Wish;
-use crate::process::{self, ProcessError};
-use crate::report::{Progress, Status};
-use crate::workflow::{self, Plan, WorkflowError, quoted, suggestion};
+use monohull_engine::RunOptions;
+use monohull_report::text::{quoted, suggestion};
+use monohull_report::{Progress, Status};
+use monohull_worker::cgroup::Wish;
+use monohull_worker::{self as worker, ProcessError};
+use monohull_workflow::{self as workflow, Plan, WorkflowError};
 
 /// Run a workflow
 #[derive(Debug, Args)]
@@ -160,7 +161,7 @@ impl Run {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let report = match process::run(&plan, &options, self.cgroup, watcher) {
+        let mut report = match worker::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
             Err(error @ ProcessError::Input { .. }) => {
                 let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
@@ -168,6 +169,7 @@ impl Run {
             }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
+        super::lines::add(&mut report, &plan).iter().for_each(super::output::note);
         if self.json {
             super::output::json(&report);
         } else {

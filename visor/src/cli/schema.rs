@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::exit::Exit;
-use crate::workflow;
+use monohull_workflow as workflow;
 
 /// Print the JSON Schema of workflow files, or of grants files
 #[derive(Debug, Args)]

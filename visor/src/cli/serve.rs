@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 
 use super::exit::Exit;
 use super::isolation::Isolation;
-use crate::host_input;
-use crate::process::cgroup::Wish;
-use crate::watchdog::{self, Listen, ServeError, Settings, StateError, Token};
-use crate::workflow::units;
+use monohull_host_files::input;
+use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, Token};
+use monohull_worker::cgroup::Wish;
+use monohull_workflow::units;
 
 /// Serve functions and workflows over HTTP
 #[derive(Debug, Args)]
@@ -179,7 +179,7 @@ impl Serve {
 }
 
 fn read_token(path: &Path) -> io::Result<String> {
-    let bytes = host_input::read(path, host_input::WORKFLOW_MAX)?;
+    let bytes = input::read(path, input::WORKFLOW_MAX)?;
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::escape::{Line, quoted_lines, shown};
-use crate::report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
+use monohull_report::escape::{Line, quoted_lines, shown};
+use monohull_report::{CodePlace, Content, Failure, OutputReport, RunReport, Sandbox, Status, Unread};
 
 /// Instances of one step that get a row of their own; the others are counted in one more.
 const ROWS_PER_STEP: usize = 16;
@@ -160,10 +160,14 @@ pub(super) fn failure(failure: &Failure) -> String {
 }
 
 fn place(place: &CodePlace) -> String {
-    match &place.symbol {
-        Some(symbol) => format!("{:#x} {}", place.offset, Line(symbol)),
-        None => format!("{:#x}", place.offset),
+    let mut text = format!("{:#x}", place.offset);
+    if let Some(symbol) = &place.symbol {
+        let _ = write!(text, " {}", Line(symbol));
     }
+    if let Some(source) = &place.source {
+        let _ = write!(text, "\n            {}", Line(source));
+    }
+    text
 }
 
 /// Microseconds with a unit that keeps the number short.
@@ -183,8 +187,8 @@ fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Blame, InstanceReport, StepReport};
-    use crate::workflow::plan::FailureKind;
+    use monohull_report::{Blame, InstanceReport, StepReport};
+    use monohull_workflow::plan::FailureKind;
     use std::collections::BTreeMap;
 
     fn instance(index: u32, status: Status) -> InstanceReport {
@@ -260,13 +264,18 @@ mod tests {
             function: Some("f".to_owned()),
             address: Some(0),
             address_of: Some("nobody's".to_owned()),
-            ip: Some(CodePlace { offset: 0x1234, symbol: Some("f::main + 0x4".to_owned()) }),
-            backtrace: vec![CodePlace { offset: 0x99, symbol: None }],
+            ip: Some(CodePlace {
+                offset: 0x1234,
+                symbol: Some("f::main + 0x4".to_owned()),
+                source: Some("/w/src/lib.rs:3:5".to_owned()),
+            }),
+            backtrace: vec![CodePlace { offset: 0x99, symbol: None, source: None }],
         });
         let lines = [
             "map[2] (function f): memory-fault: wrote to address 0",
             "  address   0x0, nobody's",
             "  at        0x1234 f::main + 0x4",
+            "            /w/src/lib.rs:3:5",
             "  called by 0x99",
             "  at fault  the function",
         ];

@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::imports;
-use crate::domain::image;
-use crate::escape::shown;
-use crate::orchestrator::mounts;
-use crate::workflow::{self, Blame, Checked, Level, Mistake, Plan, Reference};
+use monohull_domain::image;
+use monohull_engine::mounts;
+use monohull_report::escape::shown;
+use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference};
 
 /// Check a workflow file and what it refers to, and report the mistakes, all up to a hundred; with --server what that server would
 /// refuse

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::exit::Exit;
 use super::output;
-use crate::escape::shown;
-use crate::workflow;
+use monohull_report::escape::shown;
+use monohull_workflow as workflow;
 
 /// From one look at the files to the next.
 const PERIOD: Duration = Duration::from_millis(200);

@@ -8,13 +8,13 @@
 mod store;
 mod tree;
 
-use crate::domain::files::claim_image;
-use crate::escape::{Line, shown};
+use monohull_domain::files::claim_image;
 use monohull_fat::check::{Finding, Report, check, left_over, repair};
 use monohull_fat::edit::{EditError, Editor, Move};
 use monohull_fat::{
     ASIDE, Entry, Error, Found, Geometry, Runs, encode_time, entries, find, first_cluster, format, runs,
 };
+use monohull_report::escape::{Line, shown};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ mod wrong_module;
 
 use goblin::elf::Elf;
 use monohull::domain::hostcall::NAMES;
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Failure, Silent};
 use monohull_abi::module::Sizes;
 use monohull_abi::{Errno, number};

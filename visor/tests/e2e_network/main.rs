@@ -9,7 +9,7 @@ mod https;
 mod refused;
 mod tour;
 
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::{Progress, RunReport, Stream};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,7 @@
 //! What a workflow's list does not allow is refused before a packet leaves, and the victim hears nothing.
 
 use crate::{ask, beside, probe};
-use monohull::domain::failure::FailureKind;
+use monohull::report::FailureKind;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};

@@ -1,7 +1,7 @@
 //! The tour of `std::net`: the same source prints the same as a function and as a program with std.
 
 use crate::{lines, support};
-use monohull::orchestrator::RunOptions;
+use monohull::engine::RunOptions;
 use monohull::report::Silent;
 use std::process::Command;
 use std::sync::Arc;

@@ -336,7 +336,7 @@ fn a_process_that_has_closed_itself_in_refuses_new_ones() {
 
 #[test]
 fn monohulls_own_modules_bring_none() {
-    let folder = monohull::orchestrator::modules_folder().expect("modules are built first: run `cargo xtask test`");
+    let folder = monohull::engine::modules_folder().expect("modules are built first: run `cargo xtask test`");
     for name in monohull::domain::hostcall::NAMES {
         let bytes = std::fs::read(folder.join(name).with_extension("so")).expect("a module");
         let report = monohull_checker::check(&bytes).expect("it can be judged");

@@ -1,7 +1,7 @@
 //! Giving jobs and hearing what becomes of them.
 
-use monohull::process::{Data, Death, Job, Message, Notice, Running, Spawner};
 use monohull::report::RunReport;
+use monohull::worker::{Data, Death, Job, Message, Notice, Running, Spawner};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,9 @@
 use crate::support;
 use crate::watch::{endless, job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::orchestrator::RunOptions;
-use monohull::process::{Cause, Spawner};
+use monohull::engine::RunOptions;
 use monohull::report::{Blame, FailureKind, Silent};
+use monohull::worker::{Cause, Spawner};
 use monohull_abi::number;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -14,8 +14,8 @@ mod wrong_module;
 
 use libtest_mimic::{Arguments, Trial};
 use monohull::domain::keys;
-use monohull::orchestrator::IsolationWish;
-use monohull::process::{Settings, Spawner};
+use monohull::engine::IsolationWish;
+use monohull::worker::{Settings, Spawner};
 use std::process::ExitCode;
 
 /// Spawners whose modules are wrong in other ways.

@@ -3,8 +3,8 @@
 
 use crate::watch::{job, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::process::{Cause, Settings, Spawner};
 use monohull::report::{Blame, FailureKind};
+use monohull::worker::{Cause, Settings, Spawner};
 use monohull_abi::number;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 
 use crate::watch::{job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::process::{Settings, Spawner};
 use monohull::report::Status;
+use monohull::worker::{Settings, Spawner};
 use monohull_abi::number;
 use serde_json::json;
 use std::time::{Duration, Instant};

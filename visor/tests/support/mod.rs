@@ -7,7 +7,7 @@ pub(crate) mod handover;
 pub(crate) mod letter;
 
 use monohull::domain::keys;
-use monohull::orchestrator::{IsolationWish, Ready, RunOptions};
+use monohull::engine::{IsolationWish, Ready, RunOptions};
 use monohull::report::{Content, Progress, RunReport, Silent};
 use monohull::workflow;
 use serde_json::Value;

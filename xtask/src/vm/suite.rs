@@ -8,8 +8,17 @@ pub(super) const ISOLATION: &str = "mpk";
 /// Test programs: a package, and what the name of a program of it begins with.
 pub(super) const PROGRAMS: &[(&str, &str)] = &[
     ("monohull-trampoline", ""),
-    // The unit tests of the visor.
+    // The unit tests of the visor, and of the crates it is made of.
     ("monohull", "monohull"),
+    ("monohull-report", ""),
+    ("monohull-ipc", ""),
+    ("monohull-host-files", ""),
+    ("monohull-network", ""),
+    ("monohull-domain", ""),
+    ("monohull-workflow", ""),
+    ("monohull-engine", ""),
+    ("monohull-worker", ""),
+    ("monohull-watchdog", ""),
     ("monohull", "domain_"),
     ("monohull", "e2e_"),
     ("monohull", "process"),

@@ -1,0 +1,269 @@
+//! One instance's memory: a cell of the user partition.
+//!
+//! A cell keeps its image mapped when the instance ends, so that the next instance of the same image starts without a
+//! single mapping: writable pages are put back to their first state, everything anonymous is dropped, and nothing of
+//! the old instance is left to see.
+//!
+//! ```text
+//! base                  image base                        heap start          heap end        +32 GiB
+//! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks … mapped files
+//! ```
+
+use super::image::Access as SegmentAccess;
+use super::image::map::{LoadedImage, Pristine};
+use super::keys::Key;
+use super::region::{Access, Partition, RegionError};
+use monohull_abi::layout::{
+    CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes at the top of the main stack that are wiped by hand instead of being dropped and faulted in again.
+const WARM_STACK: u64 = 2 * PAGE;
+/// Heap growth from this size on asks for huge pages.
+const HUGE: u64 = 2 << 20;
+
+/// A cell with an image in it.
+pub struct Cell {
+    index: usize,
+    key: Key,
+    image: Arc<LoadedImage>,
+    stack_size: u64,
+    pristine: Vec<Pristine>,
+    zeros: Vec<Range<u64>>,
+    heap_start: u64,
+    heap_end: u64,
+    /// Thread stacks that have ever been used, and those among them that are free.
+    stacks: u32,
+    free_stacks: Vec<u32>,
+}
+
+impl Cell {
+    /// Maps an image into a clean cell, whose pages get this key.
+    pub fn new(
+        partition: &Partition,
+        index: usize,
+        image: Arc<LoadedImage>,
+        stack_size: u64,
+        key: Key,
+    ) -> Result<Cell, RegionError> {
+        let base = cell_base(index);
+        let image_base = base + stack_size;
+        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite, key)?;
+        let pristine = image.map(partition, image_base, key)?;
+        let heap_start = image.end(image_base);
+        Ok(Cell {
+            zeros: image.zeros(image_base),
+            index,
+            key,
+            image,
+            stack_size,
+            pristine,
+            heap_start,
+            heap_end: heap_start,
+            stacks: 0,
+            free_stacks: Vec::new(),
+        })
+    }
+
+    /// Which cell this is.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The key its pages have.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Whether an instance of `image` with stacks of this size can start in it as it is.
+    pub fn suits(&self, image: &Arc<LoadedImage>, stack_size: u64) -> bool {
+        Arc::ptr_eq(&self.image, image) && self.stack_size == stack_size
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Arc<LoadedImage> {
+        &self.image
+    }
+
+    /// First address of the cell.
+    pub fn base(&self) -> u64 {
+        cell_base(self.index)
+    }
+
+    /// Where the image's address 0 is.
+    pub fn image_base(&self) -> u64 {
+        self.base() + self.stack_size
+    }
+
+    /// The committed heap.
+    pub fn heap(&self) -> Range<u64> {
+        self.heap_start..self.heap_end
+    }
+
+    /// Bytes of the image that an instance may write to, bss included.
+    pub fn data_bytes(&self) -> u64 {
+        let writable = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
+        writable.map(|segment| segment.pages()).map(|pages| pages.end - pages.start).sum::<u64>()
+    }
+
+    /// The image's pages, bss included.
+    pub fn image_range(&self) -> Range<u64> {
+        self.image_base()..self.heap_start
+    }
+
+    /// The stack of thread stack slot `slot`, or the main stack: its lowest page is the guard.
+    pub fn stack(&self, slot: Option<u32>) -> Range<u64> {
+        let start = match slot {
+            None => self.base(),
+            Some(slot) => self.base() + THREAD_STACKS_OFFSET + u64::from(slot) * self.stack_size,
+        };
+        start..start + self.stack_size
+    }
+
+    /// Every thread stack that has ever been used.
+    pub fn thread_stacks(&self) -> Range<u64> {
+        self.stack(Some(0)).start..self.stack(Some(self.stacks)).start
+    }
+
+    /// The stack (main or thread) that `address` lies on.
+    pub fn stack_around(&self, address: u64) -> Option<Range<u64>> {
+        if self.stack(None).contains(&address) {
+            return Some(self.stack(None));
+        }
+        let stacks = self.thread_stacks();
+        stacks.contains(&address).then(|| {
+            let slot = (address - stacks.start) / self.stack_size;
+            self.stack(Some(slot as u32))
+        })
+    }
+
+    /// Adds whole pages to the heap; the address of the first.
+    pub fn grow_heap(&mut self, partition: &Partition, bytes: u64) -> Result<Option<u64>, RegionError> {
+        let start = self.heap_end;
+        let limit = self.base() + THREAD_STACKS_OFFSET;
+        let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
+        partition.protect(start..end, Access::ReadWrite, self.key)?;
+        if end - start >= HUGE {
+            partition.prefer_huge(start..end);
+        }
+        self.heap_end = end;
+        Ok(Some(start))
+    }
+
+    /// Readies a stack for a thread that begins at `entry`; the stack pointer to enter it with.
+    ///
+    /// `None` means that the cell has no room for another stack.
+    pub fn open_stack(&mut self, partition: &Partition) -> Result<Option<u32>, RegionError> {
+        if let Some(slot) = self.free_stacks.pop() {
+            return Ok(Some(slot));
+        }
+        let slot = self.stacks;
+        let range = self.stack(Some(slot));
+        if range.end > self.base() + MAPPINGS_OFFSET {
+            return Ok(None);
+        }
+        // Rights are given to many stacks at once: one mapping, and guards that need none of their own.
+        let batch = (slot + 1).next_power_of_two().max(16);
+        if slot == 0 || slot.is_power_of_two() && slot >= 16 {
+            let end = self.stack(Some(batch)).start.min(self.base() + MAPPINGS_OFFSET);
+            let end = end - (end - range.start) % self.stack_size;
+            partition.protect(range.start..end, Access::ReadWrite, self.key)?;
+        }
+        partition.guard(range.start)?;
+        self.stacks += 1;
+        Ok(Some(slot))
+    }
+
+    /// Takes a thread's stack back.
+    pub fn close_stack(&mut self, slot: u32) {
+        self.free_stacks.push(slot);
+    }
+
+    /// Writes what a new thread finds on its stack: a zeroed header and the address it begins at. Returns the stack
+    /// pointer to enter it with.
+    pub fn prepare_stack(&self, slot: Option<u32>, entry: u64) -> u64 {
+        let header = self.stack(slot).end - THREAD_HEADER_SIZE;
+        // SAFETY: the top of a stack of this cell, which is writable and has no thread yet.
+        unsafe {
+            std::ptr::write_bytes(header as *mut u8, 0, THREAD_HEADER_SIZE as usize);
+            ((header - 8) as *mut u64).write(entry);
+        }
+        header - 8
+    }
+
+    /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
+    /// still hold data of the old instance, and nothing may run in it before it has been cleared.
+    pub fn wipe(&mut self, partition: &Partition) -> Result<(), RegionError> {
+        for pages in &self.pristine {
+            // SAFETY: these are the writable pages they were copied from.
+            unsafe {
+                std::ptr::copy_nonoverlapping(pages.bytes.as_ptr(), pages.address as *mut u8, pages.bytes.len());
+            }
+        }
+        for zeros in &self.zeros {
+            partition.discard(zeros.clone())?;
+        }
+        if self.heap_end > self.heap_start {
+            partition.reset(self.heap_start..self.heap_end)?;
+            self.heap_end = self.heap_start;
+        }
+        let stack = self.stack(None);
+        let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
+        partition.discard(stack.start + PAGE..warm)?;
+        // SAFETY: the top pages of the main stack, which no thread uses any more.
+        unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
+        if self.stacks > 0 {
+            partition.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
+            self.stacks = 0;
+            self.free_stacks.clear();
+        }
+        Ok(())
+    }
+
+    /// Gives everything back; the cell is clean again.
+    pub fn clear(self, partition: &Partition) -> Result<usize, RegionError> {
+        partition.reset(self.base()..self.base() + CELL_SIZE)?;
+        Ok(self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Keys;
+    use super::super::one_at_a_time;
+    use super::*;
+    use std::path::Path;
+
+    const STACK: u64 = 64 << 10;
+
+    /// What an instance has left deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
+    /// instance before it has been cleared, and nothing of it is left.
+    #[test]
+    fn a_cell_that_cannot_be_wiped_is_refused_and_can_be_cleared() {
+        let _one = one_at_a_time();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        let image =
+            Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
+        let partition = Partition::reserve(Keys::disabled()).expect("address space");
+        let make = || Cell::new(&partition, 0, image.clone(), STACK, Key::FUNCTIONS).expect("a cell");
+        let page = cell_base(0) + PAGE;
+        // SAFETY: a page of the main stack, which is mapped while there is a cell; no thread runs on it.
+        let page_of_stack = || unsafe { std::slice::from_raw_parts_mut(page as *mut u8, PAGE as usize) };
+
+        let mut cell = make();
+        page_of_stack().fill(7);
+        cell.wipe(&partition).expect("memory that is not locked is wiped");
+        assert_eq!(page_of_stack(), [0; PAGE as usize]);
+
+        page_of_stack().fill(7);
+        // SAFETY: the page is mapped; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(page as *const _, PAGE as usize) }, 0, "one page may be locked");
+        cell.wipe(&partition).expect_err("locked memory is not wiped");
+        assert_eq!(page_of_stack()[0], 7, "otherwise this shows nothing");
+        assert_eq!(cell.clear(&partition).expect("it is cleared"), 0);
+        let _cell = make();
+        assert_eq!(page_of_stack(), [0; PAGE as usize]);
+    }
+}

@@ -1,0 +1,149 @@
+//! The signal handlers of a domain.
+//!
+//! One handler serves every fault, the nudge (stop) and the timer (deadline). It finds its carrier from its own stack's address,
+//! because user code may have changed every register, and decides by the carrier's selector who was running:
+//!
+//! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
+//!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
+//! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
+//! * a handler of nudge or timer: it was not the kernel that called it, for the kernel holds both back while one runs. A
+//!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
+//!   stack, so nothing there may be returned to; the carrier is taken off as if user code were running.
+//! * trusted code that reads the time-stamp counter while that is denied: the handler reads it instead.
+//! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
+
+use super::counter;
+use crate::carrier::{NUDGE, interrupts, looked_up, timer_signal};
+use crate::gadgets;
+use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
+use std::ffi::c_void;
+use std::sync::Mutex;
+
+/// The signals of faults, and the nudge. The carriers' timer has a handler too, but a number known only at run time.
+pub const HANDLED: [i32; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, NUDGE];
+
+/// Installs the handlers, unless those of this family of gates are installed already.
+pub fn install(variant: Variant) {
+    static INSTALLED: Mutex<Option<Variant>> = Mutex::new(None);
+    let mut installed = INSTALLED.lock().expect("installing does not panic");
+    if *installed != Some(variant) {
+        *installed = Some(variant);
+        let entry = signal_entry(variant, handle);
+        for signal in HANDLED.into_iter().chain([timer_signal()]) {
+            // SAFETY: plain data.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = entry;
+            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be
+            // lost. If the handler leaves without sigreturn, `Carrier::recover` lets them come.
+            action.sa_mask = interrupts();
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+            // SAFETY: the entry keeps to the handler's calling convention.
+            let status = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+            assert_eq!(status, 0, "sigaction({signal})");
+        }
+    }
+}
+
+/// # Safety
+/// Called by the kernel, through the gate's signal entry, with the arguments of an `SA_SIGINFO` handler.
+unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void) {
+    let info = info.cast::<libc::siginfo_t>();
+    let registers = context.cast::<libc::ucontext_t>();
+    let here = std::ptr::from_ref(&signal) as u64;
+    // SAFETY: the kernel passes both structures on this very stack.
+    let (code, ip, sp) = unsafe {
+        let registers = &(*registers).uc_mcontext.gregs;
+        ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
+    };
+    let looks_up = signal == NUDGE || signal == timer_signal();
+    if let Some(carrier) = context_of(here) {
+        // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
+        let carrier = unsafe { &mut *carrier };
+        let forged = looks_up && context_of(sp).is_some();
+        if carrier.in_user() || forged {
+            // Nothing before `take_back` may use thread-local data: user code can have changed fs.
+            if looks_up {
+                looked_up(carrier.index(), signal, true);
+            }
+            carrier.take_back();
+            // SAFETY: as above.
+            let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
+            let address = match signal {
+                // SAFETY: for SIGSYS the union holds `call_addr`, then `syscall`.
+                libc::SIGSYS => u64::from(unsafe { info.cast::<u32>().add(6).read() }),
+                // SAFETY: for faults it holds the address; for the rest the value is not used.
+                _ => unsafe { (*info).si_addr() as u64 },
+            };
+            let bp = register(libc::REG_RBP);
+            carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
+            // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
+            // value here needs dropping.
+            unsafe { abandon(carrier) };
+        }
+    }
+    // Trusted code was interrupted, which may be about to read the error of its own system call.
+    let _errno = KeepErrno::new();
+    if looks_up {
+        if let Some(carrier) = context_of(here) {
+            // SAFETY: as above.
+            looked_up(unsafe { (*carrier).index() }, signal, false);
+        }
+        return;
+    }
+    if let Some(reading) = counter::reading_at(signal, code, ip) {
+        // SAFETY: as above; trusted code was stopped.
+        unsafe { counter::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
+        return;
+    }
+    if let Some(exit) = copy_recovery(ip) {
+        // SAFETY: as above; the routine's error exit needs nothing but the stack, which is as at the fault.
+        unsafe { (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] = exit as i64 };
+        return;
+    }
+    // SAFETY: `info` is the kernel's.
+    own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
+}
+
+/// Puts `errno` back when the handler returns. Where it leaves for good, nothing reads the old one.
+struct KeepErrno(i32);
+
+impl KeepErrno {
+    fn new() -> KeepErrno {
+        // SAFETY: the address is this thread's own.
+        KeepErrno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+/// A fault of trusted code: say so and let it happen again without a handler.
+fn own_fault(signal: i32, ip: u64, address: u64) {
+    let mut text = [0u8; 512];
+    let mut rest = &mut text[..];
+    let whole = rest.len();
+    // Formatting integers and paths into a buffer on the stack neither allocates nor locks.
+    let _ = match gadgets::removed_at(ip) {
+        Some(gadget) => std::io::Write::write_fmt(
+            &mut rest,
+            format_args!("monohull: trusted code needs {}, which was removed for protection keys\n", gadget.place()),
+        ),
+        None => std::io::Write::write_fmt(
+            &mut rest,
+            format_args!(
+                "monohull: fault in trusted code: signal {signal} at ip {ip:#x}, address {address:#x}; this is a bug in Monohull\n"
+            ),
+        ),
+    };
+    let len = whole - rest.len();
+    // SAFETY: async-signal-safe calls with valid arguments.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), len);
+        libc::signal(signal, libc::SIG_DFL);
+    }
+}

@@ -1,0 +1,351 @@
+//! The hostcalls the visor serves itself: instances, threads, futexes, facts.
+
+use super::Shared;
+use crate::SchedulerGuard;
+use crate::fault::add_place_of_call;
+use crate::instance::Instance;
+use crate::region::RegionError;
+use monohull_abi::layout::MAPPINGS_OFFSET;
+use monohull_abi::module::{Call, NEVER, Outcome, Wake};
+use monohull_abi::types::{Fact, FailKind, Text};
+use monohull_abi::user::{CheckedSlice, Refusal, UserSlice};
+use monohull_abi::{Errno, number};
+use monohull_report::failure::{Failure, FailureKind};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+/// The name under which the number table lists these calls.
+pub const NAME: &str = "core";
+/// Longest message of a failing function.
+const MESSAGE_MAX: u64 = 64 * 1024;
+/// Most random bytes of one call.
+const RANDOM_MAX: u64 = 64 * 1024;
+
+/// Requests up to this size are filled whole, whatever signals come (`getrandom(2)`).
+const GETRANDOM_WHOLE: usize = 256;
+
+/// Waiting for a thread's end: its number under this bit. Futex keys are addresses; modules use the topmost bit.
+const JOIN: u64 = 1 << 62;
+const MODULE: u64 = 1 << 63;
+
+/// Whether a wait is for something that only functions can change (a futex, a thread's end).
+pub fn is_core_key(key: u64) -> bool {
+    key & MODULE == 0
+}
+
+/// The key of those who wait for a thread's end.
+pub fn join_key(thread: u32) -> u64 {
+    JOIN | u64::from(thread)
+}
+
+/// Binds all of them.
+pub fn bind(domain: &Shared) {
+    /// Gives each number a handler of its own, which runs this code on the domain and the call.
+    macro_rules! bind {
+        ($( $number:ident => $serve:expr, )*) => { $({
+            unsafe extern "C" fn handler(state: *mut c_void, call: *mut Call) -> Outcome {
+                let serve: fn(&Shared, &mut Call) -> Outcome = $serve;
+                // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
+                serve(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
+            }
+            domain.table.bind([number::$number], handler, domain.as_state());
+        })* };
+    }
+    bind! {
+        NULL => |_, _| Outcome::ready(0),
+        EXIT => exit,
+        FAIL => fail,
+        THREAD_SPAWN => |domain, call| thread_spawn(domain, call).into(),
+        THREAD_EXIT => thread_exit,
+        THREAD_JOIN => thread_join,
+        YIELD => |_, _| Outcome { tag: Outcome::YIELD, value: 0 },
+        // Served by the run loop itself (see `futex_wait`); other callers have no thread to park.
+        FUTEX_WAIT => |_, _| Outcome::error(Errno::Invalid),
+        FUTEX_WAKE => |domain, call| futex_wake(domain, call).into(),
+        TEXT_LEN => |domain, call| text(domain, call).map(|text| text.len() as u64).into(),
+        TEXT_READ => |domain, call| text_read(domain, call).into(),
+        FACT => |domain, call| fact(domain, call).into(),
+        RANDOM => |domain, call| random(domain, call).into(),
+        EXPLAIN => |domain, call| explain(domain, call).into(),
+        HOST_FILES => |domain, call| crate::files::host::serve(domain, call).into(),
+    }
+}
+
+/// The instance that makes a call; system callers have none.
+fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
+    domain.caller(call).ok_or(Errno::Invalid)
+}
+
+fn refused(domain: &Shared, call: &Call, refusal: Refusal) -> Errno {
+    domain.explain(call, refusal.to_string());
+    refusal.into()
+}
+
+fn exit(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let status = call.args[0] as i32;
+    let ending = match status {
+        0 => Ok(()),
+        _ => Err(Box::new(Failure::new(FailureKind::Exit, format!("exited with status {status}")))),
+    };
+    domain.end(instance, ending);
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn fail(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let Some(kind) = FailKind::from_raw(call.args[0]) else { return Outcome::error(Errno::Invalid) };
+    let message = match read_bytes(domain, call, call.args[1], call.args[2].min(MESSAGE_MAX)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(errno) => format!("(its message cannot be read: {errno})"),
+    };
+    let mut failure = match kind {
+        FailKind::Panic => Failure::new(FailureKind::Panic, message),
+        FailKind::Error => Failure::new(FailureKind::Error, message),
+        FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
+        FailKind::OutOfMemory => {
+            let limit = instance.spec.memory_limit;
+            let used = domain.account(instance.id).map_or(0, |account| account.charged());
+            let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
+            Failure::new(FailureKind::MemoryLimit, text)
+        }
+    };
+    add_place_of_call(instance, call, &mut failure);
+    domain.end(instance, Err(Box::new(failure)));
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    let [entry, argument, ..] = call.args;
+    let charge = instance.spec.stack_size as i64;
+    let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
+    if !account.charge(charge) {
+        domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
+        return Err(Errno::OutOfMemory);
+    }
+    let opened = thread_open(domain, call, instance, entry, argument);
+    if opened.is_err() {
+        account.charge(-charge);
+    }
+    opened
+}
+
+/// Gives a thread its stack and queues it.
+fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, argument: u64) -> Result<u64, Errno> {
+    let opened = instance.with_cell(|cell| {
+        let stack = cell.open_stack(&domain.partition)?;
+        Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
+    });
+    let (stack, user_rsp) = match opened {
+        Some(Ok(Some(opened))) => opened,
+        Some(Ok(None)) | None => return Err(Errno::TooMany),
+        Some(Err(error)) => {
+            let error: RegionError = error;
+            domain.explain(call, error.to_string());
+            return Err(Errno::OutOfMemory);
+        }
+    };
+    let mut scheduler = domain.lock();
+    let thread = match scheduler.threads_of(instance.id) < instance.spec.max_threads as usize {
+        true => scheduler.spawn(instance.id, Some(stack), user_rsp, argument as i64),
+        false => None,
+    };
+    let Some(thread) = thread else {
+        drop(scheduler);
+        instance.with_cell(|cell| cell.close_stack(stack));
+        domain.explain(call, format!("no more than {} threads at a time", instance.spec.max_threads));
+        return Err(Errno::TooMany);
+    };
+    scheduler.enqueue(thread);
+    let number = scheduler.number(thread);
+    domain.call_carrier(scheduler);
+    Ok(u64::from(number))
+}
+
+/// The stack slot of the calling thread; `None` for a main thread.
+fn stack_of_caller(domain: &Shared, call: &Call) -> Option<u32> {
+    let scheduler = domain.lock();
+    domain.thread_of(&scheduler, call).and_then(|thread| scheduler.stack(thread))
+}
+
+fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
+    let Some(stack) = stack_of_caller(domain, call) else {
+        domain.end(instance, Ok(()));
+        return Outcome { tag: Outcome::ENDED, value: 0 };
+    };
+    instance.with_cell(|cell| cell.close_stack(stack));
+    if let Some(account) = domain.account(instance.id) {
+        account.charge(-(instance.spec.stack_size as i64));
+    }
+    instance.explanations.take(call.thread);
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
+    let Ok(number) = u32::try_from(call.args[0]) else { return Outcome::error(Errno::Invalid) };
+    let mut scheduler = domain.lock();
+    let Some(own) = domain.thread_of(&scheduler, call) else { return Outcome::error(Errno::Invalid) };
+    match scheduler.find(number, call.instance) {
+        Some(other) if other != own => {}
+        Some(_) => return Outcome::error(Errno::Deadlock),
+        None => return Outcome::ready(0),
+    }
+    if call.wake == Wake::Nobody {
+        drop(scheduler);
+        return deadlock(domain, call, "waits for a thread");
+    }
+    let armed = scheduler.wait(own, join_key(number), NEVER);
+    domain.announce(&mut scheduler, armed);
+    Outcome::park()
+}
+
+/// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
+/// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
+///
+/// The word lies in the caller's image, heap or stacks. One in a slot buffer would be handed on with it, and threads that
+/// wait there would take wake-ups from the buffer's new owner. One in a mapped file might have to be read from the host's
+/// disk first, while the lock is held.
+pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<SchedulerGuard<'d>, Outcome> {
+    match call.wake {
+        Wake::TimedOut => return Err(Outcome::error(Errno::TimedOut)),
+        Wake::Nobody => return Err(deadlock(domain, call, "waits for a lock or a signal")),
+        Wake::First | Wake::Woken => {}
+    }
+    let [address, expected, timeout, ..] = call.args;
+    let slice = match futex_word(domain, call, address) {
+        Ok(slice) => slice,
+        Err(errno) => return Err(Outcome::error(errno)),
+    };
+    let Ok(expected) = u32::try_from(expected) else {
+        domain.explain(call, format!("{expected:#x} is no value of a 32-bit word"));
+        return Err(Outcome::error(Errno::Invalid));
+    };
+    let deadline = match timeout {
+        NEVER => NEVER,
+        _ => crate::carrier::monotonic_ns().saturating_add(timeout),
+    };
+    // Under the lock, so that a wake-up between looking and waiting is not lost.
+    let mut scheduler = domain.lock();
+    let mut word = [MaybeUninit::uninit()];
+    match slice.read_at(0, &mut word) {
+        Ok(word) if word[0] == expected => {}
+        Ok(_) => return Err(Outcome::error(Errno::Again)),
+        Err(refusal) => {
+            drop(scheduler);
+            return Err(Outcome::error(refused(domain, call, refusal)));
+        }
+    }
+    let Some(thread) = domain.thread_of(&scheduler, call) else { return Err(Outcome::error(Errno::Invalid)) };
+    let armed = scheduler.wait(thread, address, deadline);
+    domain.announce(&mut scheduler, armed);
+    Ok(scheduler)
+}
+
+/// A word that threads may wait on.
+fn futex_word<'d>(domain: &'d Shared, call: &Call, address: u64) -> Result<CheckedSlice<'d, u32>, Errno> {
+    let slice = UserSlice::<u32>::new(address, 1).check_cell(domain.host(), call);
+    let slice = slice.map_err(|refusal| refused(domain, call, refusal))?;
+    let mapped = domain.caller(call).is_some_and(|caller| address >= caller.bounds().start + MAPPINGS_OFFSET);
+    if mapped {
+        domain.explain(call, "threads cannot wait on a word in a mapped file".into());
+        return Err(Errno::Fault);
+    }
+    Ok(slice)
+}
+
+fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [address, most, ..] = call.args;
+    futex_word(domain, call, address)?;
+    let mut scheduler = domain.lock();
+    // The waiter is recognised: its call is done, it need not run its handler again.
+    let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);
+    Ok(domain.notify(&mut scheduler, woken))
+}
+
+/// Everybody waits: nothing that this instance does can end the wait.
+fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
+    let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Deadlock) };
+    let text = format!("{what}, and nobody is left who could end the wait");
+    let mut failure = Failure::new(FailureKind::Deadlock, text);
+    add_place_of_call(instance, call, &mut failure);
+    domain.end(instance, Err(Box::new(failure)));
+    Outcome { tag: Outcome::ENDED, value: 0 }
+}
+
+fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
+    let spec = &caller(domain, call)?.spec;
+    Ok(match Text::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        Text::Args => &spec.args,
+        Text::Env => &spec.env,
+        Text::Function => &spec.labels.function,
+        Text::Step => &spec.labels.step,
+        Text::Workflow => &spec.labels.workflow,
+        Text::Stdin => &spec.stdin,
+    })
+}
+
+fn text_read(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let text = text(domain, call)?;
+    write_bytes(domain, call, call.args[1], call.args[2], text.as_bytes())
+}
+
+fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    let spec = &instance.spec;
+    let init = spec.image.image.init_array;
+    Ok(match Fact::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        Fact::InstanceIndex => spec.index.into(),
+        Fact::InstanceCount => spec.count.into(),
+        Fact::StackSize => spec.stack_size,
+        Fact::Thread => match stack_of_caller(domain, call) {
+            None => 0,
+            Some(_) => call.thread.into(),
+        },
+        Fact::MemoryLimit => spec.memory_limit,
+        Fact::Parallelism => domain.options.carriers as u64,
+        Fact::Attempt => spec.attempt.into(),
+        Fact::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
+        Fact::InitCount => init.map_or(0, |(_, count)| count),
+    })
+}
+
+fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [buffer, len, ..] = call.args;
+    if len > RANDOM_MAX {
+        return Err(Errno::Invalid);
+    }
+    let mut bytes = vec![0u8; len as usize];
+    for piece in bytes.chunks_mut(GETRANDOM_WHOLE) {
+        // SAFETY: the piece is writable for its length.
+        let got = unsafe { libc::getrandom(piece.as_mut_ptr().cast(), piece.len(), 0) };
+        if usize::try_from(got) != Ok(piece.len()) {
+            return Err(Errno::Io);
+        }
+    }
+    write_bytes(domain, call, buffer, len, &bytes)
+}
+
+fn explain(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let [buffer, len, ..] = call.args;
+    let text = domain.explanation(call);
+    write_bytes(domain, call, buffer, len, text.as_bytes())
+}
+
+/// Copies as much as fits into a function's buffer.
+fn write_bytes(domain: &Shared, call: &Call, buffer: u64, len: u64, bytes: &[u8]) -> Result<u64, Errno> {
+    let part = &bytes[..bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX))];
+    let slice = UserSlice::<u8>::new(buffer, part.len() as u64);
+    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    slice.write(part).map_err(|r| refused(domain, call, r))?;
+    Ok(part.len() as u64)
+}
+
+fn read_bytes(domain: &Shared, call: &Call, address: u64, len: u64) -> Result<Vec<u8>, Errno> {
+    let slice = UserSlice::<u8>::new(address, len);
+    let slice = slice.check(domain.host(), call).map_err(|r| refused(domain, call, r))?;
+    let mut bytes = vec![MaybeUninit::uninit(); len as usize];
+    let bytes = slice.read_at(0, &mut bytes).map_err(|r| refused(domain, call, r))?;
+    Ok(bytes.to_vec())
+}

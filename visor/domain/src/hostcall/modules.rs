@@ -1,0 +1,296 @@
+//! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
+
+use super::Shared;
+use crate::gadgets::{self, GadgetsError};
+use crate::threads::end_process;
+use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL, Sizes};
+use monohull_abi::{ABI_VERSION, Errno, number};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+/// A module could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// {path} cannot be loaded: {reason}
+    #[error("{path} cannot be loaded: {reason}")]
+    Open {
+        /// The shared object.
+        path: PathBuf,
+        /// What the dynamic linker said.
+        reason: String,
+    },
+    /// {path} is not a libos module: it does not export MONOHULL_MODULE
+    #[error("{path} is not a libos module: it does not export {SYMBOL}")]
+    NotAModule {
+        /// The shared object.
+        path: PathBuf,
+    },
+    /// {path} was built for version {found} of the module contract; this visor has version {ABI_VERSION}
+    #[error("{path} was built for version {found} of the module contract; this visor has version {ABI_VERSION}")]
+    Version {
+        /// The shared object.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// {path} was built for another layout of the module contract: its table, services and calls have … bytes, this visor's …
+    #[error(
+        "{path} was built for another layout of the module contract: its table, services and calls have {}, {} and {} \
+         bytes, this visor's {}, {} and {}: rebuild it",
+        found.table, found.host, found.call, Sizes::HERE.table, Sizes::HERE.host, Sizes::HERE.call
+    )]
+    Layout {
+        /// The shared object.
+        path: PathBuf,
+        /// The sizes it knows.
+        found: Sizes,
+    },
+    /// {path} calls itself `{found}`, `{expected}` was needed
+    #[error("{path} calls itself `{found}`, `{expected}` was needed")]
+    Name {
+        /// The shared object.
+        path: PathBuf,
+        /// Its name for itself.
+        found: String,
+        /// The name it was looked up by.
+        expected: String,
+    },
+    /// {path} claims hostcall {number}, which is not one of its own
+    #[error("{path} claims hostcall {number}, which is not one of its own")]
+    ForeignNumber {
+        /// The shared object.
+        path: PathBuf,
+        /// The number.
+        number: u32,
+    },
+    /// {path} cannot be used with protection keys: {source}
+    #[error("{path} cannot be used with protection keys: {source}")]
+    Gadgets {
+        /// The shared object.
+        path: PathBuf,
+        /// Why.
+        source: GadgetsError,
+    },
+    /// {path} did not start: {reason}
+    #[error("{path} did not start: {reason}")]
+    Start {
+        /// The shared object.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A module as this domain sees it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its name.
+    pub name: &'static str,
+    /// How long loading and starting took.
+    pub time: Duration,
+    /// Why it does not work (any more), if so.
+    pub failure: Option<String>,
+}
+
+struct Entry {
+    loaded: Loaded,
+    started: Option<(&'static ModuleTable, *mut c_void)>,
+}
+
+/// The modules of one domain.
+pub struct Modules {
+    folder: PathBuf,
+    entries: RwLock<Vec<Entry>>,
+    loading: Mutex<()>,
+}
+
+// SAFETY: module states may be used from any carrier; that is part of the module contract.
+unsafe impl Send for Modules {}
+// SAFETY: as above.
+unsafe impl Sync for Modules {}
+
+/// All modules there are.
+pub const NAMES: [&str; 8] = ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", "mmap-file", "socket"];
+
+impl Modules {
+    /// None loaded; `folder` holds `NAME.so`.
+    pub fn new(folder: PathBuf) -> Modules {
+        Modules { folder, entries: RwLock::new(Vec::new()), loading: Mutex::new(()) }
+    }
+
+    /// What has been loaded so far.
+    pub fn loaded(&self) -> Vec<Loaded> {
+        self.entries.read().expect("modules").iter().map(|e| e.loaded.clone()).collect()
+    }
+
+    /// Loads a module and binds its numbers; if that fails, binds them to a refusal that says why.
+    pub fn load(&self, domain: &Shared, name: &'static str) {
+        let _one = self.loading.lock().expect("loading");
+        if self.entries.read().expect("modules").iter().any(|e| e.loaded.name == name) {
+            return;
+        }
+        let begin = Instant::now();
+        let started = self.start(domain, name);
+        let time = begin.elapsed();
+        let failure = started.as_ref().err().map(|error| error.to_string());
+        let entry = Entry { loaded: Loaded { name, time, failure }, started: started.ok() };
+        let started = entry.started;
+        // Known before its numbers are bound: other carriers use them from that moment on.
+        self.entries.write().expect("modules").push(entry);
+        let serving = started.map_or(&[][..], |(table, _)| entries_of(table));
+        for number in numbers_of(name) {
+            match (serving.iter().find(|entry| entry.number == number), started) {
+                (Some(entry), Some((_, state))) => domain.table.bind([number], entry.handler, state),
+                _ => domain.table.bind([number], refuse, domain.as_state()),
+            }
+        }
+    }
+
+    /// Why a module does not work.
+    pub fn failure(&self, name: &str) -> Option<String> {
+        let entries = self.entries.read().expect("modules");
+        entries.iter().find(|e| e.loaded.name == name)?.loaded.failure.clone()
+    }
+
+    /// Tells every module that an instance has ended; true if its inputs are intact.
+    pub fn ended(&self, instance: u32, ending: Ending) -> bool {
+        let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(|entry| entry.started).collect();
+        let mut intact = true;
+        for (table, state) in started {
+            // SAFETY: the module is started, and no thread of the instance runs any more.
+            intact &= unsafe { (table.ended)(state, instance, ending) } == 1;
+        }
+        intact
+    }
+
+    /// Tells a module that something outside has happened.
+    pub fn poll(&self, name: &str) {
+        let started =
+            self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
+        if let Some((table, state)) = started {
+            // SAFETY: the module is started, and is stopped only when no carrier runs.
+            unsafe { (table.poll)(state) }
+        }
+    }
+
+    /// Stops every module: no carrier runs any more.
+    pub fn stop(&self) {
+        for entry in self.entries.write().expect("modules").iter_mut() {
+            if let Some((table, state)) = entry.started.take() {
+                // SAFETY: the state came from this module's `start` and is used no more.
+                unsafe { (table.stop)(state) }
+            }
+        }
+    }
+
+    fn start(&self, domain: &Shared, name: &'static str) -> Result<(&'static ModuleTable, *mut c_void), ModuleError> {
+        let path = self.folder.join(format!("{name}.so"));
+        let table = open(&path, domain.partition.keys().in_force())?;
+        let own_name = CStr::from_bytes_until_nul(&table.name).unwrap_or_default().to_string_lossy();
+        if own_name != name {
+            return Err(ModuleError::Name { path, found: own_name.into_owned(), expected: name.into() });
+        }
+        if let Some(foreign) = entries_of(table).iter().find(|e| number::module_of(e.number) != Some(name)) {
+            return Err(ModuleError::ForeignNumber { path, number: foreign.number });
+        }
+        // SAFETY: the host's services outlive the module's state, which is stopped before the domain ends.
+        let state = unsafe { (table.start)(domain.host()) };
+        if state.is_null() {
+            return Err(ModuleError::Start { path, reason: "it could not make its state".into() });
+        }
+        Ok((table, state))
+    }
+}
+
+/// What a module serves.
+fn entries_of(table: &'static ModuleTable) -> &'static [ModuleEntry] {
+    // SAFETY: a module of our version exports as many entries as it says, and stays loaded.
+    unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) }
+}
+
+/// Every number that belongs to a module.
+fn numbers_of(name: &str) -> impl Iterator<Item = u32> {
+    (0..number::TABLE_SIZE as u32).filter(move |n| number::module_of(*n) == Some(name))
+}
+
+/// Opens a shared object, once per process: a module's code stays loaded, its state is per domain. With keys in force it
+/// loses its gadgets before anything of it is called.
+fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
+    static OPENED: Mutex<Option<HashMap<PathBuf, &'static ModuleTable>>> = Mutex::new(None);
+    let mut opened = OPENED.lock().expect("opened modules");
+    let opened = opened.get_or_insert_default();
+    if let Some(table) = opened.get(path) {
+        return Ok(table);
+    }
+    let failed = |reason: String| ModuleError::Open { path: path.to_owned(), reason };
+    let name =
+        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| failed("its path has a zero byte".into()))?;
+    // SAFETY: modules are trusted code: part of Monohull, named by the operator's module folder.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        // SAFETY: after a failed dlopen, dlerror returns a string valid until the next call on this thread.
+        let reason = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy().into_owned();
+        return Err(failed(reason));
+    }
+    let symbol = CString::new(SYMBOL).expect("no zero byte");
+    // SAFETY: the handle is open.
+    let table = unsafe { libc::dlsym(handle, symbol.as_ptr()) }.cast::<ModuleTable>();
+    let refuse = |error| {
+        // SAFETY: nothing of it is used.
+        unsafe { libc::dlclose(handle) };
+        Err(error)
+    };
+    if table.is_null() {
+        return refuse(ModuleError::NotAModule { path: path.to_owned() });
+    }
+    // SAFETY: a table of every version begins with magic and version, and is longer than the sizes that follow in ours; the
+    // object stays loaded.
+    let (magic, version, sizes) = unsafe { ((*table).magic, (*table).abi_version, (*table).sizes) };
+    if magic != MAGIC {
+        return refuse(ModuleError::NotAModule { path: path.to_owned() });
+    }
+    if version != ABI_VERSION {
+        return refuse(ModuleError::Version { path: path.to_owned(), found: version });
+    }
+    if sizes != Sizes::HERE {
+        return refuse(ModuleError::Layout { path: path.to_owned(), found: sizes });
+    }
+    if keys && let Err(source) = gadgets::remove() {
+        return refuse(ModuleError::Gadgets { path: path.to_owned(), source });
+    }
+    // SAFETY: it is a table of our version and layout, in an object that is never closed from here on.
+    let table: &'static ModuleTable = unsafe { &*table };
+    opened.insert(path.to_owned(), table);
+    Ok(table)
+}
+
+/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call. Its gadgets
+/// are the caller's matter.
+pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
+    open(&folder.join(format!("{name}.so")), false).map(drop)
+}
+
+/// Serves the numbers of a module that does not work.
+unsafe extern "C" fn refuse(state: *mut c_void, call: *mut Call) -> Outcome {
+    // SAFETY: bound with the domain as its state; the call is the caller's.
+    let (domain, call) = unsafe { (&*state.cast::<Shared>(), &*call) };
+    let name = number::module_of(call.number as u32).unwrap_or("?");
+    let Some(reason) = domain.modules.failure(name) else {
+        return Outcome::error(Errno::NoSuchCall);
+    };
+    domain.explain(call, format!("libos module `{name}`: {reason}"));
+    Outcome::error(Errno::ModuleFailed)
+}
+
+/// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
+/// carriers wait for, and what it was changing is half changed.
+#[allow(clippy::print_stderr, reason = "the last words of a worker, whose standard error is a pipe to its server")]
+pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
+    // SAFETY: the module passes its own, finished text.
+    let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });
+    eprintln!("a libos module panicked: {text}");
+    end_process()
+}

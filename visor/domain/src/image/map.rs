@@ -1,0 +1,195 @@
+//! A verified image made ready to run: sealed bytes, and their mapping into a cell.
+//!
+//! ```text
+//! sealed memfd   | headers | code      | constants | data |
+//!                     └────────┴───────────┘          │ copied, then relocated
+//!                   mapped, shared by all instances   ▼
+//! cell           | r-x …   | r-- …     | relro r-- | rw- | bss (anonymous) | heap →
+//! ```
+//!
+//! Code and constants are mapped from the memfd, so all instances share one copy in the page cache. Writable segments
+//! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
+
+use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
+use crate::keys::Key;
+use crate::region::{Access, Partition, RegionError};
+use monohull_abi::layout::{PAGE, page_down, page_up};
+use monohull_host_files::input;
+use monohull_ipc::sealed::seal;
+use monohull_report::{Blame, Failure, FailureKind};
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+/// An image could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// the image file {path} cannot be read: {source}
+    #[error("the image file {path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+    /// the image {name} is refused: {source}
+    #[error("the image {name} is refused: {source}")]
+    Refused {
+        /// The function's name.
+        name: String,
+        /// Why.
+        source: ImageError,
+    },
+    /// the host has no room for the image {name}: {source}
+    #[error("the host has no room for the image {name}: {source}")]
+    Seal {
+        /// The function's name.
+        name: String,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+}
+
+/// An image that cannot be loaded as the workflow's failure.
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        let blame = match &error {
+            LoadError::Read { .. } => Blame::Workflow,
+            LoadError::Refused { .. } => Blame::Function,
+            LoadError::Seal { .. } => Blame::Host,
+        };
+        Failure::blamed(FailureKind::Load, blame, error.to_string())
+    }
+}
+
+/// A checked image in memory that nobody can change any more.
+#[derive(Debug)]
+pub struct LoadedImage {
+    /// What the parser found.
+    pub image: Image,
+    sealed: File,
+    /// Names for reports, read when the first one is wanted.
+    symbols: OnceLock<SymbolTable>,
+    /// Bytes of the writable segments as they are in the file, with their addresses.
+    data: Vec<(u64, Box<[u8]>)>,
+}
+
+/// A page range that is put back to its first state when a cell is used again.
+pub struct Pristine {
+    /// First address.
+    pub address: u64,
+    /// What it held before the first instruction ran.
+    pub bytes: Box<[u8]>,
+}
+
+impl LoadedImage {
+    /// Reads, verifies and seals an image file.
+    pub fn open(name: &str, path: &std::path::Path) -> Result<LoadedImage, LoadError> {
+        let bytes = input::read(path, input::FILE_MAX)
+            .map_err(|error| LoadError::Read { path: path.to_owned(), source: error.into() })?;
+        LoadedImage::new(name, &bytes)
+    }
+
+    /// Verifies and seals an image. The bytes checked are the bytes mapped.
+    pub fn new(name: &str, bytes: &[u8]) -> Result<LoadedImage, LoadError> {
+        let image = verify(name, bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
+        // Mappings reach to the end of the last page.
+        let sealed = seal(bytes, page_up(bytes.len() as u64).max(PAGE))
+            .map_err(|source| LoadError::Seal { name: name.into(), source })?;
+        LoadedImage::of_sealed(image, sealed).map_err(|source| LoadError::Seal { name: name.into(), source })
+    }
+
+    /// An image that was checked by [`Self::new`], perhaps in another process: what it found, and [`Self::sealed`]. Nothing
+    /// is checked again.
+    pub fn of_sealed(image: Image, sealed: OwnedFd) -> std::io::Result<LoadedImage> {
+        let sealed = File::from(sealed);
+        let mut data = Vec::new();
+        for segment in image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite) {
+            let mut bytes = vec![0; segment.file_size as usize];
+            sealed.read_exact_at(&mut bytes, segment.file_offset)?;
+            data.push((segment.address, bytes.into()));
+        }
+        Ok(LoadedImage { image, sealed, symbols: OnceLock::new(), data })
+    }
+
+    /// The file's bytes, which cannot change any more.
+    pub fn sealed(&self) -> BorrowedFd<'_> {
+        self.sealed.as_fd()
+    }
+
+    /// Names for reports.
+    pub fn symbols(&self) -> &SymbolTable {
+        self.symbols.get_or_init(|| {
+            let len = self.sealed.metadata().map_or(0, |metadata| metadata.len());
+            let mut bytes = vec![0; len as usize];
+            // A report without names is better than none.
+            match self.sealed.read_exact_at(&mut bytes, 0) {
+                Ok(()) => SymbolTable::read(&bytes),
+                Err(_) => SymbolTable::default(),
+            }
+        })
+    }
+
+    /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns the writable pages' first state.
+    pub fn map(&self, partition: &Partition, base: u64, key: Key) -> Result<Vec<Pristine>, RegionError> {
+        for segment in &self.image.segments {
+            let pages = page_down(base + segment.address)..page_up(base + segment.address + segment.memory_size);
+            let access = match segment.access {
+                SegmentAccess::Read => Access::Read,
+                SegmentAccess::ReadExecute => Access::ReadExecute,
+                SegmentAccess::ReadWrite => {
+                    partition.protect(pages, Access::ReadWrite, key)?;
+                    continue;
+                }
+            };
+            partition.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access, key)?;
+        }
+        for (address, bytes) in &self.data {
+            // SAFETY: these pages have just been made writable, and are as long as the segment, which is at least as
+            // long as its bytes in the file; no thread of this cell exists yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (base + address) as *mut u8, bytes.len()) };
+        }
+        for relocation in &self.image.relocations {
+            let word = (base + relocation.offset) as *mut u64;
+            // SAFETY: the parser has checked that the word lies, aligned, in a writable segment.
+            unsafe { word.write(relocation.value.at(base)) };
+        }
+        let mut relro = 0..0;
+        if let Some(range) = &self.image.relro {
+            relro = page_down(base + range.start)..page_down(base + range.end);
+            if !relro.is_empty() {
+                partition.protect(relro.clone(), Access::Read, key)?;
+            }
+        }
+        Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())
+    }
+
+    /// The whole pages of bss when the image is at `base`: what is zero before the first instruction runs.
+    pub fn zeros(&self, base: u64) -> Vec<Range<u64>> {
+        let writable = self.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
+        let pages = writable.map(|s| {
+            let start = base + s.address;
+            page_up(start + s.file_size)..page_up(start + s.memory_size)
+        });
+        pages.filter(|pages| !pages.is_empty()).collect()
+    }
+
+    /// End of the image when it is at `base`.
+    pub fn end(&self, base: u64) -> u64 {
+        page_up(base + self.image.span)
+    }
+}
+
+/// Copies the whole pages behind `len` bytes at `address`, without those that are final (`relro`).
+fn pristine(address: u64, len: u64, relro: &Range<u64>) -> Option<Pristine> {
+    let start = page_down(address).max(if relro.contains(&page_down(address)) { relro.end } else { 0 });
+    let end = page_up(address + len);
+    if start >= end {
+        return None;
+    }
+    // SAFETY: whole pages of a writable segment that has just been mapped.
+    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, (end - start) as usize) };
+    Some(Pristine { address: start, bytes: bytes.into() })
+}

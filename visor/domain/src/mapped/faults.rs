@@ -1,0 +1,175 @@
+//! Page faults as messages: `userfaultfd(2)`.
+//!
+//! Only faults of code, `UFFD_USER_MODE_ONLY`: that needs no rights, and the kernel itself is never made to wait for us. A
+//! system call that is given an address where a page is missing fails with `EFAULT`, so whoever passes one on has it filled
+//! before ([`super::Mappings::settle`]).
+
+use super::scratch::Scratch;
+use super::source::Source;
+use linux_raw_sys::general::{
+    UFFD_API, UFFD_EVENT_PAGEFAULT, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_api, uffdio_copy, uffdio_range,
+    uffdio_register, uffdio_zeropage,
+};
+use monohull_abi::layout::PAGE;
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+/// `UFFD_USER_MODE_ONLY` of `linux/userfaultfd.h`, Linux 5.11.
+const USER_MODE_ONLY: u32 = 1;
+/// The flags it is made with; the sandbox allows no others.
+pub const FLAGS: u32 = libc::O_CLOEXEC as u32 | libc::O_NONBLOCK as u32 | USER_MODE_ONLY;
+
+/// The requests that are made, as `linux/userfaultfd.h` numbers them; the sandbox allows no others.
+const GROUP: u8 = 0xaa;
+const API: Opcode = opcode::read_write::<uffdio_api>(GROUP, 0x3f);
+const REGISTER: Opcode = opcode::read_write::<uffdio_register>(GROUP, 0);
+const WAKE: Opcode = opcode::read::<uffdio_range>(GROUP, 2);
+const COPY: Opcode = opcode::read_write::<uffdio_copy>(GROUP, 3);
+const ZERO: Opcode = opcode::read_write::<uffdio_zeropage>(GROUP, 4);
+/// All of them.
+pub const REQUESTS: [Opcode; 5] = [API, REGISTER, WAKE, COPY, ZERO];
+
+/// Faults taken from the kernel at once.
+const AT_ONCE: usize = 16;
+
+/// Where faults are heard of and answered.
+#[derive(Debug)]
+pub(super) struct Faults {
+    descriptor: OwnedFd,
+    scratch: Mutex<Scratch>,
+}
+
+/// Where a page is missing that somebody waits for.
+pub(super) struct Waiting {
+    messages: [MaybeUninit<uffd_msg>; AT_ONCE],
+    count: usize,
+}
+
+/// A descriptor through which faults are heard of, with these features of the kernel's (`UFFD_FEATURE_*`).
+pub fn open(features: u32) -> io::Result<OwnedFd> {
+    // SAFETY: what can be done with the descriptor is the business of whoever has it.
+    let descriptor = unsafe { userfaultfd(UserfaultfdFlags::from_bits_retain(FLAGS))? };
+    let mut api = uffdio_api { api: u64::from(UFFD_API), features: u64::from(features), ioctls: 0 };
+    // SAFETY: the request's own structure.
+    unsafe { ioctl(&descriptor, Updater::<API, _>::new(&mut api))? };
+    Ok(descriptor)
+}
+
+/// Has the faults in this range go there (`UFFDIO_REGISTER_MODE_*`), until the descriptor is closed.
+pub fn register(descriptor: &OwnedFd, range: Range<u64>, mode: u32) -> io::Result<()> {
+    let mut register = uffdio_register { range: as_range(range), mode: u64::from(mode), ioctls: 0 };
+    // SAFETY: the request's own structure.
+    unsafe { ioctl(descriptor, Updater::<REGISTER, _>::new(&mut register))? };
+    Ok(())
+}
+
+impl Faults {
+    /// Asks the kernel for it.
+    pub(super) fn new() -> io::Result<Faults> {
+        Ok(Faults { descriptor: open(0)?, scratch: Mutex::new(Scratch::new()?) })
+    }
+
+    /// From now on missing pages of this range wait for an answer: whoever has it watched fills what is missing.
+    pub(super) fn watch(&self, range: Range<u64>) -> io::Result<()> {
+        register(&self.descriptor, range, UFFDIO_REGISTER_MODE_MISSING)
+    }
+
+    /// The faults that nobody has heard of; none if there are none.
+    pub(super) fn take(&self) -> io::Result<Waiting> {
+        let mut waiting = Waiting { messages: [const { MaybeUninit::uninit() }; AT_ONCE], count: 0 };
+        let room = size_of_val(&waiting.messages);
+        // SAFETY: room for as many bytes as it says.
+        let read = unsafe { libc::read(self.descriptor.as_raw_fd(), waiting.messages.as_mut_ptr().cast(), room) };
+        if read < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(waiting),
+                _ => Err(error),
+            };
+        }
+        waiting.count = read as usize / size_of::<uffd_msg>();
+        Ok(waiting)
+    }
+
+    /// Fills whole missing pages from `at` on with what lies at `from`, and lets go on who waits for them. The bytes are read by
+    /// the kernel, which survives what cannot be read. Pages that are there stay as they are.
+    pub(super) fn copy(&self, at: u64, from: u64, len: u64) -> io::Result<()> {
+        pages_of(len, |done, len| {
+            let mut copy = uffdio_copy { dst: at + done, src: from + done, len, mode: 0, copy: 0 };
+            // SAFETY: it changes pages that are missing in ranges that are watched, and no others.
+            let status = unsafe { ioctl(&self.descriptor, Updater::<COPY, _>::new(&mut copy)) };
+            (status, copy.copy)
+        })
+    }
+
+    /// Fills one missing page with what a mapping has there, which is not a page side by side.
+    pub(super) fn copy_pieces(&self, at: u64, source: &Source, place: u64) -> io::Result<()> {
+        let mut scratch = self.scratch.lock().expect("the page for pieces");
+        let page = scratch.page(source, place)?;
+        self.copy(at, page, PAGE)
+    }
+
+    /// The same as [`Faults::copy`] with zeros.
+    pub(super) fn zero(&self, at: u64, len: u64) -> io::Result<()> {
+        pages_of(len, |done, len| {
+            let range = uffdio_range { start: at + done, len };
+            let mut zero = uffdio_zeropage { range, mode: 0, zeropage: 0 };
+            // SAFETY: as in `copy`.
+            let status = unsafe { ioctl(&self.descriptor, Updater::<ZERO, _>::new(&mut zero)) };
+            (status, zero.zeropage)
+        })
+    }
+
+    /// Who waits for something in this range looks again.
+    pub(super) fn wake(&self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        // SAFETY: the request's own structure; threads that look again fault again, or not.
+        let woken = unsafe { ioctl(&self.descriptor, Setter::<WAKE, _>::new(as_range(range))) };
+        debug_assert!(woken.is_ok(), "whole pages of the user partition: {woken:?}");
+    }
+}
+
+impl AsFd for Faults {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Waiting {
+    /// The addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.messages[..self.count].iter().filter_map(|message| {
+            // SAFETY: the kernel has written as many messages.
+            let message = unsafe { message.assume_init() };
+            // SAFETY: the event says which member of the union was written.
+            let address = || unsafe { message.arg.pagefault.address };
+            (u32::from(message.event) == UFFD_EVENT_PAGEFAULT).then(address)
+        })
+    }
+}
+
+/// Has a request made until all bytes are done. It tells how many it has done, or of the first it could not do why.
+fn pages_of(len: u64, mut request: impl FnMut(u64, u64) -> (rustix::io::Result<()>, i64)) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        match request(done, len - done) {
+            (Ok(()), _) => return Ok(()),
+            (Err(rustix::io::Errno::AGAIN), bytes) if bytes > 0 => done += bytes as u64,
+            (Err(rustix::io::Errno::AGAIN), _) => {}
+            (Err(rustix::io::Errno::EXIST), _) => done += PAGE,
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn as_range(range: Range<u64>) -> uffdio_range {
+    uffdio_range { start: range.start, len: range.end - range.start }
+}

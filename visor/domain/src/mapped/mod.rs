@@ -1,0 +1,374 @@
+//! Files of the libos mapped into cells, filled as they are touched.
+//!
+//! ```text
+//!   cell, from +48 GiB     | mapping | gap | mapping | gap | …
+//!                             │ missing page                        Table: address ─▶ Mapping { range, source, what is there }
+//!                             └─▶ userfaultfd ─▶ filler thread ─▶ copies from where the file's bytes lie
+//! ```
+//!
+//! A page is a private copy, made when it is first touched, together with some around it or, where a file is read from start to
+//! end, with more and more behind it. So what a function has seen of a mapping never changes under it, whoever writes to the
+//! file, and nothing that happens to the file later takes a page away.
+//!
+//! The descriptor and the thread come with the first mapping that is not filled at once: small ones are, and so is everything
+//! where the kernel has no `userfaultfd` to give; the report then says so.
+//!
+//! Locks: the table's, and each mapping's own. Neither is held together with the other or any other lock, nor while memory is
+//! touched that could be missing; see [`filler`].
+
+pub mod faults;
+mod filler;
+mod mapping;
+mod scratch;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use super::instance::{CELL_BITS, Instance};
+use super::region::Partition;
+use super::{Account, Ears, Shared, bounds_of_cell};
+use faults::Faults;
+use filler::Filler;
+use mapping::{AROUND, Mapping};
+use monohull_abi::Errno;
+use monohull_abi::file::{Advice, MAPPINGS_MAX, MapRequest, map};
+use monohull_abi::layout::{
+    CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
+};
+use source::Source;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// Most mappings of all instances together: each takes up to three of the kernel's, of which a process has some 65 000.
+const DOMAIN_MAX: usize = 16 * 1024;
+/// Mappings up to this size are filled at once: it takes no longer than one fault.
+const SMALL: u64 = AROUND * PAGE;
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
+/// Most bytes of a mapping that the kernel is given to read or write in one system call.
+const SETTLED_AT_ONCE: u64 = 1 << 20;
+
+const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET < CELL_SIZE);
+
+/// The mapped files of a domain.
+pub(super) struct Mappings {
+    table: Arc<Table>,
+    ears: Option<Arc<Ears>>,
+    /// Made when it is first needed; or why it cannot be had.
+    filler: OnceLock<Result<Filler, String>>,
+    made: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What is mapped where.
+#[derive(Debug)]
+struct Table {
+    partition: Arc<Partition>,
+    by_start: Mutex<BTreeMap<u64, Arc<Mapping>>>,
+    /// Pages that somebody has waited for.
+    answered: AtomicU64,
+    /// The thread has ended without being told to.
+    given_up: AtomicBool,
+}
+
+/// What has been mapped so far.
+#[derive(Clone, Debug)]
+pub struct Mapped {
+    /// How many mappings were made.
+    pub mappings: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How often a function has waited for a page.
+    pub faults: u64,
+    /// Why mappings were filled when they were made, where that was not their size.
+    pub at_once: Option<String>,
+}
+
+/// Whose an address is that a function has faulted on.
+pub(super) struct Touched {
+    /// In words.
+    pub(super) what: String,
+    /// It should have been there, and could not be had.
+    pub(super) lost: bool,
+}
+
+impl Mappings {
+    pub(super) fn new(partition: Arc<Partition>, ears: Option<Arc<Ears>>) -> Mappings {
+        let table = Table {
+            partition,
+            by_start: Mutex::default(),
+            answered: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+        };
+        let (made, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Mappings { table: Arc::new(table), ears, filler: OnceLock::new(), made, bytes }
+    }
+
+    /// What has been mapped, if anything has.
+    pub(super) fn so_far(&self) -> Option<Mapped> {
+        let mappings = self.made.load(Ordering::Relaxed);
+        (mappings > 0).then(|| Mapped {
+            mappings,
+            bytes: self.bytes.load(Ordering::Relaxed),
+            faults: self.table.answered.load(Ordering::Relaxed),
+            at_once: self.filler.get().and_then(|filler| filler.as_ref().err().cloned()),
+        })
+    }
+
+    /// Maps a part of a file into the cell of an instance: its first address.
+    fn map(
+        &self,
+        instance: &Instance,
+        account: &Account,
+        request: &MapRequest,
+        path: String,
+        source: Source,
+    ) -> Result<u64, Errno> {
+        if request.len == 0 || request.len > CELL_SIZE - MAPPINGS_OFFSET {
+            return Err(Errno::NoSpace);
+        }
+        let size = page_up(request.len);
+        if !account.charge(size as i64) {
+            return Err(Errno::OutOfMemory);
+        }
+        let make = |range: Range<u64>| {
+            let place = (path, request.offset);
+            let writable = request.flags & map::WRITE != 0;
+            Mapping::new(range, request.len, instance.id, instance.key, place, source, writable)
+        };
+        let mapped = self.table.enter(instance, size, make).and_then(|mapping| {
+            let filled = self.fill_or_watch(&mapping, request.flags & map::POPULATE != 0);
+            filled.inspect_err(|_| self.end(&mapping))?;
+            Ok(mapping.range.start)
+        });
+        match mapped {
+            Ok(_) => {
+                self.made.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(request.len, Ordering::Relaxed);
+            }
+            Err(_) => _ = account.charge(-(size as i64)),
+        }
+        mapped
+    }
+
+    /// Makes a new mapping accessible.
+    fn fill_or_watch(&self, mapping: &Mapping, populate: bool) -> Result<(), Errno> {
+        let partition = &self.table.partition;
+        // Under this lock: whoever gives up tells so before, and then looks at each mapping.
+        let mut state = mapping.lock();
+        if !populate
+            && mapping.len > SMALL
+            && let Some(faults) = self.faults()
+        {
+            return mapping.open(partition, faults, &mut state).map_err(|_| Errno::OutOfMemory);
+        }
+        mapping.fill_all(partition, &state)
+    }
+
+    /// Where faults are answered; `None` if they cannot be.
+    fn faults(&self) -> Option<&Faults> {
+        if self.table.given_up.load(Ordering::Acquire) {
+            return None;
+        }
+        let start = || {
+            let ears = self.ears.as_ref().ok_or("nothing to hear of pages through")?;
+            let epoll = ears.pages.try_clone().map_err(|error| error.to_string())?;
+            Filler::start(self.table.clone(), epoll).map_err(|error| format!("userfaultfd: {error}"))
+        };
+        let filler = self.filler.get_or_init(start);
+        filler.as_ref().ok().map(|filler| &*filler.faults)
+    }
+
+    /// The same, if anything is filled so already.
+    fn known_faults(&self) -> Option<&Faults> {
+        Some(&*self.filler.get()?.as_ref().ok()?.faults)
+    }
+
+    /// Takes back the mapping of an instance that begins at `address`; the module sees to it that this is done once.
+    pub(super) fn unmap(&self, instance: u32, account: Option<&Account>, address: u64) -> Result<(), Errno> {
+        let mapping = self.table.of(instance, address)?;
+        self.end(&mapping);
+        if let Some(account) = account {
+            account.charge(-((mapping.range.end - mapping.range.start) as i64));
+        }
+        Ok(())
+    }
+
+    /// Takes back all that an instance has left; none of its threads runs any more.
+    pub(super) fn unmap_all(&self, instance: u32) {
+        let cell = bounds_of_cell((instance & ((1 << CELL_BITS) - 1)) as usize);
+        let theirs = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
+            by_start.range(cell.start..cell.end).map(|(_, mapping)| mapping.clone()).collect()
+        };
+        let left = theirs(&self.table.lock());
+        for mapping in left {
+            self.end(&mapping);
+        }
+    }
+
+    /// The place is free only when nothing is left there.
+    fn end(&self, mapping: &Arc<Mapping>) {
+        mapping.end(&self.table.partition, self.known_faults());
+        self.table.lock().remove(&mapping.range.start);
+    }
+
+    /// Hears what a function will do with a part of a mapping.
+    pub(super) fn advise(
+        &self,
+        instance: u32,
+        address: u64,
+        place: u64,
+        len: u64,
+        advice: Advice,
+    ) -> Result<(), Errno> {
+        let mapping = self.table.of(instance, address)?;
+        if place.checked_add(len).is_none_or(|end| end > mapping.len) {
+            return Err(Errno::Invalid);
+        }
+        match (advice, self.known_faults()) {
+            (Advice::WillNeed, Some(faults)) => mapping.bring(faults, place, len).map_err(|_| Errno::Io),
+            (Advice::WillNeed, None) => Ok(()),
+            (order, _) => {
+                mapping.set_order(order);
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes whether a mapping may be written to.
+    pub(super) fn protect(&self, instance: u32, address: u64, writable: bool) -> Result<(), Errno> {
+        let mapping = self.table.of(instance, address)?;
+        mapping.set_writable(&self.table.partition, writable).map_err(|_| Errno::OutOfMemory)
+    }
+
+    /// Fills what is missing of a buffer that a system call is about to be given, which would fail there; returns how much of the
+    /// buffer to give it. What cannot be filled stays as it is: the call says `EFAULT`.
+    pub(super) fn settle(&self, address: u64, len: u64) -> u64 {
+        let Some(faults) = self.known_faults() else { return len };
+        if !(CELLS_BASE..CELLS_END).contains(&address) {
+            return len;
+        }
+        let Some(mapping) = self.table.around(address) else { return len };
+        let len = len.min(SETTLED_AT_ONCE);
+        let _ = mapping.bring(faults, page_down(address - mapping.range.start), len + address % PAGE);
+        len
+    }
+
+    /// What a function has touched, if it was a mapping.
+    pub(super) fn touched(&self, address: u64) -> Option<Touched> {
+        let mapping = self.table.around(address)?;
+        let state = mapping.lock();
+        let (place, path) = (address - mapping.range.start, &mapping.path);
+        Some(match &state.cut {
+            Some((page, why)) if place / PAGE >= *page => {
+                let byte = mapping.offset + place;
+                Touched {
+                    what: format!("byte {byte} of `/{path}`, mapped there, which cannot be had: {why}"),
+                    lost: true,
+                }
+            }
+            _ if state.writable => {
+                Touched { what: format!("`/{path}`, mapped there, which is not executable"), lost: false }
+            }
+            _ => Touched { what: format!("`/{path}`, mapped there, which is read-only"), lost: false },
+        })
+    }
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mapping>>> {
+        self.by_start.lock().expect("the table of mappings")
+    }
+
+    /// Finds room in the cell of an instance, and enters what is to be there. Between mappings a page stays free.
+    fn enter(
+        &self,
+        instance: &Instance,
+        size: u64,
+        make: impl FnOnce(Range<u64>) -> Mapping,
+    ) -> Result<Arc<Mapping>, Errno> {
+        let cell = instance.bounds();
+        let mut by_start = self.lock();
+        if by_start.len() >= DOMAIN_MAX {
+            return Err(Errno::TooMany);
+        }
+        // A large one begins where a huge page can.
+        let align = if size >= HUGE { HUGE } else { PAGE };
+        let (mut start, mut count) = (cell.start + MAPPINGS_OFFSET, 0);
+        let mut room = None;
+        for other in by_start.range(start..cell.end).map(|(_, mapping)| &mapping.range) {
+            if room.is_none() && other.start >= start + size + PAGE {
+                room = Some(start);
+            }
+            start = (other.end + PAGE).next_multiple_of(align);
+            count += 1;
+        }
+        if count >= MAPPINGS_MAX {
+            return Err(Errno::TooMany);
+        }
+        let start = room.or((start + size <= cell.end).then_some(start)).ok_or(Errno::NoSpace)?;
+        let mapping = Arc::new(make(start..start + size));
+        by_start.insert(start, mapping.clone());
+        Ok(mapping)
+    }
+
+    /// The mapping of an instance that begins there.
+    fn of(&self, instance: u32, address: u64) -> Result<Arc<Mapping>, Errno> {
+        let found = self.lock().get(&address).cloned();
+        found.filter(|mapping| mapping.instance == instance).ok_or(Errno::Invalid)
+    }
+
+    /// The mapping around an address.
+    fn around(&self, address: u64) -> Option<Arc<Mapping>> {
+        let by_start = self.lock();
+        let (_, mapping) = by_start.range(..=address).next_back()?;
+        (address < mapping.range.end).then(|| mapping.clone())
+    }
+
+    /// Somebody waits for the page at an address.
+    fn answer(&self, faults: &Faults, address: u64) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        match self.around(address) {
+            Some(mapping) => mapping.answer(&self.partition, faults, address),
+            // It has been taken back meanwhile.
+            None => faults.wake(page_down(address)..page_down(address) + PAGE),
+        }
+    }
+
+    /// Nobody will answer any more: what is missing stays so.
+    fn give_up(&self, faults: &Faults) {
+        self.given_up.store(true, Ordering::Release);
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        for mapping in all {
+            mapping.cut_off(&self.partition, faults, "the thread that fills mapped files has ended");
+        }
+    }
+}
+
+impl Shared {
+    /// Maps what a module asks for.
+    ///
+    /// # Safety
+    /// What the request leads to is readable; what its extents lead to stays there until the mapping has been taken back.
+    pub(super) unsafe fn map_file(&self, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
+        let (Some(instance), Some(account)) = (self.instance(instance), self.account(instance)) else {
+            return Err(Errno::Invalid);
+        };
+        // SAFETY: the caller's promise.
+        let (path, extents) = unsafe {
+            let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
+            (path, std::slice::from_raw_parts(request.extents, request.count as usize))
+        };
+        let source = match request.host_node {
+            0 => Source::of_extents(extents),
+            node => {
+                let file = self.host_files.get(node)?;
+                Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
+            }
+        };
+        let path = String::from_utf8_lossy(path).into_owned();
+        self.mappings.map(&instance, account, request, path, source)
+    }
+}

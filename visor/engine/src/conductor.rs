@@ -1,0 +1,620 @@
+//! The driver of a run: which step's turn it is, who is tried again, when it is over.
+
+use super::clock::{Clock, Scale};
+use super::slots::filled;
+use monohull_abi::layout::CELL_COUNT;
+use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::image::map::LoadedImage;
+use monohull_domain::instance::{Labels, Spec, Usage};
+use monohull_domain::{Domain, Driver, Ended, Event, Shared};
+use monohull_report::failure::{Blame, FailureKind};
+use monohull_report::text::quoted;
+use monohull_report::{
+    FailedAttempt, Failure, InstanceReport, Line, MappedFiles, Point, Progress, RunReport, Status, StepReport, Stream,
+};
+use monohull_workflow::Plan;
+use monohull_workflow::plan::{Instances, Step};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How a run through the whole plan ended.
+pub(super) enum Outcome {
+    /// Every step is done.
+    Done,
+    /// A step failed for good, or the time was up.
+    Failed(Failure),
+    /// A step failed after it had used its inputs up: the whole workflow is to be run again after a pause.
+    Again(Duration),
+}
+
+/// Keeps the state of a run across domains.
+pub(super) struct Conductor {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    plan: Arc<Plan>,
+    images: Vec<Arc<LoadedImage>>,
+    progress: Arc<dyn Progress>,
+    steps: Vec<StepState>,
+    /// Steps that have not ended.
+    open_steps: usize,
+    /// Steps with instances that the domain does not have yet, in the order in which they started.
+    queue: VecDeque<usize>,
+    /// Instances that the domain has.
+    handed_over: usize,
+    /// Attempts that failed and were followed by another, by step and instance: few have any.
+    failed: BTreeMap<(usize, u32), Vec<FailedAttempt>>,
+    /// How many they are.
+    failed_kept: usize,
+    outcome: Option<Outcome>,
+    begin: Instant,
+    /// When the run has to end, if that is before its own timeout.
+    latest: Option<Instant>,
+}
+
+struct StepState {
+    labels: Arc<Labels>,
+    args: Arc<str>,
+    env: Arc<str>,
+    /// Steps before this one that have not ended.
+    blocked_by: usize,
+    /// Instances that have not ended.
+    open: u32,
+    started: bool,
+    /// The first instance that the domain has not got yet.
+    next: u32,
+    /// Its instances; none before it has started, as a plan may have many that never do.
+    instances: Vec<InstanceState>,
+}
+
+#[derive(Default)]
+struct InstanceState {
+    /// How often it was started, and how often it failed; it is also started again because others failed.
+    attempts: u32,
+    failures: u32,
+    last: Option<Attempt>,
+    /// Output of all attempts.
+    lines: Vec<Line>,
+    lines_dropped: bool,
+}
+
+/// How the last attempt at an instance ended.
+struct Attempt {
+    /// The instance's id in the domain.
+    id: u32,
+    result: Result<(), Box<Failure>>,
+    usage: Usage,
+}
+
+/// The most failed attempts of a run that its report has besides the last of each instance.
+const FAILED_KEPT_MAX: usize = 1000;
+/// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
+const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
+
+impl Conductor {
+    /// `latest_ns` is when the run has to end (CLOCK_MONOTONIC), if that is before its own timeout.
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        images: Vec<Arc<LoadedImage>>,
+        progress: Arc<dyn Progress>,
+        latest_ns: Option<u64>,
+    ) -> Conductor {
+        let steps: Vec<_> = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
+        let begin = Instant::now();
+        let latest = latest_ns.map(|latest| begin + Duration::from_nanos(latest.saturating_sub(monotonic_ns())));
+        let state = State {
+            plan,
+            images,
+            progress,
+            open_steps: steps.len(),
+            steps,
+            queue: VecDeque::new(),
+            handed_over: 0,
+            failed: BTreeMap::new(),
+            failed_kept: 0,
+            outcome: None,
+            begin,
+            latest,
+        };
+        Conductor { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A driver for one run through the plan.
+    pub(super) fn driver(&self) -> Box<dyn Driver> {
+        Box::new(Handle(self.state.clone()))
+    }
+
+    /// How the run ended; afterwards everything but the counts of attempts and the output is as before it.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        let mut state = self.lock();
+        let outcome = state.outcome.take().unwrap_or_else(|| {
+            let text = "the run ended before its last step; this is a bug in Monohull";
+            Outcome::Failed(Failure::blamed(FailureKind::Deadlock, Blame::Monohull, text))
+        });
+        if matches!(outcome, Outcome::Again(_)) {
+            let plan = state.plan.clone();
+            for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
+                state.rewind(step);
+            }
+            state.open_steps = plan.steps.len();
+            state.queue.clear();
+            state.handed_over = 0;
+        }
+        outcome
+    }
+
+    /// What a run tells in the end.
+    pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
+        let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
+        let modules = modules.map(|module| module.name.to_owned()).collect();
+        let mut report = self.make_report(clock, domain.isolation(), domain.first_entry(), modules, error);
+        report.mapped_files = domain.mapped().map(|mapped| MappedFiles {
+            mappings: mapped.mappings,
+            bytes: mapped.bytes,
+            faults: mapped.faults,
+            filled_at_once: mapped.at_once,
+        });
+        let scale = clock.scale();
+        let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
+        for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
+            report.timeline.push(Point { name: name.to_owned(), at_ns: scale.at(stamp) });
+        }
+        report
+    }
+
+    /// What is told of a run without its domain.
+    pub(super) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
+        self.make_report(clock, isolation, 0, Vec::new(), Some(error))
+    }
+
+    fn make_report(
+        &self,
+        clock: &Clock,
+        isolation: &str,
+        first_entry: u64,
+        modules: Vec<String>,
+        error: Option<Failure>,
+    ) -> RunReport {
+        let state = self.lock();
+        let scale = clock.scale();
+        let steps = state.steps.iter().enumerate();
+        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        for (&(step, index), failed) in &state.failed {
+            if let Some(instance) = steps[step].instances.get_mut(index as usize) {
+                instance.failed_attempts.clone_from(failed);
+            }
+        }
+        RunReport {
+            workflow: state.plan.name.clone(),
+            status: if error.is_some() { Status::Failed } else { Status::Done },
+            isolation: isolation.to_owned(),
+            isolation_note: None,
+            cold_start_us: scale.since_request(first_entry),
+            duration_us: scale.since_request(monohull_domain::carrier::ticks()),
+            steps,
+            modules,
+            output: Default::default(),
+            unread: None,
+            error,
+            timeline: Vec::new(),
+            mapped_files: None,
+            lines_delayed: 0,
+            sandbox: None,
+        }
+    }
+
+    /// Which step and instance had an id in the domain, of those whose last attempt had it.
+    pub(super) fn producers(&self) -> Box<dyn Fn(u32) -> Option<(String, u32)>> {
+        let state = self.lock();
+        let mut producers = HashMap::new();
+        for (step, of_step) in state.steps.iter().enumerate() {
+            for (index, instance) in (0..).zip(&of_step.instances) {
+                producers.extend(instance.last.as_ref().map(|last| (last.id, (step, index))));
+            }
+        }
+        let plan = state.plan.clone();
+        Box::new(move |id| producers.get(&id).map(|&(step, index)| (plan.steps[step].name.clone(), index)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("the conductor does not panic")
+    }
+}
+
+struct Handle(Arc<Mutex<State>>);
+
+impl Driver for Handle {
+    fn on_event(&mut self, event: Event, domain: &Shared) {
+        let mut state = self.0.lock().expect("the conductor does not panic");
+        match event {
+            Event::Begin => state.begin(domain),
+            Event::Ended(ended) => state.ended(*ended, domain),
+            Event::Timer { token } => {
+                let (step, index) = parts(token);
+                state.start_instance(step, index, domain);
+            }
+            Event::Deadline => {
+                let (blame, text) = match state.latest {
+                    Some(latest) => {
+                        let ran = latest - state.begin;
+                        (
+                            Blame::Host,
+                            format!("the time was up: the workflow had to wait for its turn, and then ran for {ran:?}"),
+                        )
+                    }
+                    None => {
+                        let limit = state.plan.limits.timeout.unwrap_or_default();
+                        (Blame::Workflow, format!("the workflow ran longer than {limit:?}, its timeout"))
+                    }
+                };
+                state.stop(Outcome::Failed(Failure::blamed(FailureKind::Timeout, blame, text)), domain);
+            }
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, domain: &Shared) {
+        let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
+        if let Some(end) = self.latest.or(own) {
+            // What is left, if the workflow is run again.
+            domain.set_deadline(end.saturating_duration_since(Instant::now()));
+        }
+        let free = (0..self.steps.len()).filter(|&step| self.steps[step].blocked_by == 0).collect();
+        self.start_steps(free, domain);
+    }
+
+    /// Starts steps, and those that can start because one of them has nothing to do.
+    fn start_steps(&mut self, mut steps: VecDeque<usize>, domain: &Shared) {
+        while let Some(step) = steps.pop_front() {
+            let plan = &self.plan.steps[step];
+            let count = match &plan.instances {
+                Instances::Fixed(count) => *count,
+                Instances::Each { prefix, max } => match count_parts(domain, prefix, *max) {
+                    Ok(count) => count,
+                    Err((blame, text)) => {
+                        let failure = Failure::blamed(FailureKind::Input, blame, text);
+                        let failure = Failure { step: Some(plan.name.clone()), ..failure };
+                        return self.stop(Outcome::Failed(failure), domain);
+                    }
+                },
+            };
+            self.start_step(step, count);
+            if count == 0 {
+                steps.extend(self.step_done(step, domain));
+            }
+        }
+        self.hand_over(domain);
+    }
+
+    fn start_step(&mut self, step: usize, count: u32) {
+        let state = &mut self.steps[step];
+        state.started = true;
+        state.open = count;
+        state.instances.resize_with(count as usize, InstanceState::default);
+        if count > 0 {
+            self.queue.push_back(step);
+        }
+        self.progress.step_started(&self.plan.steps[step].name, count);
+    }
+
+    /// Gives the domain instances of the steps that have started, as many as it needs to have something to do.
+    fn hand_over(&mut self, domain: &Shared) {
+        while self.outcome.is_none()
+            && self.handed_over < HANDED_OVER_MAX
+            && let Some(&step) = self.queue.front()
+        {
+            let state = &mut self.steps[step];
+            let index = state.next;
+            state.next += 1;
+            if state.next as usize >= state.instances.len() {
+                self.queue.pop_front();
+            }
+            self.start_instance(step, index, domain);
+        }
+    }
+
+    fn start_instance(&mut self, step: usize, index: u32, domain: &Shared) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let plan = &self.plan.steps[step];
+        let state = &mut self.steps[step];
+        let count = state.instances.len() as u32;
+        let instance = &mut state.instances[index as usize];
+        instance.attempts += 1;
+        self.handed_over += 1;
+        domain.start(Spec {
+            token: token(step, index),
+            image: self.images[plan.function].clone(),
+            labels: state.labels.clone(),
+            index,
+            count,
+            attempt: instance.attempts,
+            args: state.args.clone(),
+            env: state.env.clone(),
+            stdin: plan.stdin_of(index).into(),
+            slots: plan.slots_of(index),
+            stack_size: plan.stack,
+            memory_limit: plan.memory,
+            max_threads: self.plan.limits.threads,
+            output_limit: self.plan.limits.output,
+            timeout: plan.timeout,
+        });
+    }
+
+    fn ended(&mut self, mut ended: Ended, domain: &Shared) {
+        let (step, index) = parts(ended.token);
+        self.handed_over = self.handed_over.saturating_sub(1);
+        let plan = self.plan.clone();
+        let policy = &plan.steps[step].retry;
+        let instance = &mut self.steps[step].instances[index as usize];
+        instance.lines.extend(ended.lines.drain(..).map(|line| Line {
+            stream: if line.stream == 2 { Stream::Stderr } else { Stream::Stdout },
+            text: line.text,
+        }));
+        if ended.lines_dropped && !std::mem::replace(&mut instance.lines_dropped, true) {
+            let line = Line { stream: Stream::Stderr, text: beyond_limit(&plan) };
+            self.progress.line(&plan.steps[step].name, index, line.stream, &line.text);
+            // In the order in which it is printed: lines of another attempt may come behind it.
+            instance.lines.push(line);
+        }
+        let cancelled = ended.result.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cancelled);
+        instance.failures += u32::from(ended.result.is_err() && !cancelled);
+        let failures = instance.failures;
+        // What the workflow file refuses it refuses in each attempt.
+        let refusal = ended.refusal.take();
+        if let Err(failure) = &mut ended.result
+            && let (Some(refusal), true) = (&refusal, is_own_error(failure.kind))
+            && failures < policy.max_attempts
+        {
+            failure.message += &format!("\n  not tried again, as the workflow file does not allow it this: {refusal}");
+        }
+        let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
+        let whole = ended.inputs_whole;
+        instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
+        if self.outcome.is_some() || cancelled {
+            // The event that says why it was cancelled has been heard, or comes next.
+            return;
+        }
+        let Some(failure) = failed else {
+            self.progress.instance_ended(&plan.steps[step].name, index, true);
+            self.instance_done(step, domain);
+            return self.hand_over(domain);
+        };
+        let mended_by_none = failure.kind == FailureKind::Permanent || refusal.is_some() && is_own_error(failure.kind);
+        let wanted = !mended_by_none && (policy.on.is_empty() || policy.on.contains(&failure.kind));
+        if wanted && failures < policy.max_attempts {
+            if self.failed_kept < FAILED_KEPT_MAX {
+                self.failed_kept += 1;
+                let attempt = self.steps[step].instances[index as usize].attempts;
+                let error = of_instance(&plan, step, index, failure);
+                self.failed.entry((step, index)).or_default().push(FailedAttempt { attempt, error });
+            }
+            let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
+            match whole {
+                true => domain.set_timer(token(step, index), pause),
+                false => self.stop(Outcome::Again(pause), domain),
+            }
+            return self.hand_over(domain);
+        }
+        self.progress.instance_ended(&plan.steps[step].name, index, false);
+        let failure = of_instance(&plan, step, index, failure);
+        self.stop(Outcome::Failed(failure), domain);
+    }
+
+    fn instance_done(&mut self, step: usize, domain: &Shared) {
+        self.steps[step].open -= 1;
+        if self.steps[step].open == 0 {
+            let free = self.step_done(step, domain);
+            self.start_steps(free, domain);
+        }
+    }
+
+    /// A step has ended; gives the steps that can start now.
+    fn step_done(&mut self, step: usize, domain: &Shared) -> VecDeque<usize> {
+        let plan = self.plan.clone();
+        let mut free = VecDeque::new();
+        self.progress.step_ended(&plan.steps[step].name);
+        for (next, other) in plan.steps.iter().enumerate() {
+            if other.after.contains(&step) {
+                self.steps[next].blocked_by -= 1;
+                if self.steps[next].blocked_by == 0 {
+                    free.push_back(next);
+                }
+            }
+        }
+        self.open_steps -= 1;
+        if self.open_steps == 0 {
+            self.outcome = Some(Outcome::Done);
+            domain.finish();
+        }
+        free
+    }
+
+    fn stop(&mut self, outcome: Outcome, domain: &Shared) {
+        if self.outcome.is_none() {
+            self.outcome = Some(outcome);
+            domain.abort();
+        }
+    }
+}
+
+impl StepState {
+    fn new(plan: &Plan, step: &Step) -> StepState {
+        let args = serde_json::Value::Object(step.args.clone()).to_string();
+        let env = serde_json::to_string(&step.env).expect("strings are always JSON");
+        let labels = Labels {
+            workflow: plan.name.clone(),
+            step: step.name.clone(),
+            function: plan.functions[step.function].name.clone(),
+        };
+        let mut state = StepState {
+            labels: Arc::new(labels),
+            args: args.into(),
+            env: env.into(),
+            blocked_by: 0,
+            open: 0,
+            started: false,
+            next: 0,
+            instances: Vec::new(),
+        };
+        state.rewind(step);
+        state
+    }
+
+    /// Back to the beginning; attempts stay counted and output stays.
+    fn rewind(&mut self, step: &Step) {
+        self.blocked_by = step.after.len();
+        self.open = 0;
+        self.started = false;
+        self.next = 0;
+        for instance in &mut self.instances {
+            instance.last = None;
+        }
+    }
+
+    fn report(&self, plan: &Plan, step: usize, scale: &Scale) -> StepReport {
+        let instances: Vec<_> = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale)).collect();
+        let status = if instances.iter().any(|i| i.status == Status::Failed) {
+            Status::Failed
+        } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
+            Status::Done
+        } else {
+            Status::Cancelled
+        };
+        StepReport {
+            name: self.labels.step.clone(),
+            function: self.labels.function.clone(),
+            status,
+            attempts: self.instances.iter().map(|i| i.attempts).max().unwrap_or(0),
+            instances,
+        }
+    }
+}
+
+/// How many slots `PREFIX0`, `PREFIX1`, … are filled; an error if there are more than `max`, or others of that prefix.
+fn count_parts(domain: &Shared, prefix: &str, max: u32) -> Result<u32, (Blame, String)> {
+    let slots = quoted(&format!("{prefix}*"));
+    let (mut count, mut last) = (0, None);
+    for next in filled(domain, prefix) {
+        let (name, _) =
+            next.map_err(|errno| (Blame::Monohull, format!("the slots {slots} cannot be counted: {errno}")))?;
+        let Some(number) = name.strip_prefix(prefix) else { break };
+        // A number has one form, so that no two slots have the same.
+        let Some(number) = number.parse::<u32>().ok().filter(|parsed| parsed.to_string() == number) else {
+            let text = format!("slot {} is one of {slots}, whose names end with numbers from 0 on", quoted(&name));
+            return Err((Blame::Workflow, text));
+        };
+        count += 1;
+        last = last.max(Some(number));
+        if count > max {
+            return Err((Blame::Workflow, format!("there are more than {max} slots {slots}, the step's `max`")));
+        }
+    }
+    match last {
+        Some(last) if last >= count => {
+            let text = format!("the {count} slots {slots} are not numbered without a gap: the last is {prefix}{last}");
+            Err((Blame::Workflow, text))
+        }
+        _ => Ok(count),
+    }
+}
+
+/// Whether a failure is how a function ends itself, perhaps because a call was refused.
+fn is_own_error(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Error | FailureKind::Panic | FailureKind::Exit)
+}
+
+/// Stands for lines that are not kept.
+fn beyond_limit(plan: &Plan) -> String {
+    format!("(output beyond the limit of {} bytes was dropped)", plan.limits.output)
+}
+
+impl InstanceState {
+    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale) -> InstanceReport {
+        let mut report = InstanceReport {
+            index,
+            start_us: 0,
+            load_us: 0,
+            run_us: 0,
+            park_us: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            attempts: self.attempts,
+            status: Status::Cancelled,
+            error: None,
+            failed_attempts: Vec::new(),
+            lines: self.lines.clone(),
+        };
+        let Some(Attempt { usage, result, .. }) = &self.last else { return report };
+        report.start_us = scale.since_request(usage.started);
+        report.load_us = scale.us(usage.load);
+        report.run_us = scale.us(usage.run);
+        report.park_us = scale.us(usage.park);
+        report.bytes_in = usage.bytes_in;
+        report.bytes_out = usage.bytes_out;
+        match result {
+            Ok(()) => report.status = Status::Done,
+            Err(failure) if failure.kind == FailureKind::Cancelled => {}
+            Err(failure) => {
+                report.status = Status::Failed;
+                report.error = Some(Box::new(of_instance(plan, step, index, (**failure).clone())));
+            }
+        }
+        report
+    }
+}
+
+/// The failure of an instance, with the names of its step and function.
+fn of_instance(plan: &Plan, step: usize, index: u32, mut failure: Failure) -> Failure {
+    let step = &plan.steps[step];
+    failure.step = Some(step.name.clone());
+    failure.instance = Some(index);
+    failure.function = Some(plan.functions[step.function].name.clone());
+    failure
+}
+
+/// Instances are known to the domain by step and index.
+fn token(step: usize, index: u32) -> u64 {
+    (step as u64) << 32 | u64::from(index)
+}
+
+fn parts(token: u64) -> (usize, u32) {
+    ((token >> 32) as usize, token as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_report::Silent;
+
+    fn plan(instances: u32) -> Arc<Plan> {
+        let text = format!(
+            r#"{{"name":"w","functions":{{"f":{{"image":"f.so"}}}},
+            "steps":[{{"name":"s","function":"f","instances":{instances}}}]}}"#
+        );
+        Arc::new(monohull_workflow::load_str(std::path::Path::new("w.json"), &text).expect("a right workflow"))
+    }
+
+    /// A plan is a promise of instances; they take memory when their step starts, and not much.
+    #[test]
+    fn instances_take_memory_when_their_step_starts() {
+        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let capacity = || conductor.lock().steps[0].instances.capacity();
+        assert_eq!(capacity(), 0);
+        conductor.lock().start_step(0, 100_000);
+        assert_eq!(capacity(), 100_000);
+        assert!(size_of::<InstanceState>() <= 128, "{}", size_of::<InstanceState>());
+    }
+
+    #[test]
+    fn a_step_that_never_started_is_cancelled_and_has_no_instances() {
+        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let failure = Failure::blamed(FailureKind::Load, Blame::Workflow, "missing".to_owned());
+        let report = conductor.bare_report(&Clock::start(0), "none", failure);
+        assert_eq!((report.steps[0].status, report.steps[0].instances.len()), (Status::Cancelled, 0));
+    }
+}

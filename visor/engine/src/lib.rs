@@ -1,0 +1,267 @@
+//! A plan becomes steps, instances, retries and deadlines.
+//!
+//! ```text
+//! Plan ─ Ready::new: images read, verified, sealed ─▶ Ready ─ run ─▶ Domain, input slots ─▶ Conductor ─▶ RunReport
+//!                    (once; never on the cold path)                                          │ Ended, Timer
+//!                                                                                            ▼
+//!                                                                     start, retry, cancel, or run it all again
+//! ```
+#![deny(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
+
+pub mod border;
+mod clock;
+mod conductor;
+pub mod mounts;
+pub mod options;
+mod packed;
+#[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
+mod slots;
+mod unread;
+
+pub use border::{Border, Source};
+pub use options::{IsolationWish, RunOptions, modules_folder};
+
+use border::Files;
+use clock::Clock;
+use conductor::{Conductor, Outcome};
+use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::image::map::{LoadError, LoadedImage};
+use monohull_domain::instance::Spec;
+use monohull_domain::{Domain, DomainError, Ears, Ground, Options, Sink};
+use monohull_network::{self as network, NetworkError, Way};
+use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
+use monohull_workflow::Plan;
+use monohull_workflow::plan::{Separation, TimeStampCounter};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// What the host cannot do, so that no run takes place.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// there is no folder with the libos modules; `cargo xtask build` makes one
+    #[error("there is no folder with the libos modules; `cargo xtask build` makes one")]
+    NoModules,
+    /// {0}
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// the workflow's files cannot be handed over: {0}
+    #[error("the workflow's files cannot be handed over: {0}")]
+    Files(io::Error),
+    /// the job lacks files of the workflow; this is a bug in Monohull
+    #[error("the job lacks files of the workflow; this is a bug in Monohull")]
+    FilesMissing,
+    /// the host cannot hold a workflow domain: {0}
+    #[error("the host cannot hold a workflow domain: {0}")]
+    Domain(#[from] DomainError),
+}
+
+/// A plan with its images verified and in memory: what can be run, any number of times.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    plan: Arc<Plan>,
+    images: Vec<Arc<LoadedImage>>,
+    carriers: usize,
+    /// Made when it is first sent to a process.
+    packed: OnceLock<Box<[u8]>>,
+}
+
+/// Under which conditions a workflow is run.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// The folder with the libos modules.
+    pub modules: PathBuf,
+    /// Whether protection keys are in force.
+    pub keys: bool,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+    /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
+    pub requested_ns: u64,
+    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before the workflow's own timeout.
+    pub latest_ns: Option<u64>,
+}
+
+/// What the host has opened for a workflow.
+#[derive(Debug, Default)]
+pub struct Means {
+    /// What its file systems lie in, as [`mounts::open`] gave it.
+    pub files: Vec<OwnedFd>,
+    /// What leads to its network.
+    pub network: Way,
+    /// What it hears through: see [`Ready::ears`].
+    pub ears: Option<Arc<Ears>>,
+}
+
+impl Ready {
+    /// Reads and verifies the images of a plan; the same file is read once.
+    pub fn new(plan: Plan) -> Result<Ready, LoadError> {
+        let mut known: HashMap<PathBuf, Arc<LoadedImage>> = HashMap::new();
+        let mut images = Vec::new();
+        for function in &plan.functions {
+            let image = match known.get(&function.image) {
+                Some(image) => image.clone(),
+                None => Arc::new(LoadedImage::open(&function.name, &function.image)?),
+            };
+            known.insert(function.image.clone(), image.clone());
+            images.push(image);
+        }
+        // Asking for the host's cores reads files of its control groups: not something for the cold path.
+        let carriers = plan.limits.carriers.unwrap_or_else(cores);
+        Ok(Ready::of_parts(Arc::new(plan), images, carriers))
+    }
+
+    /// A plan with the image of each of its functions, in their order, verified before; and how many carriers it gets.
+    pub fn of_parts(plan: Arc<Plan>, images: Vec<Arc<LoadedImage>>, carriers: usize) -> Ready {
+        Ready { plan, images, carriers, packed: OnceLock::new() }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// What its domain hears through, if it has files that can be mapped, or a network.
+    pub fn ears(&self) -> std::io::Result<Option<Ears>> {
+        let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
+        needed.then(Ears::make).transpose()
+    }
+
+    /// The image of each of the plan's functions.
+    pub fn images(&self) -> &[Arc<LoadedImage>] {
+        &self.images
+    }
+
+    /// The images without repetition.
+    pub fn distinct_images(&self) -> Vec<&Arc<LoadedImage>> {
+        let mut distinct: Vec<&Arc<LoadedImage>> = Vec::new();
+        for image in &self.images {
+            if !distinct.iter().any(|known| Arc::ptr_eq(known, image)) {
+                distinct.push(image);
+            }
+        }
+        distinct
+    }
+
+    /// Most carrier threads.
+    pub fn carriers(&self) -> usize {
+        self.carriers
+    }
+
+    /// Runs the workflow to its end in the caller's own process, in a domain of its own. Only one domain can exist per
+    /// process at a time.
+    pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
+        let requested_ns = monotonic_ns();
+        let decision = options.isolation.decide();
+        let conditions = Conditions {
+            modules: options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?,
+            keys: decision.keys,
+            load_all: options.load_all,
+            requested_ns,
+            latest_ns: None,
+        };
+        let opened = match mounts::open(&self.plan) {
+            Ok(opened) => opened,
+            Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
+        };
+        let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
+        let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
+        let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
+        let means = Means { files, network: self.plan.network.open()?, ears };
+        self.run_on(ground, &conditions, means, &mut files_of_slots, progress, |mut report| {
+            report.isolation_note = decision.note;
+            report
+        })
+    }
+
+    /// Runs the workflow to its end on ground that was laid before. `answer` gets the report while the domain is still
+    /// there, so that a process that ends with it need not take it down piece by piece.
+    pub fn run_on<T>(
+        &self,
+        ground: Ground,
+        conditions: &Conditions,
+        means: Means,
+        border: &mut dyn Border,
+        progress: Arc<dyn Progress>,
+        answer: impl FnOnce(RunReport) -> T,
+    ) -> Result<T, HostError> {
+        let clock = Clock::start(conditions.requested_ns);
+        let mut conductor =
+            Conductor::new(self.plan.clone(), self.images.clone(), progress.clone(), conditions.latest_ns);
+        let mounts = mounts::build(&self.plan, means.files).ok_or(HostError::FilesMissing)?;
+        let network = self.plan.network.enter(means.network)?;
+        let mut ground = Some(ground);
+        loop {
+            // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
+            let fresh = ground.take().map_or_else(|| Ground::lay(conditions.keys), Ok)?;
+            let options = Options {
+                carriers: self.carriers,
+                modules: conditions.modules.clone(),
+                keys: conditions.keys,
+                separate: self.plan.separation == Separation::Function,
+                time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
+                load_all: conditions.load_all,
+                network: network.clone(),
+                ears: means.ears.clone(),
+                sink: Some(Arc::new(Lines(progress.clone()))),
+                mounts: mounts.clone(),
+            };
+            let domain = Domain::on(fresh, options);
+            if let Err(failure) = slots::fill(&domain, &self.plan, border) {
+                return Ok(answer(conductor.report(&domain, &clock, Some(*failure))));
+            }
+            progress.point("domain-ready", monotonic_ns());
+            domain.run(conductor.driver())?;
+            match conductor.outcome() {
+                Outcome::Done => {
+                    let mut report = conductor.report(&domain, &clock, None);
+                    let (unread, failure) = unread::find(&domain, &self.plan, || conductor.producers());
+                    report.unread = unread;
+                    // An output that is missing says more than a slot that is left: it is told first.
+                    let failure = slots::outputs(&domain, &self.plan).err().or(failure);
+                    match failure.map_or_else(|| slots::collect(&domain, &self.plan, border), Err) {
+                        Ok(output) => report.output = output,
+                        Err(failure) => {
+                            report.status = Status::Failed;
+                            report.error = Some(*failure);
+                        }
+                    }
+                    domain.close_files();
+                    return Ok(answer(report));
+                }
+                Outcome::Failed(failure) => {
+                    domain.close_files();
+                    return Ok(answer(conductor.report(&domain, &clock, Some(failure))));
+                }
+                Outcome::Again(pause) => {
+                    drop(domain);
+                    std::thread::sleep(pause);
+                }
+            }
+        }
+    }
+}
+
+/// The report of a plan that was never run, or whose run was lost, because of this failure.
+pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error: Failure) -> RunReport {
+    let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None);
+    conductor.bare_report(&Clock::start(requested_ns), isolation, error)
+}
+
+/// Passes lines of output to whoever watches the run.
+struct Lines(Arc<dyn Progress>);
+
+impl Sink for Lines {
+    fn line(&self, spec: &Spec, stream: u32, text: &str) {
+        let stream = if stream == 2 { Stream::Stderr } else { Stream::Stdout };
+        self.0.line(&spec.labels.step, spec.index, stream, text);
+    }
+}
+
+/// The host's cores, as far as this process may use them.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,156 @@
+//! The workflow's file systems: opened where the rights to do so are, built where the domain is.
+//!
+//! ```text
+//!   plan ── open ──▶ Opened ── hand_over ──▶ one descriptor each ── with the job ──▶ build ──▶ Mount, … ──▶ Domain
+//!           told of all mistakes         image: its own; directory: a broker's
+//! ```
+
+use monohull_domain::files::{ImageAccess, Mount, Source, claim_image};
+use monohull_fat::{Error, Geometry, Image};
+use monohull_host_files::{self as host_files, Client, Directory};
+use monohull_report::Failure;
+use monohull_report::escape::shown;
+use monohull_report::failure::{Blame, FailureKind};
+use monohull_workflow::plan::{Access, MountSource};
+use monohull_workflow::{self as workflow, Plan};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a mount of a plan leads to, open.
+#[derive(Debug)]
+pub enum Opened {
+    /// A disk image, claimed.
+    Image(File),
+    /// A directory.
+    Directory(Directory),
+}
+
+impl Opened {
+    /// What the domain's process gets of it. For a directory a broker is started, so this comes after the last fork.
+    pub fn hand_over(&self) -> io::Result<OwnedFd> {
+        match self {
+            Opened::Image(file) => Ok(file.try_clone()?.into()),
+            Opened::Directory(directory) => host_files::start(directory.try_clone()?),
+        }
+    }
+}
+
+/// Opens what a plan's mounts lead to, in their order; memory leads nowhere.
+pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
+    let mut opened = Vec::new();
+    if let Some(step) = plan.steps.iter().find(|step| !step.secrets.is_empty()) {
+        let text = format!(
+            "the step `{}` has secrets, which a server's operator grants (`monohull serve --grants`); here there are none",
+            step.name
+        );
+        return Err(Box::new(Failure::blamed(FailureKind::Input, Blame::Workflow, text)));
+    }
+    for mount in &plan.files {
+        let failed = |text: String| {
+            let text = format!("the files at {}: {text}", mount.point);
+            Box::new(Failure::blamed(FailureKind::Input, Blame::Workflow, text))
+        };
+        match &mount.source {
+            MountSource::Memory { .. } => {}
+            MountSource::Granted { grant, .. } => {
+                let text = format!(
+                    "`{grant}` is what a server's operator grants (`monohull serve --grants`); here there is none"
+                );
+                return Err(failed(text));
+            }
+            MountSource::Image { path, access } => {
+                opened.push(Opened::Image(open_image(path, *access).map_err(failed)?));
+            }
+            MountSource::Directory { path, writable } => {
+                let directory = Directory::open(path, *writable);
+                let directory = directory.map_err(|error| failed(format!("{}: {error}", shown(&path))))?;
+                opened.push(Opened::Directory(directory));
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// Whether what a mount leads to is there and can be used. Nothing is claimed: a workflow that has it may be running.
+pub fn inspect(mount: &workflow::plan::Mount) -> Result<(), String> {
+    match &mount.source {
+        // What is granted is known to a server alone.
+        MountSource::Memory { .. } | MountSource::Granted { .. } => Ok(()),
+        MountSource::Image { path, access } => disk_image(path, *access).map(drop),
+        MountSource::Directory { path, writable } => {
+            Directory::open(path, *writable).map(drop).map_err(|error| format!("{}: {error}", shown(path)))
+        }
+    }
+}
+
+/// Opens a disk image and claims it: alone to write, together with other readers otherwise. The claim lasts until the
+/// last descriptor is closed, also after a kill.
+fn open_image(path: &Path, access: Access) -> Result<File, String> {
+    let writes = access == Access::Write;
+    let file = disk_image(path, access)?;
+    claim_image(&file, writes).map_err(|_| {
+        let who = if writes { "somebody else has it open" } else { "a workflow that writes to it runs" };
+        format!("{} is in use: {who}", shown(&path))
+    })?;
+    Ok(file)
+}
+
+/// Opens a file and sees whether it is a disk image. One that is damaged later gives errors from its files.
+fn disk_image(path: &Path, access: Access) -> Result<File, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
+    let file = File::options().read(true).write(access == Access::Write).open(path).map_err(|error| said(&error))?;
+    Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
+    Ok(file)
+}
+
+/// What a plan's mounts are, with what was handed over for them. `None` if something is missing.
+pub fn build(plan: &Plan, handed_over: Vec<OwnedFd>) -> Option<Arc<[Mount]>> {
+    let mut files = handed_over.into_iter();
+    let mut mounts = Vec::new();
+    for mount in &plan.files {
+        let source = match &mount.source {
+            MountSource::Memory { size } => Source::Memory { size: *size },
+            // Nothing was opened for it.
+            MountSource::Granted { .. } => return None,
+            MountSource::Image { access, .. } => {
+                let access = match access {
+                    Access::Read => ImageAccess::Read,
+                    Access::Copy => ImageAccess::Copy,
+                    Access::Write => ImageAccess::Write,
+                };
+                Source::Image { file: files.next()?, access }
+            }
+            MountSource::Directory { writable, .. } => {
+                Source::Directory { client: Arc::new(Client::new(files.next()?)), writable: *writable }
+            }
+        };
+        mounts.push(Mount { point: mount.point.clone(), source });
+    }
+    Some(mounts.into())
+}
+
+/// An image as a file.
+struct Bytes<'f> {
+    file: &'f File,
+    len: u64,
+}
+
+impl Bytes<'_> {
+    fn of(file: &File) -> io::Result<Bytes<'_>> {
+        Ok(Bytes { file, len: file.metadata()?.len() })
+    }
+}
+
+impl Image for Bytes<'_> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), Error> {
+        self.file.read_exact_at(to, offset).map_err(|_| Error::Bytes)
+    }
+}

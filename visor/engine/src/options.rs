@@ -1,0 +1,69 @@
+//! What the caller of a run chooses.
+
+use monohull_domain::{gadgets, keys};
+use std::path::{Path, PathBuf};
+
+/// How a workflow is to be run, apart from what its file says.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Input slots and the files they are filled from; they override the workflow's own.
+    pub inputs: Vec<(String, PathBuf)>,
+    /// Input slots and their bytes, given instead of a file.
+    pub inline_inputs: Vec<(String, Vec<u8>)>,
+    /// Output slots and the files they are written to.
+    pub outputs: Vec<(String, PathBuf)>,
+    /// The isolation asked for.
+    pub isolation: IsolationWish,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+    /// The folder with the libos modules, if not the usual one.
+    pub modules: Option<PathBuf>,
+}
+
+/// The isolation somebody asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IsolationWish {
+    /// The strongest the machine has.
+    #[default]
+    Auto,
+    /// The process wall and the system-call defence; no protection keys.
+    Process,
+    /// Protection keys, or refuse.
+    Mpk,
+}
+
+/// What becomes of the wish on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Whether protection keys are to be put in force.
+    pub keys: bool,
+    /// Why not, although this machine has them.
+    pub note: Option<String>,
+}
+
+impl IsolationWish {
+    /// What becomes of the wish. Trusted code that would make keys useless is changed on this occasion, so that processes
+    /// that are forked afterwards inherit it.
+    pub fn decide(self) -> Decision {
+        let error = match self {
+            IsolationWish::Process => return Decision { keys: false, note: None },
+            IsolationWish::Mpk => return Decision { keys: true, note: None },
+            IsolationWish::Auto if !keys::by_default() => return Decision { keys: false, note: None },
+            IsolationWish::Auto => gadgets::remove().err(),
+        };
+        let note = error.map(|error| format!("protection keys are not in force: {error}"));
+        Decision { keys: note.is_none(), note }
+    }
+}
+
+/// The folder with the libos modules: `modules` beside the program, or beside the program's folder, where
+/// `cargo xtask build` puts it. `None` if there is no such folder.
+pub fn modules_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    // Tests lie one level deeper, or in a build folder of their own. An installed program trusts no build folder.
+    let levels = if cfg!(debug_assertions) { 3 } else { 2 };
+    let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(levels));
+    let built = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let mut folders = beside.map(Path::to_path_buf).chain(built).map(|folder| folder.join("modules"));
+    folders.find(|folder| folder.is_dir())
+}

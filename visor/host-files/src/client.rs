@@ -1,0 +1,74 @@
+//! A worker's end of a granted directory's broker.
+
+use super::wire::{Known, MESSAGE_MAX, Name, Reply, Request};
+use monohull_abi::Errno;
+use monohull_ipc::packets::Line;
+use std::os::fd::OwnedFd;
+
+/// Where files of a granted directory come from. Asking takes two messages between processes.
+#[derive(Debug)]
+pub struct Client(Line);
+
+impl Client {
+    /// Asks the broker at the other end of this socket.
+    pub fn new(socket: OwnedFd) -> Client {
+        Client(Line::new(socket, MESSAGE_MAX))
+    }
+
+    /// Opens a file; of a directory only what is known.
+    pub fn open(&self, path: &str, flags: u64) -> Result<(Known, Option<OwnedFd>), Errno> {
+        match self.ask(&Request::Open(path, flags))? {
+            (Reply::Done(known), None) if !known.directory => Err(Errno::TooManyOpen),
+            (Reply::Done(known), file) => Ok((known, file)),
+            _ => Err(Errno::Io),
+        }
+    }
+
+    /// What is known of a path.
+    pub fn stat(&self, path: &str) -> Result<Known, Errno> {
+        match self.ask(&Request::Stat(path))? {
+            (Reply::Done(known), _) => Ok(known),
+            _ => Err(Errno::Io),
+        }
+    }
+
+    /// Some entries of a directory, from this one on; none at the end.
+    pub fn list(&self, path: &str, start: u64) -> Result<Vec<Name>, Errno> {
+        match self.ask(&Request::List(path, start))? {
+            (Reply::Entries(names), _) => Ok(names),
+            _ => Err(Errno::Io),
+        }
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(&self, path: &str) -> Result<(), Errno> {
+        self.ask(&Request::MakeDirectory(path)).map(drop)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&self, path: &str) -> Result<(), Errno> {
+        self.ask(&Request::RemoveDirectory(path)).map(drop)
+    }
+
+    /// Removes a file.
+    pub fn remove_file(&self, path: &str) -> Result<(), Errno> {
+        self.ask(&Request::RemoveFile(path)).map(drop)
+    }
+
+    /// Gives a file or directory another name.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        self.ask(&Request::Rename(from, to)).map(drop)
+    }
+
+    /// Makes sure that the names in a directory stay.
+    pub fn sync_directory(&self, path: &str) -> Result<(), Errno> {
+        self.ask(&Request::SyncDirectory(path)).map(drop)
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
+        match self.0.ask(request) {
+            Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
+            answer => answer.map_err(|_| Errno::Io),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What went wrong, whose fault it is, and how people get to see it.
+//!
+//! ```text
+//!   failure   kinds of failures, whose fault each is, places in code
+//!   run       the report of a run, and what is said while it goes on
+//!   text      names in messages; what a misspelt one might have meant
+//!   escape    text without characters that a terminal acts on
+//! ```
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
+
+pub mod escape;
+pub mod failure;
+mod run;
+pub mod text;
+
+pub use failure::{Blame, CodePlace, Failure, FailureKind};
+pub use run::*;

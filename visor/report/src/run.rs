@@ -1,0 +1,312 @@
+//! What a run tells: while it goes on ([`Progress`]) and when it has ended ([`RunReport`]).
+//!
+//! [`RunReport`] is the one document `monohull run --json` prints. Its field names are stable; fields may be added.
+//! All times are whole microseconds, all sizes bytes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::text::quoted;
+
+/// The result of a workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The workflow's name.
+    pub workflow: String,
+    /// How it ended.
+    pub status: Status,
+    /// The isolation that was in force: `process` or `mpk`.
+    pub isolation: String,
+    /// Why it was not a stronger one that this machine has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation_note: Option<String>,
+    /// From the request to the first instruction of the first function.
+    pub cold_start_us: u64,
+    /// From the request to the end of the last step.
+    pub duration_us: u64,
+    /// The steps, in the order in which they could start.
+    pub steps: Vec<StepReport>,
+    /// Names of the libos modules that were loaded, in order.
+    pub modules: Vec<String>,
+    /// The output slots, by name.
+    pub output: BTreeMap<String, OutputReport>,
+    /// Slots that were left unread, as far as the workflow does not ignore them; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
+    /// Why the workflow failed.
+    pub error: Option<Failure>,
+    /// What happened when, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Point>,
+    /// What files functions have mapped; absent if they have mapped none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_files: Option<MappedFiles>,
+    /// Printed lines that could not be passed on while the workflow ran, because the reader of the others had stopped or was
+    /// slow. They are in the report, or were passed on at the end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lines_delayed: u64,
+    /// What the process of the workflow had given up; absent if it ran in the caller's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Files that functions have mapped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MappedFiles {
+    /// How many mappings were made.
+    pub mappings: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// How often somebody had to wait for a page.
+    pub faults: u64,
+    /// Why mappings were filled when they were made and not when they were touched; absent if only their size was the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled_at_once: Option<String>,
+}
+
+/// A moment in the life of an invocation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// What happened.
+    pub name: String,
+    /// When: CLOCK_MONOTONIC, in ns.
+    pub at_ns: u64,
+}
+
+/// What the process of a workflow gave up before it mapped a function. Each part says how much of it is in force.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// No program it could start would gain rights.
+    pub no_new_privs: bool,
+    /// System calls outside a list end the process.
+    pub seccomp: bool,
+    /// Files: `full`, or what the kernel cannot restrict.
+    pub landlock: String,
+    /// Its own control group: the folder, or why there is none.
+    pub cgroup: String,
+}
+
+/// How a workflow, step or instance ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It did its work.
+    Done,
+    /// It failed.
+    Failed,
+    /// It was ended, or never started, because something else failed.
+    Cancelled,
+}
+
+impl Status {
+    /// Its name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Done => "done",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The step's name.
+    pub name: String,
+    /// The name of its function.
+    pub function: String,
+    /// How it ended.
+    pub status: Status,
+    /// The most attempts any of its instances took.
+    pub attempts: u32,
+    /// Its instances, by index; none if the step never started.
+    pub instances: Vec<InstanceReport>,
+}
+
+/// What became of an instance. Times are those of its last attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceReport {
+    /// Which of the step's instances, from 0.
+    pub index: u32,
+    /// From the start of the workflow to the start of the instance.
+    pub start_us: u64,
+    /// Mapping and relocating its image.
+    pub load_us: u64,
+    /// Running its code.
+    pub run_us: u64,
+    /// Waiting without a thread.
+    pub park_us: u64,
+    /// Bytes it took over by reference.
+    pub bytes_in: u64,
+    /// Bytes it handed on by reference.
+    pub bytes_out: u64,
+    /// Attempts it took.
+    pub attempts: u32,
+    /// How it ended.
+    pub status: Status,
+    /// Why it failed. In a box, as most have not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Box<Failure>>,
+    /// The attempts that failed and were followed by another, in order, as far as they are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
+    /// What it printed, all attempts together, up to the workflow's limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<Line>,
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Which one, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub error: Failure,
+}
+
+/// A line a function printed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Where to.
+    pub stream: Stream,
+    /// The line, without its end.
+    pub text: String,
+}
+
+/// An output stream of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// An output slot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutputReport {
+    /// Bytes in it.
+    pub bytes: u64,
+    /// The file it was written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// What it holds, if it was not written to a file.
+    #[serde(flatten)]
+    pub content: Option<Content>,
+}
+
+/// What an output slot holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Valid UTF-8.
+    Text(String),
+    /// Anything else, in base64.
+    #[serde(rename = "base64", with = "base64_text")]
+    Bytes(Vec<u8>),
+}
+
+/// Bytes as text, of the kind that the service gives and takes.
+mod base64_text {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Content {
+        match String::from_utf8(bytes) {
+            Ok(text) => Content::Text(text),
+            Err(error) => Content::Bytes(error.into_bytes()),
+        }
+    }
+}
+
+/// What becomes of a run that leaves a slot unread (`"unread"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUnread {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It succeeds, and its report lists the slot.
+    Warn,
+    /// It succeeds.
+    Ignore,
+}
+
+/// Slots that were filled, that no step has taken, and that are no outputs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unread {
+    /// How many they are.
+    pub count: u64,
+    /// Bytes in all of them.
+    pub bytes: u64,
+    /// The first of them, in the order of their names.
+    pub slots: Vec<UnreadSlot>,
+}
+
+/// A slot that was left unread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnreadSlot {
+    /// Its name.
+    pub slot: String,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// The step that filled it; absent if it is an input of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The instance of that step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u32>,
+    /// What the workflow file says about it: `fail` or `warn`.
+    pub outcome: OnUnread,
+}
+
+impl fmt::Display for UnreadSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes, ", quoted(&self.slot), self.bytes)?;
+        match (&self.step, self.instance) {
+            (Some(step), Some(instance)) => write!(f, "filled by {step}[{instance}])"),
+            _ => f.write_str("an input of the workflow)"),
+        }
+    }
+}
+
+/// Told what happens while a workflow runs. Called from any carrier thread; must not block for long.
+pub trait Progress: Send + Sync {
+    /// A step's first instance is about to start.
+    fn step_started(&self, _step: &str, _instances: u32) {}
+    /// An instance has ended for good (its retries are over).
+    fn instance_ended(&self, _step: &str, _index: u32, _ok: bool) {}
+    /// All instances of a step have ended.
+    fn step_ended(&self, _step: &str) {}
+    /// A moment that the invocation's timeline names.
+    fn point(&self, _name: &'static str, _at_ns: u64) {}
+    /// An instance has printed a line.
+    fn line(&self, _step: &str, _index: u32, _stream: Stream, _text: &str) {}
+}
+
+/// Nobody is interested.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}

@@ -1,0 +1,331 @@
+//! What is counted, in Prometheus' format. `docs/service.md` lists every name with its meaning.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::invocation::End;
+use monohull_domain::hostcall::NAMES as MODULES;
+use monohull_report::{RunReport, Status};
+use monohull_workflow::document::INSTANCES_MAX;
+
+/// The `Content-Type` of what [`Metrics::encode`] gives.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From what a no-op takes to what a client waits for.
+const DURATIONS: [f64; 16] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+/// From a prototype's best to a machine that is overloaded.
+const COLD_STARTS: [f64; 12] =
+    [0.000_05, 0.000_1, 0.000_15, 0.000_2, 0.000_3, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.1, 1.0];
+
+/// With how many bytes one invocation is counted at most: a sum that a worker makes up does not turn the counter over.
+const BYTES_MAX: u64 = 1 << 50;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByOutcome {
+    workflow: String,
+    outcome: Cow<'static, str>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByWorkflow {
+    workflow: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByRoute {
+    route: &'static str,
+    status: Code,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByKind {
+    kind: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByModule {
+    module: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByState {
+    state: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByMode {
+    mode: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByDirection {
+    direction: &'static str,
+}
+
+/// A status code as a label.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Code(u16);
+
+impl EncodeLabelValue for Code {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        write!(encoder, "{}", self.0)
+    }
+}
+
+/// Everything that is counted.
+pub(super) struct Metrics {
+    registry: Registry,
+    invocations: Family<ByOutcome, Counter>,
+    durations: Family<ByWorkflow, Histogram>,
+    cold_starts: Histogram,
+    requests: Family<ByRoute, Counter>,
+    faults: Family<ByKind, Counter>,
+    modules: Family<ByModule, Counter>,
+    bytes: Family<ByDirection, Counter>,
+    isolation: Family<ByMode, Gauge>,
+    cgroup: Family<ByMode, Gauge>,
+    domains: Family<ByState, Gauge>,
+    /// Outcomes there have been, so that they can be found again for a workflow.
+    outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
+    queued: Gauge,
+    connections: Gauge,
+    remembered: Gauge,
+    remembered_bytes: Gauge,
+    log_dropped: Gauge,
+    state_in_place: Gauge,
+}
+
+/// What is looked up at the moment somebody asks.
+pub(super) struct Now {
+    pub(super) running: usize,
+    pub(super) queued: usize,
+    pub(super) blanks: usize,
+    pub(super) remembered: usize,
+    pub(super) remembered_bytes: u64,
+    pub(super) log_dropped: u64,
+    pub(super) state_in_place: bool,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::with_prefix("monohull"),
+            invocations: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
+            cold_starts: Histogram::new(COLD_STARTS),
+            requests: Family::default(),
+            faults: Family::default(),
+            modules: Family::default(),
+            bytes: Family::default(),
+            isolation: Family::default(),
+            cgroup: Family::default(),
+            domains: Family::default(),
+            outcomes: Mutex::default(),
+            queued: Gauge::default(),
+            connections: Gauge::default(),
+            remembered: Gauge::default(),
+            remembered_bytes: Gauge::default(),
+            log_dropped: Gauge::default(),
+            state_in_place: Gauge::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let r = &mut self.registry;
+        r.register("invocations", "Invocations that have ended, by workflow and outcome", self.invocations.clone());
+        r.register_with_unit(
+            "invocation_duration",
+            "From the acceptance of the request to the end of the workflow",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        r.register_with_unit(
+            "cold_start",
+            "From the acceptance of the request to the first instruction of the first function",
+            Unit::Seconds,
+            self.cold_starts.clone(),
+        );
+        r.register("http_requests", "Answers, by route and status code", self.requests.clone());
+        r.register("faults", "Failed instances, by the kind of failure", self.faults.clone());
+        r.register("module_loads", "Libos modules loaded, by module", self.modules.clone());
+        r.register(
+            "slot_bytes",
+            "Bytes that functions took over (in) and handed on (out) by reference",
+            self.bytes.clone(),
+        );
+        r.register("isolation", "1 for the isolation that invocations run under", self.isolation.clone());
+        r.register("cgroup", "1 for the control group of workflows' processes: own, or none", self.cgroup.clone());
+        r.register("domains", "Processes for workflows: ready for one, or running one", self.domains.clone());
+        r.register("queued", "Invocations that wait for their turn", self.queued.clone());
+        r.register("connections", "Connections of clients", self.connections.clone());
+        r.register("remembered", "Ended invocations that can still be asked about", self.remembered.clone());
+        r.register_with_unit(
+            "remembered",
+            "Memory that ended invocations take",
+            Unit::Bytes,
+            self.remembered_bytes.clone(),
+        );
+        r.register("log_lines_dropped", "Lines of the log that nobody took in time", self.log_dropped.clone());
+        r.register(
+            "state_in_place",
+            "1 while the state folder is the one that the server opened",
+            self.state_in_place.clone(),
+        );
+        r.register(
+            "build",
+            "The version of this server",
+            prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        self
+    }
+
+    /// Counts an answer.
+    pub(super) fn answered(&self, route: &'static str, status: u16) {
+        self.requests.get_or_create(&ByRoute { route, status: Code(status) }).inc();
+    }
+
+    /// Counts an invocation there was no place for.
+    pub(super) fn turned_away(&self, workflow: &str) {
+        self.count(workflow, "full".into());
+    }
+
+    fn count(&self, workflow: &str, outcome: Cow<'static, str>) {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(outcome.clone());
+        self.invocations.get_or_create(&ByOutcome { workflow: workflow.to_owned(), outcome }).inc();
+    }
+
+    /// Counts an invocation that has ended.
+    pub(super) fn ended(&self, workflow: &str, end: &End) {
+        let outcome = match &end.result {
+            Ok(_) => "done".into(),
+            Err(refusal) => refusal.error.kind.clone(),
+        };
+        self.count(workflow, outcome);
+        let seconds = Duration::from_micros(end.duration_us).as_secs_f64();
+        self.durations.get_or_create(&ByWorkflow { workflow: workflow.to_owned() }).observe(seconds);
+        if let Some(report) = &end.report {
+            self.reported(report, end.duration_us);
+        }
+    }
+
+    /// Forgets what was counted for a workflow that is gone, so that names do not pile up.
+    pub(super) fn forget(&self, workflow: &str) {
+        self.durations.remove(&ByWorkflow { workflow: workflow.to_owned() });
+        for outcome in self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            self.invocations.remove(&ByOutcome { workflow: workflow.to_owned(), outcome: outcome.clone() });
+        }
+    }
+
+    /// The report may come from hostile hands: it started no later than it ended, what it moved is bounded, and no name in it
+    /// becomes a label that is not one of ours.
+    fn reported(&self, report: &RunReport, duration_us: u64) {
+        if report.cold_start_us > 0 {
+            let cold_start = report.cold_start_us.min(duration_us);
+            self.cold_starts.observe(Duration::from_micros(cold_start).as_secs_f64());
+        }
+        for module in MODULES.iter().filter(|name| report.modules.iter().any(|module| module == *name)) {
+            self.modules.get_or_create(&ByModule { module: (*module).to_owned() }).inc();
+        }
+        let (mut taken, mut handed) = (0u64, 0u64);
+        for instance in report.steps.iter().flat_map(|step| &step.instances).take(INSTANCES_MAX as usize) {
+            taken = taken.saturating_add(instance.bytes_in);
+            handed = handed.saturating_add(instance.bytes_out);
+            if let (Status::Failed, Some(error)) = (instance.status, &instance.error) {
+                self.faults.get_or_create(&ByKind { kind: error.kind.name() }).inc();
+            }
+        }
+        self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
+        self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
+    }
+
+    /// Counts a connection, until this is dropped.
+    pub(super) fn connected(&self) -> impl Drop + use<> {
+        struct Connected(Gauge);
+        impl Drop for Connected {
+            fn drop(&mut self) {
+                self.0.dec();
+            }
+        }
+        self.connections.inc();
+        Connected(self.connections.clone())
+    }
+
+    /// Whether workflows' processes have control groups: `own`, or `none` and why.
+    pub(super) fn cgroup_is(&self, which: &str) {
+        let mode = which.split(':').next().unwrap_or_default().to_owned();
+        self.cgroup.get_or_create(&ByMode { mode }).set(1);
+    }
+
+    /// The isolation in force.
+    pub(super) fn isolation_is(&self, mode: &str) {
+        self.isolation.clear();
+        self.isolation.get_or_create(&ByMode { mode: mode.to_owned() }).set(1);
+    }
+
+    /// All of it as text.
+    pub(super) fn encode(&self, now: &Now) -> String {
+        self.domains.get_or_create(&ByState { state: "blank" }).set(now.blanks as i64);
+        self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
+        self.queued.set(now.queued as i64);
+        self.remembered.set(now.remembered as i64);
+        self.remembered_bytes.set(now.remembered_bytes as i64);
+        self.log_dropped.set(now.log_dropped as i64);
+        self.state_in_place.set(now.state_in_place.into());
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_worker_makes_up_are_bounded() {
+        let instance = serde_json::json!({
+            "index": 0, "start_us": 0, "load_us": 0, "run_us": 0, "park_us": 0,
+            "bytes_in": u64::MAX, "bytes_out": u64::MAX, "attempts": 1, "status": "done",
+        });
+        let step = serde_json::json!({
+            "name": "s", "function": "f", "status": "done", "attempts": 1, "instances": [instance, instance],
+        });
+        let report = serde_json::json!({
+            "workflow": "w", "status": "done", "isolation": "process", "cold_start_us": u64::MAX, "duration_us": 1,
+            "steps": [step], "modules": ["made-up", "mm"], "output": {}, "error": null,
+        });
+        let metrics = Metrics::new();
+        let report = Some(serde_json::from_value(report).expect("a report"));
+        let end =
+            End { status: super::super::invocation::Status::Done, duration_us: 1000, report, result: Ok(Vec::new()) };
+        metrics.ended("w", &end);
+        metrics.ended("w", &end);
+        let now = Now {
+            running: 0,
+            queued: 0,
+            blanks: 0,
+            remembered: 0,
+            remembered_bytes: 0,
+            log_dropped: 0,
+            state_in_place: true,
+        };
+        let text = metrics.encode(&now);
+        assert!(text.contains(&format!("slot_bytes_total{{direction=\"in\"}} {}\n", 2 * BYTES_MAX)), "{text}");
+        assert!(text.contains("monohull_cold_start_seconds_sum 0.002\n"), "{text}");
+        assert!(text.contains("module=\"mm\"") && !text.contains("made-up"), "{text}");
+    }
+}

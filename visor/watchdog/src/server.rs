@@ -1,0 +1,411 @@
+//! Listening, connections, and the end.
+//!
+//! ```text
+//! start: spawner forked ─ state read ─ listening ─ "ready" ─▶ … ─ SIGTERM ─▶ nothing new; what runs may end ─▶ exit
+//!        (one thread)                                                        (at most `drain`)
+//! ```
+
+use std::convert::Infallible;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::http::{Request, Response};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{interval, sleep, timeout};
+
+use super::admission::Admission;
+use super::body::{Answer, Budget};
+use super::folder::StateFolder;
+use super::health::StateWatch;
+use super::history::History;
+use super::invocation::Moment;
+use super::launch::Launcher;
+use super::ledger::Ledger;
+use super::metrics::Metrics;
+use super::recorded::recall;
+use super::redact::Secrets;
+use super::registry::Registry;
+use super::routes::{Call, Routes};
+use super::settings::{Listen, Settings};
+use super::socket::{Stream, Wire};
+use super::tally::{self, Tally};
+use super::trace::{CALL_ID, call_id};
+use super::{ServeError, Watchdog, auth, head, log};
+use monohull_domain::keys;
+use monohull_report::escape::shown;
+use monohull_worker::cgroup::Membership;
+use monohull_worker::{self as worker, Spawner};
+use monohull_workflow::grants::Grants;
+
+/// Seconds from the request's acceptance to the answer's first byte.
+const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
+/// Most bytes of a request's head, about: what one read brings more is still looked at.
+const HEAD_MAX: usize = 32 << 10;
+/// Most lines of a request's head.
+const HEADERS_MAX: usize = 100;
+/// How often old invocations are forgotten.
+const SWEEP: Duration = Duration::from_secs(5);
+/// The pause after a connection could not be accepted, for want of descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long answers may take to leave once everything has been cancelled.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until it is told to end. To be called on the main thread before the program starts any other. `announce` is told
+/// where the service listens, once it does.
+pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
+    raise_file_limit()?;
+    let mut processes = worker::Settings::usual(settings.isolation)?;
+    processes.groups = Membership::arrange(settings.cgroup)?;
+    let isolation = keys::isolation(processes.keys);
+    // Before there are threads, and before there is anything in memory that workflows should not inherit.
+    let spawner = Spawner::start(&processes)?;
+    // The spawner has one thread, so this one comes later.
+    let _log = log::by_thread();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
+        let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
+        let folder = StateFolder::take(&settings.state)?;
+        let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
+        let secrets = Secrets::new(&grants);
+        let registry = Registry::open(&folder, grants, settings.timeout)?;
+        let (ledger, found) = Ledger::open(&folder)?;
+        let history = History::new(settings.keep.clone());
+        let late = recall(&history, &ledger, found);
+        let listener = Listener::open(&settings.listen).await?;
+        let metrics = Metrics::new();
+        metrics.isolation_is(isolation);
+        let cgroup = processes.groups.describe();
+        metrics.cgroup_is(&cgroup);
+        let watchdog = Arc::new(Watchdog {
+            routes: Routes::new(),
+            history,
+            admission: Admission::new(settings.concurrency, settings.queue),
+            budget: Budget::new(settings.bodies),
+            launcher: Launcher::start(spawner, settings.blanks)?,
+            callbacks: Semaphore::new(settings.callbacks_max),
+            registry,
+            ledger,
+            state_watch: StateWatch::new(folder),
+            secrets,
+            metrics,
+            work: Arc::default(),
+            ending: AtomicBool::new(false),
+            isolation,
+            cgroup,
+            settings,
+        });
+        // From here on a signal is heard, so that whoever knows the address may end it in order.
+        let ends = Ends::new()?;
+        // Without a grants file the signal means what it means to other programs: the end.
+        let regrants = watchdog.settings.grants.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
+        let address = listener.address();
+        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %shown(&watchdog.settings.state), "listening");
+        if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
+            tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
+        }
+        announce(&address);
+        tokio::spawn(watchdog.clone().call_back_late(late));
+        watchdog.serve(listener, ends, regrants).await
+    });
+    // Threads that wait for a disk, or for a blank, do not hold up the end.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    processes.groups.end();
+    done
+}
+
+/// Every connection, every process and every large body takes a descriptor.
+fn raise_file_limit() -> std::io::Result<()> {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, most, most)?)
+}
+
+/// The connections there are.
+struct Connections {
+    /// One for each there may be.
+    places: Arc<Semaphore>,
+    /// Those that are open.
+    open: Arc<Tally>,
+    /// Becomes true when they are to end.
+    closing: watch::Receiver<bool>,
+}
+
+/// Where connections come from.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, which is removed in the end, unless there is another by then.
+struct SocketFile {
+    path: std::path::PathBuf,
+    inode: u64,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Listener {
+    async fn open(listen: &Listen) -> Result<Listener, ServeError> {
+        match listen {
+            Listen::Tcp(address) => {
+                let listener = TcpListener::bind(address).await;
+                let failed = |source| ServeError::Listen { address: format!("http://{address}"), source };
+                Ok(Listener::Tcp(listener.map_err(failed)?))
+            }
+            Listen::Unix(path) => {
+                clear(path).await?;
+                let failed = |source| ServeError::Listen { address: format!("unix:{}", shown(&path)), source };
+                // It is nobody else's from the beginning: whoever connects is served. Nothing else makes a file meanwhile.
+                let usual = umask(Mode::from_bits_truncate(0o177));
+                let listener = UnixListener::bind(path);
+                umask(usual);
+                let listener = listener.map_err(failed)?;
+                let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
+                Ok(Listener::Unix(listener, SocketFile { path: path.clone(), inode }))
+            }
+        }
+    }
+
+    async fn accept(&self) -> std::io::Result<Stream> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // An answer is written at once; waiting for more only delays it.
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Listener::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
+        }
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Listener::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => format!("http://{address}"),
+                Err(error) => format!("http://? ({error})"),
+            },
+            Listener::Unix(_, file) => format!("unix:{}", shown(&file.path)),
+        }
+    }
+}
+
+/// Takes away the socket of a server that was killed; one that answers is left alone, and so is any other file.
+async fn clear(path: &Path) -> Result<(), ServeError> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match tokio::net::UnixStream::connect(path).await {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(std::fs::remove_file(path)?),
+        // It answers, or has no time to.
+        _ => Err(ServeError::Taken(path.to_owned())),
+    }
+}
+
+/// The signals that end the service.
+struct Ends {
+    term: Signal,
+    int: Signal,
+}
+
+impl Ends {
+    fn new() -> std::io::Result<Ends> {
+        Ok(Ends { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}
+
+impl Watchdog {
+    /// Serves until a signal, or until no workflow can be run any more.
+    async fn serve(
+        self: Arc<Self>,
+        listener: Listener,
+        mut ends: Ends,
+        regrants: Option<Signal>,
+    ) -> Result<(), ServeError> {
+        let (close, closing) = watch::channel(false);
+        let most = self.settings.pace.connections;
+        let connections = Connections { places: Arc::new(Semaphore::new(most)), open: Arc::default(), closing };
+        // Goes on to the end: health checks are answered, and clients that ask about the past.
+        let mut serving = pin!(async {
+            tokio::select! {
+                never = self.clone().accept(&listener, &connections) => match never {},
+                never = self.sweep() => match never {},
+                never = self.state_watch.run() => match never {},
+                never = self.watch_grants(regrants) => match never {},
+            }
+        });
+        let over = tokio::select! {
+            never = &mut serving => match never {},
+            () = ends.next() => Ok(()),
+            why = self.launcher.over() => Err(ServeError::NoProcesses(why)),
+        };
+        self.ending.store(true, Ordering::SeqCst);
+        tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
+        tokio::select! {
+            never = &mut serving => match never {},
+            _ = timeout(self.settings.drain, self.work.emptied()) => {}
+            // Whoever asks twice does not want to wait.
+            () = ends.next() => {}
+        }
+        self.history.cancel_all();
+        let _ = timeout(LAST_ANSWERS, self.work.emptied()).await;
+        close.send_replace(true);
+        let _ = timeout(LAST_ANSWERS, connections.open.emptied()).await;
+        tracing::info!("ended");
+        over
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Reads the grants file again at each SIGHUP. If it is wrong, what was granted before stays.
+    async fn watch_grants(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
+        let (Some(mut signals), Some(path)) = (signals, self.settings.grants.clone()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            if signals.recv().await.is_none() {
+                return std::future::pending().await;
+            }
+            let path = path.clone();
+            let watchdog = self.clone();
+            let read = self.blocking(move |registry| {
+                let grants = Grants::load(&path).inspect(|grants| watchdog.secrets.add(grants));
+                Ok(grants.map(|grants| registry.grant(grants)))
+            });
+            match read.await {
+                Ok(Ok(())) => tracing::info!("the grants file was read again"),
+                Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
+                Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
+            }
+        }
+    }
+
+    async fn sweep(self: &Arc<Self>) -> Infallible {
+        let mut ticks = interval(SWEEP);
+        loop {
+            ticks.tick().await;
+            self.forget(self.history.sweep());
+        }
+    }
+
+    /// Takes connections, as many at a time as there may be.
+    async fn accept(self: Arc<Self>, listener: &Listener, connections: &Connections) -> Infallible {
+        loop {
+            let place = connections.places.clone().acquire_owned().await.expect("the semaphore is never closed");
+            match listener.accept().await {
+                Ok(stream) => {
+                    let guards = (place, connections.open.enter());
+                    tokio::spawn(self.clone().talk(Arc::new(stream), guards, connections.closing.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Answers all requests of one connection, in their order.
+    async fn talk(
+        self: Arc<Self>,
+        stream: Arc<Stream>,
+        _guards: (OwnedSemaphorePermit, tally::Guard),
+        mut closing: watch::Receiver<bool>,
+    ) {
+        let _counted = self.metrics.connected();
+        let wire = Wire::new(stream.clone(), self.settings.pace.clone());
+        let service = service_fn(|request| {
+            let (watchdog, stream) = (self.clone(), stream.clone());
+            // What has begun is to be finished before the server ends: a body that arrives, an answer that is sent.
+            let guard = self.work.enter();
+            async move {
+                Ok::<_, Infallible>(watchdog.respond(request, stream).await.map(|answer| answer.sent_under(guard)))
+            }
+        });
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.settings.pace.head)
+                // Whether a client has gone away is decided by `Stream::gone`.
+                .half_close(true)
+                .max_buf_size(HEAD_MAX)
+                .max_headers(HEADERS_MAX)
+                .serve_connection(TokioIo::new(wire), service)
+        );
+        let talked = tokio::select! {
+            talked = &mut connection => talked,
+            () = async { drop(closing.wait_for(|closing| *closing).await) } => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = talked {
+            tracing::debug!(%error, peer = ?stream.peer(), "connection");
+        }
+    }
+
+    /// Answers one request, whatever it is.
+    async fn respond(self: Arc<Self>, request: Request<Incoming>, stream: Arc<Stream>) -> Response<Answer> {
+        let accepted = Moment::now();
+        let call_id = call_id(request.headers());
+        let found = self.routes.find(request.method(), request.uri().path());
+        let route = found.as_ref().map(|(route, ..)| *route).ok();
+        let readable = head::check(&request);
+        let ambiguous = readable.is_err();
+        let answered = async {
+            readable?;
+            if !route.is_some_and(super::routes::Route::is_open) {
+                let local = matches!(*stream, Stream::Unix(_));
+                auth::check(self.settings.token.as_ref(), request.method(), request.headers(), local)?;
+            }
+            let (route, name, slot) = found?;
+            let call = Call { accepted, route, name, slot, request, stream };
+            self.answer(call).await
+        };
+        let mut response = answered.await.unwrap_or_else(|refusal| {
+            let (kind, error) = (&*refusal.error.kind, &*refusal.error.message);
+            let (call_id, status) = (call_id.as_ref().ok().and_then(Option::as_ref), refusal.status.as_u16());
+            tracing::info!(call_id, route = route.map(super::routes::Route::pattern), status, kind, error, "refused");
+            refusal.into_response()
+        });
+        let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());
+        let headers = response.headers_mut();
+        headers.extend(HeaderValue::try_from(seconds).ok().map(|value| (DURATION, value)));
+        if let (Ok(Some(id)), false) = (call_id, headers.contains_key(CALL_ID)) {
+            headers.extend(HeaderValue::try_from(id).ok().map(|value| (CALL_ID, value)));
+        }
+        if ambiguous || self.is_ending() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), response.status().as_u16());
+        response
+    }
+}

@@ -1,0 +1,138 @@
+//! What an operator chooses, and why each default is what it is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::auth::Token;
+use monohull_engine::IsolationWish;
+use monohull_worker::cgroup;
+
+/// How the service is to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen. Default: loopback, port 7070: whoever wants to be reached from outside says so.
+    pub listen: Listen,
+    /// The folder that keeps functions and workflows across restarts.
+    pub state: PathBuf,
+    /// The file that says what of this host workflows may use. Default: none, and nothing of it.
+    pub grants: Option<PathBuf>,
+    /// What every request but the health checks must bring. Default: nothing, as only this machine can ask.
+    pub token: Option<Token>,
+    /// Processes kept ready for the next invocation. Default: four times the host's cores, at least 16. One is used up by
+    /// every invocation, and making one takes about as long as a small workflow runs, so that a burst as wide as the
+    /// machine finds one each; an unused one costs a few hundred kilobytes. Half of them are made at once, when as many
+    /// have been used up: that is cheaper than one by one.
+    pub blanks: usize,
+    /// Invocations that run at the same time. Default: 64. They share the cores and each holds its memory, so more
+    /// only helps workflows that mostly wait.
+    pub concurrency: usize,
+    /// Invocations that may wait for their turn. Default: 256, four times as many as run: what comes above that would
+    /// wait for longer than it runs, and should rather go elsewhere at once.
+    pub queue: usize,
+    /// Most bytes of one request's body. Default: 256 MiB.
+    pub body: u64,
+    /// Most bytes of all large bodies together, while they arrive, wait or run. Default: 1 GiB. What comes above that is
+    /// turned away, because the memory is the whole machine's.
+    pub bodies: u64,
+    /// The longest an invocation may take, its time in the queue included. A workflow's own timeout holds where it is
+    /// shorter. Default: a minute, as long as HTTP clients commonly wait.
+    pub timeout: Duration,
+    /// How long what runs may go on after SIGTERM. Default: 25 s, within the 30 s that service managers commonly give.
+    pub drain: Duration,
+    /// What is kept of invocations that have ended.
+    pub keep: Keep,
+    /// `HOST` or `HOST:PORT` that callbacks may go to. Default: none, because a callback makes this machine send
+    /// requests to wherever a client says.
+    pub callbacks: Vec<String>,
+    /// The most callbacks that are under way. Default: 256. Each holds its invocation's document and a connection, for some
+    /// forty seconds if nobody answers; who asks for one more is not called.
+    pub callbacks_max: usize,
+    /// What keeps functions from the system.
+    pub isolation: IsolationWish,
+    /// Whether the process of each workflow gets a control group of its own. Default: where the host permits; what it is given
+    /// by the host's service manager is this service's to use.
+    pub cgroup: cgroup::Wish,
+    /// The pace clients have to keep.
+    pub pace: Pace,
+}
+
+/// Where to listen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// An address and a port; port 0 takes any that is free.
+    Tcp(SocketAddr),
+    /// A Unix socket, which only its owner can open.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// Whether others than users of this machine can reach it.
+    pub(super) fn is_open_to_others(&self) -> bool {
+        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
+/// What is kept of invocations that have ended: the oldest goes first when any bound is reached.
+#[derive(Clone, Debug)]
+pub struct Keep {
+    /// How many, of asynchronous and of synchronous ones. Default: 1000.
+    pub number: usize,
+    /// Bytes of reports, printed lines and results, of all together; synchronous ones go first. Default: 256 MiB.
+    pub bytes: u64,
+    /// How long. Default: an hour.
+    pub time: Duration,
+}
+
+/// How slow a client may be. Without bounds, clients that send a byte now and then hold every connection there is.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// For a request's head, and between two requests. Default: 30 s.
+    pub head: Duration,
+    /// How long nothing need arrive or be taken: of a body, or of an answer. Default: 10 s.
+    pub pause: Duration,
+    /// Bytes per second a body must come at, once that time is over. Default: 16 KiB, less than any modem.
+    pub rate: u64,
+    /// How long a client that has closed its sending side, and may have gone away, is still answered. Default: 1 s.
+    pub farewell: Duration,
+    /// Connections at the same time; more wait in the kernel. Default: 1024.
+    pub connections: usize,
+}
+
+impl Settings {
+    /// The defaults, with this folder for the state.
+    pub fn new(state: PathBuf) -> Settings {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Settings {
+            listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
+            state,
+            grants: None,
+            token: None,
+            blanks: (4 * cores).max(16),
+            concurrency: 64,
+            queue: 256,
+            body: 256 << 20,
+            bodies: 1 << 30,
+            timeout: Duration::from_secs(60),
+            drain: Duration::from_secs(25),
+            keep: Keep { number: 1000, bytes: 256 << 20, time: Duration::from_secs(3600) },
+            callbacks: Vec::new(),
+            callbacks_max: 256,
+            isolation: IsolationWish::Auto,
+            cgroup: cgroup::Wish::Auto,
+            pace: Pace::default(),
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            head: Duration::from_secs(30),
+            pause: Duration::from_secs(10),
+            rate: 16 << 10,
+            farewell: Duration::from_secs(1),
+            connections: 1024,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! One workflow, run in a worker of the calling process: `monohull run`.
+#![deny(unsafe_code)]
+
+use super::cgroup::{Membership, Wish};
+use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
+use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::keys;
+use monohull_engine::border::{OpenError, write_whole};
+use monohull_engine::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
+use monohull_host_files::input::InputError;
+use monohull_report::escape::shown;
+use monohull_report::failure::{Blame, FailureKind};
+use monohull_report::{Content, Failure, OutputReport, Progress, RunReport, Status};
+use monohull_workflow::Plan;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long after its own timeout a workflow may take to say so: outputs are collected in that time, too.
+const GRACE: Duration = Duration::from_secs(5);
+/// The same where it has disk images or directories to write to.
+const DISK_GRACE: Duration = Duration::from_secs(60);
+/// Reading inputs for less than this does not count towards the workflow's timeout.
+const SHORT_WAIT: Duration = Duration::from_millis(10);
+
+/// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
+/// process must have one thread and no children. What goes wrong inside of the workflow is in the report.
+pub fn run(
+    plan: &Plan,
+    options: &RunOptions,
+    cgroup: Wish,
+    watcher: Option<&dyn Progress>,
+) -> Result<RunReport, ProcessError> {
+    let groups = Membership::arrange(cgroup)?;
+    let report = run_in(&groups, plan, options, watcher);
+    groups.end();
+    report
+}
+
+fn run_in(
+    groups: &Membership,
+    plan: &Plan,
+    options: &RunOptions,
+    watcher: Option<&dyn Progress>,
+) -> Result<RunReport, ProcessError> {
+    let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
+    let decision = options.isolation.decide();
+    let settings = Settings { modules, keys: decision.keys, preload: Vec::new(), groups: groups.clone() };
+    let isolation = keys::isolation(settings.keys);
+    let requested_ns = monotonic_ns();
+    let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
+    let workflow = match Ready::new(plan.clone()) {
+        Ok(ready) => Arc::new(ready),
+        Err(error) => return failed(error.into()),
+    };
+    let begin = Instant::now();
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        match options.open(input, plan.limits.slots, plan.limits.timeout.map(|limit| begin + limit)) {
+            Ok(source) => inputs.push((input.slot.clone(), Data::from(source))),
+            Err(OpenError::Unreadable { source: InputError::Late, path }) => {
+                let text = format!("input slot `{}`: the end of {} has not come in time", input.slot, shown(&path));
+                return failed(Failure::blamed(FailureKind::Timeout, Blame::Workflow, text));
+            }
+            Err(source) => return Err(ProcessError::Input { slot: input.slot.clone(), source }),
+        }
+    }
+    let waited = begin.elapsed();
+    let files = match mounts::open(plan) {
+        Ok(files) => files,
+        Err(failure) => return failed(*failure),
+    };
+    let mut job = Job::new(workflow, inputs);
+    job.files = files;
+    job.load_all = options.load_all;
+    if waited >= SHORT_WAIT {
+        // Waiting for the end of a pipe counts as well.
+        job.latest_ns = plan.limits.timeout.map(|limit| requested_ns.saturating_add(limit.as_nanos() as u64));
+    }
+    job.lines = watcher.is_some();
+    job.progress = watcher.is_some();
+    // Where somebody has to watch the worker's signals, or to have it born in its group, a spawner does.
+    let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
+    let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
+    let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
+    let mut running = blank.give(&job)?;
+    // What is on its way to a disk is not cut off soon.
+    let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
+    let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
+    match follow(&mut running, watcher, latest)? {
+        Ok((mut report, outputs)) => {
+            if let Some(watcher) = watcher {
+                pass_on_delayed(&mut report, watcher);
+            }
+            for (slot, data) in outputs {
+                if let Err(text) = hand_out(&mut report, &slot, data, options) {
+                    let text = format!("output slot `{slot}`: {text}");
+                    report.status = Status::Failed;
+                    report.error = Some(Failure::blamed(FailureKind::Output, Blame::Host, text));
+                    break;
+                }
+            }
+            report.isolation_note = decision.note;
+            Ok(*report)
+        }
+        Err(failure) => {
+            let mut report = report_without_run(plan, isolation, job.requested_ns, failure);
+            report.sandbox = Some(running.sandbox().clone());
+            report.isolation_note = decision.note;
+            Ok(report)
+        }
+    }
+}
+
+/// An answer: the report, and the output slots.
+type Answer = (Box<RunReport>, Vec<(String, Data)>);
+
+/// Passes on what is heard until there is an answer, or none can come any more, or it is too late for one.
+fn follow(
+    running: &mut Running,
+    watcher: Option<&dyn Progress>,
+    latest: Option<Instant>,
+) -> Result<Result<Answer, Failure>, ProcessError> {
+    loop {
+        let left = latest.map(|latest| latest.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            running.kill();
+            let text = "the time was up, and the workflow's process had not ended by itself".to_owned();
+            return Ok(Err(Failure::blamed(FailureKind::Timeout, Blame::Workflow, text)));
+        }
+        running.wait(left)?;
+        match (running.next_message()?, watcher) {
+            (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
+            (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
+            (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
+            (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
+        }
+    }
+}
+
+/// Passes on what could not be while the workflow ran.
+fn pass_on_delayed(report: &mut RunReport, to: &dyn Progress) {
+    for step in &mut report.steps {
+        for instance in &mut step.instances {
+            for line in std::mem::take(&mut instance.lines) {
+                to.line(&step.name, instance.index, line.stream, &line.text);
+            }
+        }
+    }
+}
+
+fn pass_on(notice: Notice, to: &dyn Progress) {
+    match notice {
+        Notice::Line { step, instance, stream, text } => to.line(&step, instance, stream, &text),
+        Notice::StepStarted { step, instances } => to.step_started(&step, instances),
+        Notice::InstanceEnded { step, instance, ok } => to.instance_ended(&step, instance, ok),
+        Notice::StepEnded { step } => to.step_ended(&step),
+        // The report has them all.
+        Notice::Point { .. } => {}
+    }
+}
+
+/// Writes an output slot to its file, or puts it into the report.
+fn hand_out(report: &mut RunReport, slot: &str, data: Data, options: &RunOptions) -> Result<(), String> {
+    let bytes = data.size().map_err(|error| error.to_string())?;
+    let path = options.output_path(slot);
+    let content = match &path {
+        Some(path) => write_whole(path, |to| copy(data, to)).map(|()| None)?,
+        None => Some(Content::from(data.into_bytes().map_err(|error| error.to_string())?)),
+    };
+    report.output.insert(slot.to_owned(), OutputReport { bytes, path, content });
+    Ok(())
+}
+
+fn copy(data: Data, to: &mut File) -> io::Result<()> {
+    match data {
+        Data::Bytes(bytes) => to.write_all(&bytes),
+        Data::File(file) => io::copy(&mut File::from(file), to).map(drop),
+    }
+}

@@ -1,0 +1,184 @@
+//! One invocation as data: what a worker needs to know, and nothing of where it came from.
+#![deny(unsafe_code)]
+
+use super::link::FILES_MAX;
+use super::protocol::{Content, ToWorker, WireJob};
+use super::{Link, ProcessError};
+use monohull_domain::Ears;
+use monohull_domain::carrier::monotonic_ns;
+use monohull_engine::mounts::Opened;
+use monohull_engine::{HostError, Means, Ready, Source};
+use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_network::Way;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Slots up to this size travel inside of messages, larger ones as memory. Most of a message's room is left for the
+/// plan; a memfd costs some 5 µs, as much as copying this much twice.
+const INLINE_SLOT: usize = 16 << 10;
+
+/// What fills an input slot, or what an output slot held.
+#[derive(Debug)]
+pub enum Data {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// A regular file's content, from its beginning; of an output, a sealed memfd.
+    File(OwnedFd),
+}
+
+impl Data {
+    /// How many bytes it is.
+    pub fn size(&self) -> io::Result<u64> {
+        match self {
+            Data::Bytes(bytes) => Ok(bytes.len() as u64),
+            Data::File(file) => Ok(File::from(file.try_clone()?).metadata()?.len()),
+        }
+    }
+
+    /// The bytes of an output.
+    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+        match self {
+            Data::Bytes(bytes) => Ok(bytes),
+            Data::File(file) => read_sealed(&file, u64::MAX),
+        }
+    }
+
+    /// These bytes, so that they can be sent.
+    pub(super) fn of(bytes: &[u8]) -> io::Result<Data> {
+        match bytes.len() {
+            ..=INLINE_SLOT => Ok(Data::Bytes(bytes.to_vec())),
+            _ => seal(bytes, 0).map(Data::File),
+        }
+    }
+}
+
+impl From<Source> for Data {
+    fn from(source: Source) -> Data {
+        match source {
+            Source::Bytes(bytes) => Data::Bytes(bytes),
+            Source::File(file) => Data::File(file.into()),
+        }
+    }
+}
+
+/// One invocation of a workflow.
+#[derive(Debug)]
+pub struct Job {
+    /// The workflow, its images checked.
+    pub workflow: Arc<Ready>,
+    /// Input slots. All of the plan's must be here.
+    pub inputs: Vec<(String, Data)>,
+    /// What the workflow's file systems lie in, as [`mounts::open`](monohull_engine::mounts::open) gives it.
+    pub files: Vec<Opened>,
+    /// Load all libos modules at the start instead of each on its first call.
+    pub load_all: bool,
+    /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
+    pub requested_ns: u64,
+    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before its own timeout: what it waited for counts too.
+    pub latest_ns: Option<u64>,
+    /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
+    pub lines: bool,
+    /// Whether steps, instances and points in time are to be told as they happen. The report has all of them anyway.
+    pub progress: bool,
+}
+
+impl Job {
+    /// A job that was asked for now, of which nothing but the end is told, without files of the host.
+    pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
+        let (files, requested_ns) = (Vec::new(), monotonic_ns());
+        Job { workflow, inputs, files, load_all: false, requested_ns, latest_ns: None, lines: false, progress: false }
+    }
+
+    /// Sends the job to a worker.
+    pub(super) fn send(&self, link: &Link) -> Result<(), ProcessError> {
+        let failed = |source| ProcessError::Host { what: "sending a job", source };
+        let images = self.workflow.distinct_images();
+        let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
+        let mut made = Vec::new();
+        let mut inputs = Vec::new();
+        for (slot, data) in &self.inputs {
+            let content = match data {
+                Data::Bytes(bytes) if bytes.len() <= INLINE_SLOT => Content::Bytes(bytes.clone()),
+                Data::Bytes(bytes) => {
+                    made.push((files.len(), seal(bytes, 0).map_err(failed)?));
+                    // A place for it, until all are made.
+                    files.push(link.as_fd());
+                    Content::Attached
+                }
+                Data::File(file) => {
+                    files.push(file.as_fd());
+                    Content::Attached
+                }
+            };
+            inputs.push((slot.clone(), content));
+        }
+        for (index, file) in &made {
+            files[*index] = file.as_fd();
+        }
+        // Brokers are started now, and no earlier: each ends when nobody has the other end.
+        let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
+        files.extend(mounts.iter().map(AsFd::as_fd));
+        let ears = self.workflow.ears().map_err(failed)?.map(Ears::into_files);
+        files.extend(ears.iter().flatten().map(AsFd::as_fd));
+        let network = self.workflow.plan().network.open().map_err(HostError::from)?;
+        let job = WireJob {
+            workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
+            inputs,
+            files: self.files.len() as u32,
+            ears: ears.is_some(),
+            load_all: self.load_all,
+            requested_ns: self.requested_ns,
+            dispatched_ns: monotonic_ns(),
+            latest_ns: self.latest_ns,
+            lines: self.lines,
+            progress: self.progress,
+            addresses: network.addresses.clone(),
+        };
+        files.extend(network.files.iter().map(AsFd::as_fd));
+        let last = files.len() - files.len().min(FILES_MAX);
+        for files in files[..last].chunks(FILES_MAX) {
+            link.send(&ToWorker::Files, files).map_err(failed)?;
+        }
+        link.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
+    }
+}
+
+/// A job as its worker takes it up.
+pub(super) struct Received {
+    pub(super) workflow: Ready,
+    pub(super) inputs: Vec<(String, Data)>,
+    pub(super) means: Means,
+    pub(super) wire: WireJob,
+}
+
+impl Received {
+    /// Puts a message's parts together again. The supervisor is believed.
+    pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
+        let mut files = files.into_iter();
+        let workflow = Ready::unpack(&wire.workflow, &mut files).map_err(|error| format!("the job: {error}"))?;
+        let mut inputs = Vec::new();
+        for (slot, content) in std::mem::take(&mut wire.inputs) {
+            inputs.push((
+                slot,
+                match content {
+                    Content::Bytes(bytes) => Data::Bytes(bytes),
+                    Content::Attached => Data::File(files.next().ok_or("the job lacks a file")?),
+                },
+            ));
+        }
+        let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
+        let mounts = mounts.collect::<Result<_, _>>()?;
+        let ears = if wire.ears { Some([(); Ears::COUNT].map(|()| files.next())) } else { None };
+        let ears = match ears {
+            Some([Some(outside), Some(pages)]) => Some(Arc::new(Ears::from_files([outside, pages]))),
+            Some(_) => return Err("the job lacks a file".to_owned()),
+            None => None,
+        };
+        // All that are left lead to the network.
+        let network = Way { files: files.collect(), addresses: wire.addresses.take() };
+        let means = Means { files: mounts, network, ears };
+        Ok(Received { workflow, inputs, means, wire })
+    }
+}

@@ -1,0 +1,172 @@
+//! What a worker tells while its workflow runs, without ever waiting for its reader.
+//!
+//! ```text
+//! carrier ── send ─▶ socket, while it has room
+//!               └──▶ queue, while it has room ─▶ socket, with the next notice or at the end
+//!                       └──▶ a line that finds no room is left out here, and stays in the report
+//! ```
+//!
+//! A function prints on a carrier, in trusted code, where no deadline interrupts it. If the reader stops (a terminal that is
+//! paused, a pager), a carrier that waited for it would wait for ever, and all functions with it.
+
+use super::link::Link;
+use super::protocol::{FromWorker, Notice};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most bytes of lines that wait in the queue: some seconds of a talkative function.
+const QUEUE_MAX: usize = 1 << 20;
+/// What a notice takes besides its texts, about.
+const OVERHEAD: usize = 64;
+
+/// Lines that were left out: how many of the last ones of which step and instance.
+pub(super) type LeftOut = HashMap<(String, u32), usize>;
+
+/// The way of notices to the supervisor.
+pub(super) struct Notices {
+    link: Arc<Link>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Notices, and the bytes of those that are lines.
+    waiting: VecDeque<(FromWorker, usize)>,
+    /// All of these bytes.
+    bytes: usize,
+    left_out: LeftOut,
+}
+
+impl Notices {
+    pub(super) fn new(link: Arc<Link>) -> Notices {
+        Notices { link, queue: Mutex::default() }
+    }
+
+    /// Sends a notice or queues it. A line that finds no room is left out, and so are all later ones of the same instance,
+    /// so that those that are told are its first ones. Other notices are few, and always find room.
+    pub(super) fn send(&self, notice: Notice) {
+        let mut queue = self.lock();
+        let sent = queue.flush(|message| self.link.try_send(message));
+        let mut bytes = 0;
+        if let Notice::Line { step, instance, text, .. } = &notice {
+            bytes = OVERHEAD + step.len() + text.len();
+            let full = queue.bytes + bytes > QUEUE_MAX;
+            if full || !queue.left_out.is_empty() {
+                let instance = (step.clone(), *instance);
+                if full || queue.left_out.contains_key(&instance) {
+                    *queue.left_out.entry(instance).or_default() += 1;
+                    return;
+                }
+            }
+        }
+        let message = FromWorker::Notice(notice);
+        let sent = sent.and_then(|all| if all { self.link.try_send(&message) } else { Ok(false) });
+        // If there is no supervisor any more, this process is about to be killed.
+        if let Ok(false) = sent {
+            queue.bytes += bytes;
+            queue.waiting.push_back((message, bytes));
+        }
+    }
+
+    /// Sends all that waits, however long that takes, and gives what was left out. The workflow has ended.
+    pub(super) fn finish(&self) -> LeftOut {
+        let mut queue = self.lock();
+        let _ = queue.flush(|message| self.link.send(message, &[]).map(|()| true));
+        std::mem::take(&mut queue.left_out)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Sends what waits, as far as `send` takes it; whether that was all.
+    fn flush(&mut self, mut send: impl FnMut(&FromWorker) -> io::Result<bool>) -> io::Result<bool> {
+        while let Some((message, bytes)) = self.waiting.front() {
+            if !send(message)? {
+                return Ok(false);
+            }
+            self.bytes -= bytes;
+            self.waiting.pop_front();
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monohull_report::Stream;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Numbers of the lines of an instance that arrive, in their order.
+    fn received(link: &Link) -> Vec<(u32, usize)> {
+        let mut lines = Vec::new();
+        while let Some(packet) = link.receive().expect("a packet") {
+            match packet.read().expect("a message") {
+                FromWorker::Notice(Notice::Line { instance, text, .. }) => {
+                    lines.push((instance, text.trim().parse().expect("a number")));
+                }
+                FromWorker::Notice(Notice::StepEnded { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn who_prints_does_not_wait_for_a_reader_that_has_stopped() {
+        const LINES: usize = 20_000;
+        let (ours, theirs) = Link::pair().expect("a socket");
+        let (done, printed) = mpsc::channel();
+        let printer = std::thread::spawn(move || {
+            let notices = Notices::new(Arc::new(theirs));
+            for line in 0..LINES {
+                for instance in 0..2 {
+                    let text = format!("{line:>60}");
+                    notices.send(Notice::Line { step: "s".to_owned(), instance, stream: Stream::Stdout, text });
+                }
+            }
+            // There is room for this whatever was printed.
+            notices.send(Notice::StepEnded { step: "s".to_owned() });
+            let bytes = notices.lock().bytes;
+            assert!(bytes <= QUEUE_MAX, "{bytes}");
+            done.send(()).expect("it is waited for");
+            notices.finish()
+        });
+        printed.recv_timeout(Duration::from_secs(60)).expect("printing waits for the reader");
+        let lines = received(&ours);
+        let left_out = printer.join().expect("it does not panic");
+        for instance in 0..2 {
+            let told: Vec<_> = lines.iter().filter(|(of, _)| *of == instance).map(|(_, line)| *line).collect();
+            assert!(told.iter().copied().eq(0..told.len()), "the first ones, in their order");
+            let left_out = left_out[&("s".to_owned(), instance)];
+            assert!(left_out > 0 && told.len() + left_out == LINES, "{} told, {left_out} left out", told.len());
+        }
+    }
+
+    #[test]
+    fn a_reader_that_goes_on_gets_every_line() {
+        const LINES: usize = 2_000;
+        let (ours, theirs) = Link::pair().expect("a socket");
+        let notices = Notices::new(Arc::new(theirs));
+        let print = |lines: std::ops::Range<usize>| {
+            for line in lines {
+                let (step, text) = ("s".to_owned(), line.to_string());
+                notices.send(Notice::Line { step, instance: 0, stream: Stream::Stdout, text });
+            }
+        };
+        // More than the socket holds, and less than the queue.
+        print(0..LINES);
+        assert!(!notices.lock().waiting.is_empty(), "the socket holds all of it, which shows nothing");
+        let reader = std::thread::spawn(move || received(&ours));
+        print(LINES..2 * LINES);
+        assert_eq!(notices.finish(), LeftOut::new());
+        drop(notices);
+        let lines = reader.join().expect("it does not panic");
+        assert!(lines.into_iter().map(|(_, line)| line).eq(0..2 * LINES));
+    }
+}

@@ -1,0 +1,62 @@
+//! A workflow that does nothing, run once by the spawner before it closes itself in.
+//!
+//! Workers inherit what that leaves behind: pages of the program that are mapped, memory the allocator has arranged, answers
+//! that are asked for once. The function is ours, a hostcall and nothing else, so nobody's code runs in the spawner.
+
+use super::job::Job;
+use super::link::Link;
+use super::protocol::FromWorker;
+use super::worker::{self, Home};
+use super::{ProcessError, host};
+use monohull_abi::layout::PAGE;
+use monohull_abi::number;
+use monohull_domain::Ground;
+use monohull_domain::image::map::LoadedImage;
+use monohull_domain::image::{Access, Image, Segment};
+use monohull_engine::{HostError, Ready};
+use monohull_ipc::sealed::seal;
+use monohull_report::{RunReport, Status};
+use monohull_workflow as workflow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The workflow.
+const DOCUMENT: &str = r#"{"name":"rehearsal","functions":{"f":{"image":"-"}},"steps":[{"name":"main","function":"f"}],"limits":{"carriers":1}}"#;
+/// The function: `mov eax, EXIT; xor edi, edi; call gs:[0]`, which is how functions call (`monohull_trampoline::user`).
+const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xff, 0x14, 0x25, 0, 0, 0, 0];
+
+/// Does everything that a worker does from its job to its answer.
+pub(super) fn run(home: Home) -> Result<(), ProcessError> {
+    let ground = Ground::lay(home.keys).map_err(HostError::from)?;
+    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+    let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
+    job.send(&ours)?;
+    let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
+    let job = job.ok_or(ProcessError::SpawnerGone)?;
+    worker::run(Arc::new(theirs), ground, home, job, || ()).map_err(host("answering"))?;
+    match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
+        Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),
+        _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),
+    }
+}
+
+fn is_done(report: &[u8]) -> bool {
+    serde_json::from_slice::<RunReport>(report).is_ok_and(|report| report.status == Status::Done)
+}
+
+fn workflow() -> std::io::Result<Ready> {
+    let plan = workflow::load_str(Path::new("rehearsal"), DOCUMENT).map_err(std::io::Error::other)?;
+    let code = Segment { address: 0, memory_size: PAGE, file_offset: 0, file_size: PAGE, access: Access::ReadExecute };
+    let image = Image {
+        name: "f".to_owned(),
+        hash: [0; 32],
+        segments: vec![code],
+        relro: None,
+        relocations: Vec::new(),
+        start: 0,
+        init_array: None,
+        span: PAGE,
+    };
+    let image = LoadedImage::of_sealed(image, seal(&CODE, PAGE)?)?;
+    Ok(Ready::of_parts(Arc::new(plan), vec![Arc::new(image)], 1))
+}

@@ -1,0 +1,138 @@
+//! Pages that a workflow will touch, put in place before it comes.
+//!
+//! Of what a process does between its job and the first instruction of a function, most is page faults: after a fork every
+//! page is mapped, or copied, when it is first touched, at 1 to 3 µs each. A blank has time to do that, and in one system
+//! call for many pages it costs a tenth. What follows is a guess at what will be touched; a wrong one costs memory or time,
+//! and nothing else.
+
+use monohull_abi::layout::{page_down, page_up};
+use monohull_domain::carrier::monotonic_ns;
+use std::hint::black_box;
+use std::ops::Range;
+
+/// How far down its stack a workflow without threads reaches.
+const STACK: u64 = 12 << 10;
+/// How much a small workflow takes from the allocator.
+const HEAP: usize = 40 << 10;
+
+/// The smallest hole the allocator can have, and the largest it fills by itself: larger blocks are mappings.
+const HOLE_MIN: usize = 16;
+/// See `HOLE_MIN`.
+const HOLE_MAX: usize = 120 << 10;
+
+/// A block larger than what the allocator puts aside for the next of its size.
+const LARGE: usize = 4 << 10;
+/// What the allocator keeps at the beginning of a block.
+const BLOCK_HEAD: u64 = 16;
+/// Up to here the allocator keeps a list for each size.
+const SMALL: usize = 1040;
+
+/// The allocator's memory, as far as a workflow will touch it; nothing if that is not known.
+#[derive(Default)]
+pub(super) struct Heap(Range<u64>);
+
+/// Arranges the allocator's memory for the processes that are forked from here on: what they take lies together, on pages
+/// that nobody has written to. In the holes that this process has left, each block would be on another page, and each of these
+/// pages a copy.
+pub(super) fn gather() -> Heap {
+    // SAFETY: these have no preconditions. Blocks in holes are left to nobody; all others are given back once.
+    unsafe {
+        // Small blocks that are given back are joined at once.
+        libc::mallopt(libc::M_MXFAST, 0);
+        libc::malloc_trim(0);
+        let end = top();
+        let mut size = HOLE_MAX;
+        while size >= HOLE_MIN {
+            let block = libc::malloc(size);
+            if block.is_null() || block as u64 >= end {
+                // It goes back to the rest. A small one would be put aside for the next of its size, so it is made large first,
+                // which the compiler would leave out, as it knows what these functions do.
+                let block = if size < LARGE { black_box(libc::realloc(block, LARGE)) } else { block };
+                libc::free(block);
+                // Small blocks have a list for each size.
+                size -= if size > SMALL { size.div_ceil(8).next_multiple_of(HOLE_MIN) } else { HOLE_MIN };
+            }
+        }
+        // Room at the top of the heap that stays there, so that nobody has to ask the kernel for more.
+        let start = top();
+        let block = black_box(libc::malloc(HEAP)) as u64;
+        libc::free(block as *mut _);
+        if block != start + BLOCK_HEAD || top() != start {
+            // The allocator has its memory from elsewhere, and nothing is known of it.
+            return Heap::default();
+        }
+        // There is nothing but the head of the one block that this is, and whoever gets a part of it expects nothing in it.
+        let unused = page_up(start + BLOCK_HEAD);
+        libc::madvise(unused as *mut _, (libc::sbrk(0) as u64 - unused) as usize, libc::MADV_DONTNEED);
+        Heap(start..start + HEAP as u64)
+    }
+}
+
+/// Where the last block begins that the allocator has free: the rest of its memory, unless that is from elsewhere.
+fn top() -> u64 {
+    // SAFETY: these have no preconditions.
+    unsafe { libc::sbrk(0) as u64 - libc::mallinfo2().keepcost as u64 }
+}
+
+/// Puts them in place.
+pub(super) fn pages(heap: &Heap) {
+    // The first reading of the clock maps the kernel's page for it.
+    monotonic_ns();
+    let here = 0u8;
+    let sp = std::ptr::from_ref(&here) as u64;
+    populate(sp - STACK, sp);
+    populate(heap.0.start, heap.0.end);
+}
+
+/// Makes these pages this process's own.
+fn populate(start: u64, end: u64) {
+    let start = page_down(start);
+    let len = page_up(end) - start;
+    // SAFETY: leaves the content of the pages as it is. Kernels before 5.14 refuse, and the pages come one by one.
+    unsafe { libc::madvise(start as *mut _, len as usize, libc::MADV_POPULATE_WRITE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+    use std::env;
+    use std::process::Command;
+
+    /// The C library's word for this: all threads take from the memory that a spawner's only one takes from.
+    const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
+
+    #[test]
+    fn what_is_taken_afterwards_lies_together() {
+        if env::var_os(ONE_ARENA.0).is_none() {
+            let mut again = Command::new(env::current_exe().expect("this program"));
+            again.args(["--exact", "warm::tests::what_is_taken_afterwards_lies_together"]);
+            let output = again.env(ONE_ARENA.0, ONE_ARENA.1).output().expect("this program runs");
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        // SAFETY: the child takes memory and ends. No other thread holds a lock of the allocator's: `fork` sees to that.
+        match unsafe { fork() }.expect("a process") {
+            // SAFETY: ends the process.
+            ForkResult::Child => unsafe { libc::_exit(blocks_elsewhere(&gather())) },
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None).expect("a child"), WaitStatus::Exited(child, 0));
+            }
+        }
+    }
+
+    /// How many small blocks, one of each size until there is no more room, are not where they should be.
+    fn blocks_elsewhere(Heap(room): &Heap) -> i32 {
+        let mut taken = 0;
+        let fit = |size: &usize| {
+            taken += size + 2 * BLOCK_HEAD as usize;
+            taken < HEAP
+        };
+        let sizes = (HOLE_MIN..LARGE).step_by(HOLE_MIN).take_while(fit);
+        // SAFETY: has no preconditions. Nobody reads or writes the block.
+        let blocks = sizes.map(|size| unsafe { black_box(libc::malloc(size)) } as u64);
+        blocks.filter(|block| !room.contains(block)).count() as i32
+    }
+}

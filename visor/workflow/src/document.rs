@@ -1,0 +1,598 @@
+//! The workflow file, as it is written: one type per JSON object.
+//!
+//! These types are what the published JSON Schema is generated from, what `monohull new` writes, and what the
+//! documentation of every field is read from: a field's doc comment says what it means, what happens without it, and
+//! why that is so. They hold what the author wrote (`"30s"`, `"64MiB"`, names); [`plan`](super::plan) holds what it
+//! means. [`shape`](super::shape) reads a file field by field rather than through serde, which stops at the first
+//! mistake; a test keeps the two in step.
+
+use std::collections::BTreeMap;
+
+use monohull_abi::layout;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
+use monohull_abi::network::HOST_NAME_MAX;
+use monohull_network::https::MOST_ORIGINS;
+
+/// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
+/// more than the domain has cells (256) wait for their turn.
+pub const INSTANCES_MAX: u64 = 100_000;
+/// The most attempts a retry policy may ask for.
+pub const ATTEMPTS_MAX: u64 = 1_000;
+/// The largest factor by which pauses between attempts may grow.
+pub const BACKOFF_MAX: f64 = 100.0;
+/// The longest name of a workflow, function or step, in bytes.
+pub const NAME_MAX: usize = 63;
+/// The most user threads an instance may be allowed.
+pub const THREADS_MAX: u64 = 1_000_000;
+/// The least memory an instance can be given: it must hold at least its own heap's first pages.
+pub const MEMORY_MIN: u64 = 64 * 1024;
+/// Memory of an instance unless the file says otherwise.
+pub const MEMORY_DEFAULT: u64 = 1 << 30;
+/// Bytes of slot buffers unless the file says otherwise.
+pub const SLOTS_DEFAULT: u64 = 4 << 30;
+/// Bytes of output kept per instance unless the file says otherwise.
+pub const OUTPUT_DEFAULT: u64 = 1 << 20;
+/// The most bytes of output that can be kept per instance.
+pub const OUTPUT_MAX: u64 = 1 << 30;
+/// User threads of one instance unless the file says otherwise.
+pub const THREADS_DEFAULT: u32 = 1024;
+/// Milliseconds before the second attempt unless the file says otherwise.
+pub const INTERVAL_DEFAULT_MS: u64 = 100;
+/// Factor between pauses unless the file says otherwise.
+pub const BACKOFF_DEFAULT: f64 = 2.0;
+
+/// The most file systems of one workflow.
+pub const MOUNTS_MAX: usize = monohull_abi::file::MOUNTS_MAX;
+/// The longest mount point, in bytes.
+pub const MOUNT_POINT_MAX: usize = 255;
+/// The least a file system in memory can be given.
+pub const FILES_MIN: u64 = 64 * 1024;
+
+/// What a mount point looks like, as a regular expression.
+pub const MOUNT_POINT_PATTERN: &str = r"^/$|^(/(?!\.\.?(/|$))[^/\u0000]+)+$";
+/// What a name looks like, as a regular expression.
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$";
+/// What a duration looks like, as a regular expression.
+pub const DURATION_PATTERN: &str = "^[0-9]+(us|ms|s|m|h)$";
+/// What a size with a unit looks like, as a regular expression.
+pub const SIZE_PATTERN: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB)$";
+/// What the name of a slot looks like, as a regular expression: anything without `=` and control characters.
+pub const SLOT_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+$";
+
+/// What the slots of a step's instances look like, as a regular expression.
+pub const EACH_PATTERN: &str = r"^[^=\u0000-\u001f\u007f]+\*$";
+
+/// What a media type looks like, as a regular expression.
+pub const MEDIA_TYPE_PATTERN: &str = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;[\u0020-\u007e]*)?$";
+/// The longest media type, in bytes.
+pub const MEDIA_TYPE_MAX: usize = 255;
+/// What an `image` begins with that is not a file but a function registered with a server.
+pub const REGISTERED: &str = "function:";
+/// What stands for the number of an instance in `takes` and `fills`.
+pub const INDEX: &str = "{index}";
+/// What an entry of a network's lists looks like, as a regular expression.
+pub const NETWORK_RULE_PATTERN: &str = r"^(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5}(-[0-9]{1,5})?|\*)$";
+
+/// What the name of a host looks like, as a regular expression.
+pub const HOST_NAME_PATTERN: &str = r"^([A-Za-z0-9_-]{1,63}\.)*[A-Za-z_][A-Za-z0-9_-]{0,62}\.?$";
+/// What the name of a header looks like, as a regular expression.
+pub const HEADER_NAME_PATTERN: &str = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
+
+/// A Monohull workflow: steps that run functions, in the order their dependencies allow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Monohull workflow")]
+pub struct Document {
+    /// Where the JSON Schema of this file lies, for editors. Monohull itself does not read it.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub schema: Option<String>,
+    /// The workflow's name: letters, digits, `-` and `_`, at most 63, so that it fits in a URL and a file name.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// What the workflow does, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub description: Option<String>,
+    /// The functions that steps run, by name. A function no step runs is allowed and warned about.
+    #[schemars(extend("propertyNames" = { "pattern": NAME_PATTERN }))]
+    pub functions: BTreeMap<String, Function>,
+    /// The steps. Their order in the file does not matter; `after` does.
+    #[schemars(length(min = 1))]
+    pub steps: Vec<Step>,
+    /// Slots filled before the first step starts. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<Output>,
+    /// What happens if the workflow ends and a slot is still filled that no step has taken and that is no output: an
+    /// outcome, or an object that also has outcomes for some slots. Default: `fail`, because a slot that nothing reads is
+    /// usually lost work: a fan-out that is one instance short, or a misspelt name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Unread")]
+    pub unread: Option<Unread>,
+    /// The file systems functions see, by mount point. Default: none: a function finds no file that the workflow does
+    /// not give it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOUNTS_MAX))]
+    pub files: Vec<Mount>,
+    /// Limits for the whole workflow.
+    #[serde(default, skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+    /// Who is kept apart from whom inside the workflow's domain. Default: `workflow`, because the functions of one
+    /// workflow usually come from one author, and a key for every instance costs a switch of pages at each hand-over.
+    #[serde(default, skip_serializing_if = "is_default_separation")]
+    pub isolation: Separation,
+    /// Whether functions may read the processor's time-stamp counter, which tells a nanosecond from the next. Default:
+    /// `allow`, because it is how programs tell the time fast, and threads that count tell it nearly as well. With `deny`
+    /// reading it ends the instance; Monohull's own clocks go on, at some microseconds for each look.
+    #[serde(default, skip_serializing_if = "is_default_counter")]
+    pub time_stamp_counter: TimeStampCounter,
+    /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
+    /// nothing, because most functions need none, and what a function cannot reach it cannot attack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Network")]
+    pub network: Option<Network>,
+}
+
+/// A function: the image that holds its code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// The image file `monohull build` made. A relative path counts from the workflow file's folder, so that a
+    /// workflow can be run from anywhere. For a server: `function:NAME`, a function registered there.
+    #[schemars(length(min = 1))]
+    pub image: String,
+}
+
+/// One step: some instances of one function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The step's name: letters, digits, `-` and `_`, at most 63. Unique in the workflow; `--set` and reports
+    /// use it.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub name: String,
+    /// The name of a function in `functions`.
+    pub function: String,
+    /// The steps that must have ended before this one starts. Default: none, the step starts at once. Slots alone
+    /// also order steps: taking a slot that is not filled yet waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub after: Vec<String>,
+    /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
+    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory. An object
+    /// counts slots instead.
+    #[serde(default, skip_serializing_if = "Instances::is_one")]
+    pub instances: Instances,
+    /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
+    /// an argument that is only ever given there can be `null` here. Default: empty.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub args: serde_json::Map<String, serde_json::Value>,
+    /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
+    /// workflow should mean the same everywhere and must not leak what the host keeps there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// On a server: environment variables that are secrets, each with the name of what the operator grants. Default: none. A
+    /// document holds no secret itself, because whoever may ask the server can read it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretName>,
+    /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills. It is
+    /// taken over at the first read. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on.
+    /// Default: none, the standard input is at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SlotName")]
+    pub stdin: Option<SlotName>,
+    /// The slots that its instances may take over: names, or beginnings of names with a `*` behind; `{index}` stands for
+    /// the instance's number, from 0. The standard input is allowed by itself. Default: every slot of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
+    pub takes: Option<Vec<SlotName>>,
+    /// The slots that its instances may fill, in the same way. Default: every slot of the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
+    pub fills: Option<Vec<SlotName>>,
+    /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, since only
+    /// the author knows how long the work takes; `limits.timeout` still holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub timeout: Option<DurationText>,
+    /// When a failed instance is tried again. Default: never, because work must not be repeated unasked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Retry")]
+    pub retry: Option<Retry>,
+    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample for most work, and a leak ends
+    /// one instance before it ends the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub memory: Option<Size>,
+    /// Bytes of each stack, a power of two from 16 KiB to 1 GiB. Default: `1MiB`; only touched pages cost memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub stack: Option<Size>,
+}
+
+/// How many instances a step has: a number, or one for each of some slots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Instances {
+    /// So many.
+    Count(#[schemars(range(min = 1, max = INSTANCES_MAX))] u32),
+    /// One for each of some slots.
+    Each(EachObject),
+}
+
+impl Default for Instances {
+    fn default() -> Instances {
+        Instances::Count(1)
+    }
+}
+
+impl Instances {
+    fn is_one(&self) -> bool {
+        *self == Instances::default()
+    }
+}
+
+/// One instance for each slot that is filled when the step starts. The step needs an `after`, with the step that fills them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EachObject {
+    /// The beginning of the slots' names, with a `*` behind. The slots are numbered: `part.*` stands for `part.0`, `part.1` and
+    /// so on, without a gap; instance 0 is for `part.0`. If there are none, the step has no instances and ends at once.
+    #[schemars(length(max = 255), regex(pattern = EACH_PATTERN))]
+    pub each: String,
+    /// The most instances; more slots are an error. Required: whoever reads the file should see what it may take.
+    #[schemars(range(min = 1, max = INSTANCES_MAX))]
+    pub max: u32,
+}
+
+/// When and how often a failed instance is tried again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts in all, the first included. Required: whoever asks for retries says how many.
+    #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
+    pub max_attempts: u32,
+    /// Pause before the second attempt. Default: `100ms`: a new instance starts in microseconds, so the pause is for
+    /// what the function waits for outside, not for Monohull.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub interval: Option<DurationText>,
+    /// Each further pause is this many times longer. Default: 2, so that something overloaded gets relief.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", range(min = 1, max = 100))]
+    pub backoff_rate: Option<f64>,
+    /// Only these failures are tried again. Default: all of them. An error that the function calls permanent is never tried
+    /// again, nor is a function that has failed because of what the workflow file does not allow it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub on: Vec<FailureKind>,
+}
+
+/// A slot filled from outside: its name, or an object that also names a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Input {
+    /// The slot's name; the command line gives its content.
+    Name(SlotName),
+    /// The slot's name and where its content comes from.
+    Object(InputObject),
+}
+
+/// A slot filled from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputObject {
+    /// The slot's name.
+    pub slot: SlotName,
+    /// The file its content comes from. A relative path counts from the workflow file's folder. Default: none;
+    /// `--input SLOT=PATH` gives it, and overrides it where it is given here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub path: Option<String>,
+}
+
+/// A slot that leaves the workflow: its name, or an object that also says what its bytes are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Output {
+    /// The slot's name.
+    Name(SlotName),
+    /// The slot's name and what its bytes are.
+    Object(OutputObject),
+}
+
+/// A slot that leaves the workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputObject {
+    /// The slot's name.
+    pub slot: SlotName,
+    /// The `Content-Type` of an HTTP answer that is this slot. Default: `application/octet-stream`, since a slot is
+    /// bytes and nobody guesses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
+    pub content_type: Option<String>,
+}
+
+/// What happens if slots are left unread: one outcome for all slots, or outcomes by slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Unread {
+    /// One outcome for all slots.
+    All(OnUnread),
+    /// Outcomes by slot.
+    Object(UnreadObject),
+}
+
+/// Outcomes for unread slots.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnreadObject {
+    /// The outcome for slots that `slots` does not name. Default: `fail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OnUnread")]
+    pub default: Option<OnUnread>,
+    /// Outcomes by slot: a name, or the beginning of names with a `*` behind. A name counts more than a beginning, and a
+    /// longer beginning more than a shorter one. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "minLength": 1, "maxLength": 255, "pattern": SLOT_PATTERN }))]
+    pub slots: BTreeMap<String, OnUnread>,
+}
+
+/// A file system that all functions of the workflow see at the same place. It has one source: `memory`, `image`, `directory`
+/// or `grant`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    { "required": ["memory"], "not": { "required": ["access"] } },
+    { "required": ["image"] },
+    { "required": ["directory"], "properties": { "access": { "enum": ["read", "write"] } } },
+    { "required": ["grant"] },
+]))]
+pub struct Mount {
+    /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
+    #[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))]
+    pub at: String,
+    /// Files in memory, at first none; gone when the workflow ends. The value is the most bytes they may take together:
+    /// they belong to the workflow, so no function's own limit counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub memory: Option<Size>,
+    /// The files of a FAT disk image, such as `monohull image create` makes. A relative path counts from the workflow
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub image: Option<String>,
+    /// A directory of the host, granted with everything below it on the same file system. Symbolic links in it are not
+    /// followed. A relative path counts from the workflow file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub directory: Option<String>,
+    /// On a server: files that its operator grants under this name. Without `access`, a directory is for reading and an image
+    /// is a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub grant: Option<String>,
+    /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
+    /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
+    /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs. A directory has
+    /// `read` or `write`, by default `read`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Access")]
+    pub access: Option<Access>,
+}
+
+/// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from
+/// its path on the command line) and control characters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
+
+/// A network: its mode, alone or in an object, or the name of a grant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Network {
+    /// The mode.
+    Mode(NetworkMode),
+    /// The mode, and what there is to say about it.
+    Object(NetworkObject),
+    /// The name of a grant.
+    Granted(NetworkReference),
+}
+
+/// How functions get to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkMode {
+    /// By the host's sockets. The lists say where to; what they do not name is refused.
+    Host,
+    /// By a device with addresses of its own, which `monohull network` lends. The host's routes and filters say where to.
+    Tap,
+}
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkObject {
+    /// How functions get to the network.
+    pub mode: NetworkMode,
+    /// Where connections and datagrams may go. Default: nowhere. A name is resolved when the run starts, and gives public
+    /// addresses only. An address that is not of the public network (loopback, private, link-local, …) counts only where
+    /// an entry lies within that range, so `0.0.0.0/0:443` does not open the host's own ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub connect: Vec<NetworkRule>,
+    /// Where sockets may be bound to listen. Default: nowhere. Port 0 lets the host choose one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
+    pub listen: Vec<NetworkRule>,
+    /// Of the mode `host`: hosts that functions reach over HTTPS. A function sends plain HTTP/1.1 to `http://HOST/`; outside of
+    /// the workflow's process it is carried over TLS to this host and no other, whose certificate must be valid for the name.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_ORIGINS))]
+    pub https: Vec<HttpsOrigin>,
+    /// Of the mode `tap`: whether connections get out by the host's address. Default: no. The helper opens the way if its
+    /// operator lets it (`monohull network --outside`); otherwise the workflow does not start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
+}
+
+/// A host that is reached over HTTPS: its name, or an object that says more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsOrigin {
+    /// The name.
+    Host(HostName),
+    /// The name, and what there is to say about it.
+    Object(HttpsOriginObject),
+}
+
+/// The name of a host, not an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostName(#[schemars(length(max = HOST_NAME_MAX), regex(pattern = HOST_NAME_PATTERN))] pub String);
+
+/// A host that is reached over HTTPS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpsOriginObject {
+    /// Its name. One that leads to a private address is reached only where an entry of `connect` covers that address and port.
+    pub host: HostName,
+    /// Its port. Default: 443. Functions connect to this port or to 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16", range(min = 1))]
+    pub port: Option<u16>,
+    /// Headers that every request gets on its way, by name. Functions do not see their values, and cannot replace them.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "pattern": HEADER_NAME_PATTERN }))]
+    pub headers: BTreeMap<String, HttpsHeader>,
+    /// The steps whose instances may use it. Default: every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<StepName>", length(min = 1), extend("uniqueItems" = true))]
+    pub steps: Option<Vec<StepName>>,
+}
+
+/// The name of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
+
+/// The value of a header: text, or an object that says where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsHeader {
+    /// The value. It can be read by all who can read the workflow.
+    Text(String),
+    /// Where it comes from.
+    Object(HttpsHeaderObject),
+}
+
+/// Where the value of a header comes from. It has one of `environment`, `file` and `secret`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["environment"] }, { "required": ["file"] }, { "required": ["secret"] }]))]
+pub struct HttpsHeaderObject {
+    /// What stands before it, such as `Bearer ` with its space. Default: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// For `monohull run`: an environment variable of that program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub environment: Option<String>,
+    /// For `monohull run`: a file that holds it, without the end of its last line. A relative path counts from the workflow
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub file: Option<String>,
+    /// In a grants file: the name of one of its secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub secret: Option<String>,
+}
+
+/// The name of a secret that a server's operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
+
+/// On a server: a network that its operator grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkReference {
+    /// The name of the grant.
+    #[schemars(regex(pattern = NAME_PATTERN))]
+    pub grant: String,
+}
+
+/// A host and ports: `192.0.2.7:443`, `10.0.0.0/8:5432`, `[fd00::/8]:8000-8100`, `example.com:443`, `127.0.0.1:*`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkRule(#[schemars(regex(pattern = NETWORK_RULE_PATTERN))] pub String);
+
+/// A whole number with a unit: `500us`, `250ms`, `30s`, `2m`, `1h`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DurationText(#[schemars(regex(pattern = DURATION_PATTERN))] pub String);
+
+/// Bytes as a number, or a whole number with a unit: `512KiB`, `64MiB`, `2GiB`. Units are powers of 1024.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Size {
+    /// A number of bytes.
+    Bytes(u64),
+    /// A number with a unit.
+    Text(#[schemars(regex(pattern = SIZE_PATTERN))] String),
+}
+
+/// Limits for the whole workflow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The longest the workflow may take. Default: no limit; whoever serves workflows to others sets one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub timeout: Option<DurationText>,
+    /// Most bytes in slot buffers, all owners together. Default: `4GiB`: a workflow that piles up buffers nobody
+    /// takes ends with a message rather than with the machine's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub slots: Option<Size>,
+    /// Most bytes of standard output and error kept per instance; each line takes 32 besides its text. Default: `1MiB`:
+    /// output is for people and logs; data travels in slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Size")]
+    pub output: Option<Size>,
+    /// Most threads of the host that run functions at the same time. Default: the host's cores; more would only take
+    /// turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = layout::CARRIER_MAX))]
+    pub carriers: Option<u32>,
+    /// Most user threads of one instance. Default: 1024: a thread costs little, a loop that starts threads for ever
+    /// should still end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = THREADS_MAX))]
+    pub threads: Option<u32>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_separation(separation: &Separation) -> bool {
+    *separation == Separation::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_default_counter(counter: &TimeStampCounter) -> bool {
+    *counter == TimeStampCounter::default()
+}
+
+/// The JSON Schema of the workflow file, as published in `workflows/workflow.schema.json`.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Document).to_value()
+}

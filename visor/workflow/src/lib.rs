@@ -1,0 +1,113 @@
+//! The workflow file: what it may hold, how it is checked, and the plan it becomes.
+//!
+//! A workflow is written by people, so everything here aims at telling them *all* that is wrong, *where*, and what
+//! would have been right, before anything runs. What passes is a [`Plan`], in which nothing can be wrong any more.
+//!
+//! ```text
+//!   document   the types as written; the JSON Schema and the manual of every field come from here
+//!   source     text ⇄ line and column; a mistake           reader   reads one JSON value, notes what is wrong
+//!   units      "30s", "64MiB"                              shape    the fields of every object
+//!   check      names, cycles, order ──▶ plan               set      arguments from the command line
+//!   files      what the file refers to: reports about it at its place in the text
+//!   grants     what a server's operator gives to workflows
+//! ```
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use monohull_report::escape::shown;
+
+mod check;
+pub mod document;
+mod files;
+pub mod grants;
+pub mod plan;
+mod reader;
+mod set;
+pub mod shape;
+mod source;
+pub mod units;
+
+pub use check::{Checked, Server, check_bytes, check_registered};
+pub use document::schema;
+pub use files::{Reference, references};
+use monohull_host_files::input::{self, InputError};
+pub use plan::Plan;
+pub use set::SetError;
+pub use shape::is_name;
+pub use source::{Blame, Level, Mistake};
+
+/// Why a workflow file gives no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkflowError {
+    /// The file cannot be read; the invocation is at fault.
+    #[error("cannot read the workflow file {}: {source}", shown(path))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: InputError,
+    },
+    /// The file is wrong; it is at fault itself.
+    #[error("{}", Lines(mistakes))]
+    Mistakes {
+        /// Errors and warnings, in the order of the file; at least one error.
+        mistakes: Vec<Mistake>,
+    },
+}
+
+/// The most mistakes of one file that are shown.
+pub const MISTAKES_SHOWN: usize = 100;
+
+/// The mistakes that are shown, and how many are not: of very many, the first errors.
+pub fn first_mistakes(mistakes: &[Mistake]) -> (Vec<&Mistake>, usize) {
+    let errors_only = mistakes.len() > MISTAKES_SHOWN && mistakes.iter().any(|mistake| mistake.level == Level::Error);
+    let wanted = mistakes.iter().filter(|mistake| !errors_only || mistake.level == Level::Error);
+    let shown: Vec<_> = wanted.take(MISTAKES_SHOWN).collect();
+    let more = mistakes.len() - shown.len();
+    (shown, more)
+}
+
+struct Lines<'a>(&'a [Mistake]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, more) = first_mistakes(self.0);
+        for (index, mistake) in shown.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{mistake}")?;
+        }
+        if more > 0 { write!(f, "\n… and {more} more") } else { Ok(()) }
+    }
+}
+
+/// Reads and checks a workflow file. Warnings alone do not keep it from giving a plan; [`check_file`] tells them.
+pub fn load(path: &Path) -> Result<Plan, WorkflowError> {
+    check_file(path)?.into_plan()
+}
+
+/// Checks a workflow given as text. `file` is what it is called in messages; relative paths in it count from the
+/// folder of that file, which need not exist.
+pub fn load_str(file: &Path, text: &str) -> Result<Plan, WorkflowError> {
+    check_bytes(file, text.as_bytes()).into_plan()
+}
+
+/// Reads a workflow file and finds all that is wrong with it.
+pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
+    match input::read(path, input::WORKFLOW_MAX) {
+        Ok(bytes) => Ok(check_bytes(path, &bytes)),
+        Err(source) => Err(WorkflowError::Unreadable { path: path.to_path_buf(), source }),
+    }
+}
+
+impl Checked {
+    /// The plan, or all mistakes.
+    pub fn into_plan(self) -> Result<Plan, WorkflowError> {
+        let Checked { plan, mistakes } = self;
+        plan.ok_or(WorkflowError::Mistakes { mistakes })
+    }
+}

@@ -1,0 +1,352 @@
+//! A checked workflow, ready to run: names are indices, defaults are filled in, units are explicit.
+//!
+//! Nothing in a [`Plan`] can be wrong any more; the orchestrator takes it as it is.
+
+use super::document::{INDEX, REGISTERED};
+use monohull_domain::slot_access::SlotAccess;
+pub use monohull_domain::slot_access::SlotPattern;
+pub use monohull_report::{FailureKind, OnUnread};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One workflow, checked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// The workflow's name.
+    pub name: String,
+    /// The functions that steps name, each with its image.
+    pub functions: Vec<Function>,
+    /// The steps in an order in which every step comes after those it waits for.
+    pub steps: Vec<Step>,
+    /// Slots filled before the first step starts.
+    pub inputs: Vec<Input>,
+    /// Slots that are the workflow's result. Every one must be filled when the last step has ended.
+    pub outputs: Vec<Output>,
+    /// What slots mean that are still filled when the last step has ended.
+    pub unread: Unread,
+    /// The file systems functions see.
+    pub files: Vec<Mount>,
+    /// Limits for the whole.
+    pub limits: Limits,
+    /// Who is kept apart from whom inside the domain.
+    pub separation: Separation,
+    /// Whether functions may read the time-stamp counter.
+    pub time_stamp_counter: TimeStampCounter,
+    /// What it may reach of the network.
+    pub network: monohull_network::Plan,
+}
+
+/// A function: a name for an image.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name in the workflow.
+    pub name: String,
+    /// The image file, resolved against the workflow file's folder; or a server's function, `function:NAME`.
+    pub image: PathBuf,
+}
+
+/// The name of the registered function that an `image` names, if it does not name a file.
+pub fn registered_name(image: &Path) -> Option<&str> {
+    image.to_str()?.strip_prefix(REGISTERED)
+}
+
+/// One step: some instances of one function.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// Index into [`Plan::functions`].
+    pub function: usize,
+    /// Indices of the steps that must have ended first; all are smaller than this step's own.
+    pub after: Vec<usize>,
+    /// How many instances run.
+    pub instances: Instances,
+    /// Arguments: a JSON object, any depth.
+    #[serde(with = "as_text")]
+    pub args: serde_json::Map<String, serde_json::Value>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// Environment variables that are secrets, each with the name of a server's grant. No run has any: a server puts the values
+    /// into `env`.
+    pub secrets: BTreeMap<String, String>,
+    /// The slot that is the standard input, or the stem of its name if there are several instances.
+    pub stdin: Option<String>,
+    /// The slots its instances may take over; all if there is no list.
+    pub takes: Option<Vec<SlotRule>>,
+    /// The slots its instances may fill; all if there is no list.
+    pub fills: Option<Vec<SlotRule>>,
+    /// The longest one instance may take, from its start.
+    pub timeout: Option<Duration>,
+    /// What to do when an instance fails.
+    pub retry: Retry,
+    /// Most bytes of the image's data, heap, thread stacks (but the main one) and owned slot buffers, per instance.
+    pub memory: u64,
+    /// Bytes of each stack, a power of two.
+    pub stack: u64,
+}
+
+impl Plan {
+    /// The instances of all steps, as many as there can be.
+    pub fn instances(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.instances.most())).sum()
+    }
+}
+
+impl Step {
+    /// The slot that is the standard input of instance `index`; empty if it has none.
+    pub fn stdin_of(&self, index: u32) -> String {
+        match &self.stdin {
+            None => String::new(),
+            Some(slot) if self.instances == Instances::Fixed(1) => slot.clone(),
+            Some(slot) => format!("{slot}.{index}"),
+        }
+    }
+
+    /// The slots that instance `index` may use, if its step has a list. The standard input is always its own.
+    pub fn slots_of(&self, index: u32) -> Option<SlotAccess> {
+        if self.takes.is_none() && self.fills.is_none() {
+            return None;
+        }
+        let patterns = |rules: &Option<Vec<SlotRule>>| {
+            rules.as_ref().map(|rules| rules.iter().map(|rule| rule.of(index)).collect::<Vec<_>>())
+        };
+        let mut access = SlotAccess { takes: patterns(&self.takes), fills: patterns(&self.fills) };
+        if let (Some(takes), Some(_)) = (&mut access.takes, &self.stdin) {
+            takes.push(SlotPattern::Name(self.stdin_of(index)));
+        }
+        Some(access)
+    }
+}
+
+/// How many instances a step has (`"instances"` in the file).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Instances {
+    /// So many, at least 1.
+    Fixed(u32),
+    /// One for each slot that is filled when the step starts: `PREFIX0`, `PREFIX1` and so on.
+    Each {
+        /// How the slots' names begin.
+        prefix: String,
+        /// The most.
+        max: u32,
+    },
+}
+
+impl Instances {
+    /// The most instances there can be.
+    pub fn most(&self) -> u32 {
+        match self {
+            Instances::Fixed(count) => *count,
+            Instances::Each { max, .. } => *max,
+        }
+    }
+}
+
+/// Slots that a step may use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotRule {
+    /// The name, or how it begins; [`INDEX`] stands for the number of the instance.
+    pub name: String,
+    /// Whether it is only how it begins.
+    pub prefix: bool,
+}
+
+impl SlotRule {
+    /// A rule as the file has it: `NAME`, or `PREFIX*`.
+    pub fn parse(text: &str) -> SlotRule {
+        match text.strip_suffix('*') {
+            Some(name) => SlotRule { name: name.to_owned(), prefix: true },
+            None => SlotRule { name: text.to_owned(), prefix: false },
+        }
+    }
+
+    fn of(&self, index: u32) -> SlotPattern {
+        let name = self.name.replace(INDEX, &index.to_string());
+        if self.prefix { SlotPattern::Prefix(name) } else { SlotPattern::Name(name) }
+    }
+}
+
+/// When and how often a failed instance is tried again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Retry {
+    /// Attempts in all, at least 1.
+    pub max_attempts: u32,
+    /// Pause before the second attempt.
+    pub interval: Duration,
+    /// Each further pause is this many times longer, at least 1.
+    pub backoff_rate: f64,
+    /// Only these failures are tried again; empty means all but `timeout` of the whole workflow.
+    pub on: Vec<FailureKind>,
+}
+
+/// A slot filled from outside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Input {
+    /// The slot's name.
+    pub slot: String,
+    /// The file it is filled from unless the command line says otherwise, resolved against the workflow's folder.
+    pub path: Option<PathBuf>,
+}
+
+/// A slot that leaves the workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Output {
+    /// The slot's name.
+    pub slot: String,
+    /// What its bytes are, for HTTP.
+    pub content_type: Option<String>,
+}
+
+/// What unread slots mean.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Unread {
+    /// For slots that no rule matches.
+    pub default: OnUnread,
+    /// The first rule that matches a slot decides.
+    pub rules: Vec<(SlotPattern, OnUnread)>,
+}
+
+impl Unread {
+    /// These outcomes, the most specific pattern first.
+    pub fn new(default: OnUnread, mut rules: Vec<(SlotPattern, OnUnread)>) -> Unread {
+        rules.sort_by_key(|(pattern, _)| match pattern {
+            SlotPattern::Name(name) => (0, Reverse(name.len())),
+            SlotPattern::Prefix(prefix) => (1, Reverse(prefix.len())),
+        });
+        Unread { default, rules }
+    }
+
+    /// What an unread slot of this name means.
+    pub fn outcome(&self, slot: &str) -> OnUnread {
+        self.rules.iter().find(|(pattern, _)| pattern.matches(slot)).map_or(self.default, |(_, outcome)| *outcome)
+    }
+}
+
+/// A file system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where functions find it: an absolute path in clean form.
+    pub point: String,
+    /// What is there.
+    pub source: MountSource,
+}
+
+/// What a mount point leads to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum MountSource {
+    /// Memory, at first empty.
+    Memory {
+        /// The most bytes it may hold.
+        size: u64,
+    },
+    /// A FAT disk image.
+    Image {
+        /// The file, resolved against the workflow file's folder.
+        path: PathBuf,
+        /// What becomes of changes.
+        access: Access,
+    },
+    /// A directory of the host.
+    Directory {
+        /// Where it is, resolved against the workflow file's folder.
+        path: PathBuf,
+        /// Functions may change it.
+        writable: bool,
+    },
+    /// What a server's operator grants under this name. No run has any: a server puts in its place what is granted.
+    Granted {
+        /// The name of the grant.
+        grant: String,
+        /// What for, if the file says.
+        access: Option<Access>,
+    },
+}
+
+impl Mount {
+    /// The same, with a relative path counted from a folder.
+    pub(super) fn in_folder(self, folder: &Path) -> Mount {
+        let source = match self.source {
+            MountSource::Image { path, access } => MountSource::Image { path: folder.join(path), access },
+            MountSource::Directory { path, writable } => MountSource::Directory { path: folder.join(path), writable },
+            source @ (MountSource::Memory { .. } | MountSource::Granted { .. }) => source,
+        };
+        Mount { source, ..self }
+    }
+}
+
+impl MountSource {
+    /// The file or directory of the host that it leads to.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            MountSource::Memory { .. } | MountSource::Granted { .. } => None,
+            MountSource::Image { path, .. } | MountSource::Directory { path, .. } => Some(path),
+        }
+    }
+}
+
+/// What becomes of changes to a mount (`"access"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// They are refused.
+    Read,
+    /// They are the workflow's own, and gone when it ends.
+    Copy,
+    /// They stay. Nobody else has it open meanwhile.
+    Write,
+}
+
+/// Limits for the whole workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    /// The longest the workflow may take.
+    pub timeout: Option<Duration>,
+    /// Most bytes in slot buffers, all owners together.
+    pub slots: u64,
+    /// Most bytes of standard output and error kept, per instance.
+    pub output: u64,
+    /// Most carrier threads; the host's cores if the file does not say.
+    pub carriers: Option<usize>,
+    /// Most user threads of one instance.
+    pub threads: u32,
+}
+
+/// Who is kept apart inside a domain (`"isolation"` in the file), given protection keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Separation {
+    /// Functions from the system partition.
+    #[default]
+    Workflow,
+    /// Also every instance from every other.
+    Function,
+}
+
+/// Whether functions may read the processor's time-stamp counter (`"time_stamp_counter"` in the file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeStampCounter {
+    /// They may.
+    #[default]
+    Allow,
+    /// Reading it ends the instance.
+    Deny,
+}
+
+/// JSON inside of formats that do not describe themselves.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    type Object = serde_json::Map<String, serde_json::Value>;
+
+    pub(super) fn serialize<S: Serializer>(object: &Object, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&serde_json::to_string(object).expect("a JSON object is JSON"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Object, D::Error> {
+        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
