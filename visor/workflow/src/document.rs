@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
+use monohull_abi::network::HOST_NAME_MAX;
+use monohull_network::https::MOST_ORIGINS;
 
 /// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
 /// more than the domain has cells (256) wait for their turn.
@@ -73,6 +75,11 @@ pub const REGISTERED: &str = "function:";
 pub const INDEX: &str = "{index}";
 /// What an entry of a network's lists looks like, as a regular expression.
 pub const NETWORK_RULE_PATTERN: &str = r"^(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5}(-[0-9]{1,5})?|\*)$";
+
+/// What the name of a host looks like, as a regular expression.
+pub const HOST_NAME_PATTERN: &str = r"^([A-Za-z0-9_-]{1,63}\.)*[A-Za-z_][A-Za-z0-9_-]{0,62}\.?$";
+/// What the name of a header looks like, as a regular expression.
+pub const HEADER_NAME_PATTERN: &str = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
 
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -427,10 +434,88 @@ pub struct NetworkObject {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub listen: Vec<NetworkRule>,
+    /// Of the mode `host`: hosts that functions reach over HTTPS. A function sends plain HTTP/1.1 to `http://HOST/`. Outside
+    /// the workflow's process it is carried over TLS to this host and no other, whose certificate must be valid for the name.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_ORIGINS))]
+    pub https: Vec<HttpsOrigin>,
     /// Of the mode `tap`: whether connections leave the host under the host's address. Default: no. The helper must
     /// allow it (`monohull network --outside`); otherwise the workflow does not start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+}
+
+/// A host that is reached over HTTPS: its name, or an object that says more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsOrigin {
+    /// The name.
+    Host(HostName),
+    /// The name, and what there is to say about it.
+    Object(HttpsOriginObject),
+}
+
+/// The name of a host, not an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostName(#[schemars(length(max = HOST_NAME_MAX), regex(pattern = HOST_NAME_PATTERN))] pub String);
+
+/// A host that is reached over HTTPS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpsOriginObject {
+    /// Its name. One that leads to a private address is reached only where an entry of `connect` covers that address and port.
+    pub host: HostName,
+    /// Its port. Default: 443. Functions connect to this port or to 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16", range(min = 1))]
+    pub port: Option<u16>,
+    /// Headers that every request gets on its way, by name. Functions do not see their values, and cannot replace them.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "pattern": HEADER_NAME_PATTERN }))]
+    pub headers: BTreeMap<String, HttpsHeader>,
+    /// The steps whose instances may use it. Default: every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<StepName>", length(min = 1), extend("uniqueItems" = true))]
+    pub steps: Option<Vec<StepName>>,
+}
+
+/// The name of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
+
+/// The value of a header: text, or an object that says where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsHeader {
+    /// The value. It can be read by all who can read the workflow.
+    Text(String),
+    /// Where it comes from.
+    Object(HttpsHeaderObject),
+}
+
+/// Where the value of a header comes from. It has one of `environment`, `file` and `secret`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["environment"] }, { "required": ["file"] }, { "required": ["secret"] }]))]
+pub struct HttpsHeaderObject {
+    /// What stands before it, such as `Bearer ` with its space. Default: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// For `monohull run`: an environment variable of that program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub environment: Option<String>,
+    /// For `monohull run`: a file that holds it, without the end of its last line. A relative path counts from the workflow
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub file: Option<String>,
+    /// In a grants file: the name of one of its secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub secret: Option<String>,
 }
 
 /// The name of a secret that a server's operator grants.
