@@ -16,7 +16,7 @@ const PAGE: &str = "docs/workflow-file.md";
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull --test docs_workflow_file";
 
 /// What a type of the schema is called in tables, and the heading it is described under.
-const NAMES: [(&str, &str, &str); 19] = [
+const NAMES: [(&str, &str, &str); 22] = [
     ("Function", "function", "functions"),
     ("Step", "step", "steps"),
     ("EachObject", "object", "an-instance-for-each-slot"),
@@ -28,6 +28,9 @@ const NAMES: [(&str, &str, &str); 19] = [
     ("Limits", "object", "limits"),
     ("NetworkObject", "object", "network"),
     ("NetworkReference", "grant", "network"),
+    ("HttpsOriginObject", "object", "hosts-over-https"),
+    ("HttpsHeaderObject", "object", "hosts-over-https"),
+    ("HostName", "host name", "values"),
     ("FailureKind", "kind of failure", "kinds-of-failures"),
     ("SlotName", "slot", "values"),
     ("SecretName", "secret", "values"),
@@ -189,9 +192,13 @@ fn document(mut fields: Map<String, Value>, of_step: bool) -> Value {
         let steps: Value = names.iter().map(|name| json!({ "name": name, "function": name })).collect();
         document.entry("steps").or_insert(steps);
     }
+    // Hosts that are reached over HTTPS name steps as well.
+    let hosts = document.get("network").and_then(|network| network["https"].as_array()).into_iter().flatten();
+    let of_hosts: Vec<Value> = hosts.filter_map(|host| host["steps"].as_array()).flatten().cloned().collect();
     let steps = document["steps"].as_array_mut().expect("a list of steps");
     let named: Vec<Value> = steps.iter().map(|step| step["name"].clone()).collect();
-    let before: Vec<Value> = steps.iter().filter_map(|step| step["after"].as_array()).flatten().cloned().collect();
+    let mut before: Vec<Value> = steps.iter().filter_map(|step| step["after"].as_array()).flatten().cloned().collect();
+    before.extend(of_hosts);
     let missing = before.into_iter().filter(|name| !named.contains(name));
     steps.extend(missing.map(|name| json!({ "name": name, "function": "f" })));
     let functions: Map<String, Value> = steps
