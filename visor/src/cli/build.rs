@@ -286,14 +286,14 @@ impl Diagnostic {
 /// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(&manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
     let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name.clone();
 
     let shared = metadata.shared_build_folder();
-    let (image, debug, report, layout) = link_clean(&manifest, &name, shared.as_deref())?;
+    let Linked { image, debug, report, layout } = link_clean(&manifest, &name, shared.as_deref())?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     for (path, bytes) in [(debug_file(&path), debug), (path.clone(), image)] {
@@ -302,14 +302,18 @@ pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError>
     Ok(Built { path, report, layout })
 }
 
-/// Links until the image holds no forbidden bytes. Gives the image, its debug information, what the checker found in the image, and
-/// the option that changed its layout. Only accidents are worth another try: an instruction that somebody
-/// wrote is in every layout.
-fn link_clean(
-    manifest: &Path,
-    name: &str,
-    shared: Option<&Path>,
-) -> Result<(Vec<u8>, Vec<u8>, Report, Option<&'static str>), BuildError> {
+/// An image that the loader accepts.
+struct Linked {
+    image: Vec<u8>,
+    /// Its debug information.
+    debug: Vec<u8>,
+    report: Report,
+    layout: Option<&'static str>,
+}
+
+/// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that stands in the
+/// source is in every layout.
+fn link_clean(manifest: &Path, name: &str, shared: Option<&Path>) -> Result<Linked, BuildError> {
     let mut first = None;
     for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
         let path = link(manifest, layout, shared)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
@@ -318,7 +322,7 @@ fn link_clean(
         let report = check(&path, &image)?;
         if !report.is_refused() {
             return match Image::parse(name, &image) {
-                Ok(_) => Ok((image, debug, report, layout)),
+                Ok(_) => Ok(Linked { image, debug, report, layout }),
                 Err(source) => {
                     let explanation = imports::explain(&source, &image).unwrap_or_default();
                     Err(BuildError::Unloadable { path, source, explanation })
@@ -340,7 +344,7 @@ fn is_accident(finding: &Finding) -> bool {
 
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
 fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
-    let mut command = Command::new(cargo_program());
+    let mut command = cargo(manifest);
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
     // The compiler's words are shown as they come. They are read as well: one error is explained further.
     let colours = super::output::notes_go_to_a_terminal();
@@ -399,7 +403,7 @@ fn objcopy(option: &str, image: &Path) -> Result<Vec<u8>, BuildError> {
 
 /// The crate with all it depends on, as resolved for this machine.
 fn graph(manifest: &Path) -> Result<Graph, BuildError> {
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(manifest);
     ask.args([
         "metadata",
         "--format-version=1",
@@ -422,6 +426,15 @@ fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&aside, image)?;
     fs::rename(&aside, path)
+}
+
+/// Cargo, started in the crate's folder: it reads `.cargo/config.toml` from where it is started, not from where the manifest lies.
+fn cargo(manifest: &Path) -> Command {
+    let mut command = Command::new(cargo_program());
+    if let Some(folder) = manifest.parent() {
+        command.current_dir(folder);
+    }
+    command
 }
 
 fn cargo_program() -> OsString {
