@@ -16,7 +16,7 @@ const PAGE: &str = "docs/workflow-file.md";
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull --test docs_workflow_file";
 
 /// What a type of the schema is called in tables, and the heading it is described under.
-const NAMES: [(&str, &str, &str); 22] = [
+const NAMES: [(&str, &str, &str); 23] = [
     ("Function", "function", "functions"),
     ("Step", "step", "steps"),
     ("EachObject", "object", "an-instance-for-each-slot"),
@@ -31,6 +31,7 @@ const NAMES: [(&str, &str, &str); 22] = [
     ("HttpsOriginObject", "object", "hosts-over-https"),
     ("HttpsHeaderObject", "object", "hosts-over-https"),
     ("HostName", "host name", "values"),
+    ("StepName", "step", "values"),
     ("FailureKind", "kind of failure", "kinds-of-failures"),
     ("SlotName", "slot", "values"),
     ("SecretName", "secret", "values"),
