@@ -6,7 +6,7 @@
 //!                                                                                            ▼
 //!                                                                     start, retry, cancel, or run it all again
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod border;
@@ -15,7 +15,6 @@ mod conductor;
 pub mod mounts;
 pub mod options;
 mod packed;
-#[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
 mod unread;
 
@@ -209,7 +208,7 @@ impl Ready {
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };
-            let domain = Domain::on(fresh, options);
+            let mut domain = Domain::on(fresh, options);
             if let Err(failure) = slots::fill(&domain, &self.plan, border) {
                 return Ok(answer(conductor.report(&domain, &clock, Some(*failure))));
             }

@@ -4,7 +4,7 @@
 //!   packets   one message per packet over a SEQPACKET socket, with a descriptor attached
 //!   sealed    memory whose content the receiver can rely on
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod packets;

@@ -4,46 +4,39 @@
 //! A broker is a thread of the process above the worker, which does what the worker has no right to and hands over what
 //! comes of it. What a worker sends is read as what it may be: words of somebody hostile.
 
-use nix::cmsg_space;
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, send, sendmsg,
-    socketpair,
+use rustix::cmsg_space;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 /// The broker's end of a new socket, and the worker's.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?)
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Sends a message without anything attached. Plain `send`, because that is all a worker may do.
 pub fn say(socket: &OwnedFd, message: &impl Serialize) -> io::Result<()> {
     let bytes = encode(message)?;
-    loop {
-        match send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL) {
-            Ok(_) => return Ok(()),
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    retry_on_intr(|| send(socket, &bytes, SendFlags::NOSIGNAL))?;
+    Ok(())
 }
 
 /// Sends a message with a descriptor.
 pub fn give(socket: &OwnedFd, message: &impl Serialize, attached: BorrowedFd<'_>) -> io::Result<()> {
     let bytes = encode(message)?;
-    let attached = [attached.as_raw_fd()];
-    let rights = [ControlMessage::ScmRights(&attached)];
-    loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&bytes)], &rights, MsgFlags::MSG_NOSIGNAL, None) {
-            Ok(_) => return Ok(()),
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    let attached = [attached];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&attached));
+    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
 }
 
 fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -61,26 +54,24 @@ impl Room {
 
     /// Waits for a message; `None` when the other end is closed. What was attached to it comes too.
     pub fn hear(&mut self, socket: &OwnedFd) -> io::Result<Option<(&[u8], Option<OwnedFd>)>> {
-        let mut space = cmsg_space!([RawFd; 1]);
-        let (len, attached, whole) = loop {
-            let mut slices = [IoSliceMut::new(&mut self.0)];
-            let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-            let received = match recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags) {
-                Ok(received) => received,
-                Err(Errno::EINTR) => continue,
-                Err(Errno::ECONNRESET) => return Ok(None),
-                Err(errno) => return Err(errno.into()),
-            };
-            // All of them are ours now, and those that nobody wants are closed. If there was no descriptor left for what was
-            // attached, it is simply not there.
-            let mut attached = Vec::new();
-            for message in received.cmsgs().into_iter().flatten() {
-                if let ControlMessageOwned::ScmRights(raw) = message {
-                    attached.extend(raw.into_iter().map(own));
-                }
-            }
-            break (received.bytes, attached.into_iter().next(), !received.flags.contains(MsgFlags::MSG_TRUNC));
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = retry_on_intr(|| {
+            recvmsg(socket, &mut [IoSliceMut::new(&mut self.0)], &mut control, RecvFlags::CMSG_CLOEXEC)
+        });
+        let received = match received {
+            Ok(received) => received,
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
         };
+        // All of them are ours now, and all but the first are closed. If there was no descriptor left for what was attached, it
+        // is simply not there.
+        let attached = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut passed) => passed.next(),
+            _ => None,
+        });
+        drop(control);
+        let (len, whole) = (received.bytes, !received.flags.contains(ReturnFlags::TRUNC));
         match (len, whole) {
             (0, _) => Ok(None),
             (_, false) => Err(io::ErrorKind::InvalidData.into()),
@@ -126,29 +117,24 @@ pub fn decode<M: DeserializeOwned>(bytes: &[u8]) -> io::Result<M> {
     postcard::from_bytes(bytes).map_err(io::Error::other)
 }
 
-#[allow(unsafe_code, reason = "only the kernel knows that nobody else has this descriptor")]
-fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use nix::fcntl::OFlag;
-    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
     use std::fs::File;
     use std::io::Read;
+    use std::os::fd::AsFd;
 
     #[test]
     fn what_is_attached_besides_is_closed() {
-        let (ours, theirs) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).expect("a socket");
+        let (ours, theirs) = pair().expect("a socket");
         let pipe = || nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).expect("a pipe");
         let ((wanted, one), (unwanted, other)) = (pipe(), pipe());
-        let rights = [one.as_raw_fd(), other.as_raw_fd()];
-        let rights = [ControlMessage::ScmRights(&rights)];
-        sendmsg::<()>(theirs.as_raw_fd(), &[IoSlice::new(b"x")], &rights, MsgFlags::empty(), None).expect("sent");
+        let both = [one.as_fd(), other.as_fd()];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&both)));
+        sendmsg(&theirs, &[IoSlice::new(b"x")], &mut control, SendFlags::empty()).expect("sent");
         drop((one, other));
         let mut room = Room::new(16);
         let (bytes, attached) = room.hear(&ours).expect("heard").expect("a message");

@@ -16,13 +16,15 @@ use super::way_out::{Outside, WayOut};
 use super::wire::{Room, decode, give, say};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, setsockopt, socket, sockopt,
 };
 use nix::sys::stat::Mode;
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{Gid, chown};
+use rustix::io::Errno as Accept;
+use rustix::net::{SocketFlags, accept_with};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,10 +82,10 @@ impl Helper {
     /// Serves for ever, a thread for each lease.
     pub fn serve(&self) -> io::Result<()> {
         loop {
-            let connection = match accept4(self.socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-                Ok(connection) => owned(connection),
-                Err(Errno::EINTR | Errno::ECONNABORTED) => continue,
-                Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+            let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(connection) => connection,
+                Err(Accept::INTR | Accept::CONNABORTED) => continue,
+                Err(errno @ (Accept::MFILE | Accept::NFILE | Accept::NOBUFS | Accept::NOMEM)) => {
                     // Until somebody gives something back.
                     tracing::warn!("a workflow has to wait for its device: {errno}");
                     std::thread::sleep(PAUSE);
@@ -170,10 +172,4 @@ impl Shared {
         }
         Ok(None)
     }
-}
-
-#[allow(unsafe_code, reason = "only the kernel knows that nobody else has this descriptor")]
-fn owned(descriptor: i32) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }

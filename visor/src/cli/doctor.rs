@@ -9,7 +9,6 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::exit::Exit;
-use super::probe;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
 use monohull_domain::keys::{self, Support};
@@ -17,6 +16,7 @@ use monohull_domain::weaken;
 use monohull_engine::options::modules_folder;
 use monohull_network as network;
 use monohull_report::escape::shown;
+use monohull_sys::probe;
 use monohull_worker::cgroup;
 
 /// Report what this host has and lacks

@@ -9,16 +9,16 @@
 //! Blanks are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
 //! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::unix::AsyncFd;
-use tokio::io::{self, Interest};
+use tokio::io;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use super::error::Refusal;
+use monohull_sys::watched::Watched;
 use monohull_worker::{Blank, Job, Message, ProcessError, Running, Spawner};
 
 /// The pause after a blank could not be made; it doubles up to the second one.
@@ -33,7 +33,7 @@ static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 /// Gives out blanks.
 pub(super) struct Launcher {
     /// Readable when the spawner has ended.
-    spawner: AsyncFd<OwnedFd>,
+    spawner: Watched,
     blanks: Mutex<mpsc::Receiver<Blank>>,
     ready: Arc<AtomicUsize>,
     state: watch::Receiver<State>,
@@ -80,8 +80,7 @@ impl Launcher {
         let ready = Arc::new(AtomicUsize::new(0));
         let asked = Arc::default();
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
-        // SAFETY: an `OwnedFd` is one descriptor and stays open as long as it exists, and the `AsyncFd` owns it.
-        let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
+        let watched = Watched::new(descriptor)?;
         let runtime = tokio::runtime::Handle::current();
         let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
         std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
@@ -207,18 +206,12 @@ pub(super) type Turn = SemaphorePermit<'static>;
 /// A workflow that runs in its process. The process ends when this is dropped.
 pub(super) struct Run {
     /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
-    watched: Option<AsyncFd<Pollable>>,
+    running: Option<Running>,
+    /// Its socket, a duplicate.
+    watched: Watched,
     pid: i32,
     /// The last message was a long one, and this is what others wait for that come with one.
     turn: Option<Turn>,
-}
-
-struct Pollable(Running);
-
-impl AsRawFd for Pollable {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
 }
 
 impl Run {
@@ -226,16 +219,17 @@ impl Run {
     pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
         let running = blank.give(job).map_err(|error| failed(&error))?;
         let pid = running.pid();
-        Ok(Run { watched: Some(watch(running)?), pid, turn: None })
+        let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
+        Ok(Run { running: Some(running), watched, pid, turn: None })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
     pub(super) async fn next(&mut self) -> Result<Message, Refusal> {
-        while let Some(watched) = &mut self.watched {
-            let mut ready = watched.readable_mut().await.map_err(|error| lost(&error))?;
-            let running = &mut ready.get_inner_mut().0;
+        while let Some(running) = &mut self.running {
+            let mut ready = self.watched.readable().await.map_err(|error| lost(&error))?;
             self.turn = None;
             let message = if running.next_is_long() {
+                drop(ready);
                 self.next_long().await?
             } else {
                 let message = running.next_message().map_err(|error| failed(&error))?;
@@ -255,10 +249,10 @@ impl Run {
     async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
         // The semaphore is never closed.
         self.turn = LONG_MESSAGES.acquire().await.ok();
-        let Some(Pollable(mut running)) = self.watched.take().map(AsyncFd::into_inner) else { return Ok(None) };
+        let Some(mut running) = self.running.take() else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
         let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
-        self.watched = Some(watch(running)?);
+        self.running = Some(running);
         message.map_err(|error| failed(&error))
     }
 
@@ -271,13 +265,6 @@ impl Run {
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
-}
-
-fn watch(running: Running) -> Result<AsyncFd<Pollable>, Refusal> {
-    // SAFETY: a `Running` owns one socket, which it names each time and closes only when it is dropped; the `AsyncFd`
-    // owns it, and who takes it out takes it from the `AsyncFd` that ends with that.
-    let watched = unsafe { AsyncFd::register_with_interest(Pollable(running), Interest::READABLE) };
-    watched.map_err(|error| lost(&error.into()))
 }
 
 fn failed(error: &ProcessError) -> Refusal {

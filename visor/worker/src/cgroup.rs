@@ -15,12 +15,14 @@
 //! A server that ends takes its workers' groups away. Its own it can only leave where the group above is the root; that, and all
 //! that a killed server leaves, the next one removes. `monohull run` does all this for the one worker it has.
 
-use super::{ProcessError, birth};
+use super::ProcessError;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT};
 use monohull_report::escape::shown;
+use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, exit_now};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::MountSource;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::wait::{WaitStatus, waitpid};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -205,8 +207,6 @@ fn memory_of(plan: &Plan) -> u64 {
 pub struct Groups {
     /// `…/monohull-PID`.
     folder: PathBuf,
-    /// Where the C library keeps the id of the thread that forks; see [`birth`].
-    thread: usize,
     made: AtomicU32,
     /// Those that nobody is in, or nobody will be soon: the oldest first.
     free: Mutex<VecDeque<Free>>,
@@ -256,12 +256,7 @@ impl Groups {
         let above = look()?;
         sweep(&above);
         let folder = above.join(format!("{FAMILY}{}", std::process::id()));
-        let groups = Groups {
-            thread: birth::thread_word().map_err(GroupError::Birth)?,
-            folder,
-            made: AtomicU32::new(0),
-            free: Mutex::default(),
-        };
+        let groups = Groups { folder, made: AtomicU32::new(0), free: Mutex::default() };
         let settled = groups.settle(&above);
         if settled.is_err() {
             groups.end();
@@ -282,7 +277,7 @@ impl Groups {
             fs::write(&list, wanted).map_err(failed("writing to", &list))?;
         }
         let group = self.make().map_err(failed("making a group in", &self.folder))?;
-        birth::try_birth(&group.directory, self.thread).map_err(GroupError::Birth)?;
+        try_birth(&group.directory).map_err(GroupError::Birth)?;
         self.free().push_back(Free(group, None));
         Ok(())
     }
@@ -475,10 +470,15 @@ fn remove_family(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-impl Groups {
-    /// For [`birth::born_in`].
-    pub(super) fn thread(&self) -> usize {
-        self.thread
+/// Has a process be born in a group, and end. This process has one thread.
+fn try_birth(group: &File) -> io::Result<()> {
+    let only = OnlyThread::new()?;
+    match only.fork_into_cgroup(group.as_fd(), &ThreadIdAddress::of(&only)?)? {
+        Fork::Child(_) => exit_now(0),
+        Fork::Parent((child, _pidfd)) => match waitpid(child, None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            other => Err(io::Error::other(format!("the first one ended as {other:?}"))),
+        },
     }
 }
 
@@ -504,12 +504,8 @@ mod tests {
     #[test]
     fn a_group_goes_to_the_next_worker_once_it_is_known_to_be_empty() {
         let root = tempfile::TempDir::new().expect("a folder");
-        let groups = Arc::new(Groups {
-            folder: root.path().to_owned(),
-            thread: 0,
-            made: AtomicU32::new(7),
-            free: Mutex::default(),
-        });
+        let groups =
+            Arc::new(Groups { folder: root.path().to_owned(), made: AtomicU32::new(7), free: Mutex::default() });
         let used = || groups.leaf().ok().map(|leaf| leaf.describe());
         let leaf = |name: &str| Leaf { groups: groups.clone(), group: Some(group(root.path().join(name))) };
         // Outside of the control groups' file system no new group can be made, so there is one only if an old one is used again.

@@ -1,5 +1,4 @@
 //! How the process of a workflow ended, and what that means to people.
-#![deny(unsafe_code)]
 
 use monohull_report::Failure;
 use monohull_report::failure::{Blame, FailureKind};

@@ -1,5 +1,4 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
-#![deny(unsafe_code)]
 
 use super::cgroup::{Membership, Wish};
 use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};

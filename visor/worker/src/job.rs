@@ -1,5 +1,4 @@
 //! One invocation as data: what a worker needs to know, and nothing of where it came from.
-#![deny(unsafe_code)]
 
 use super::link::FILES_MAX;
 use super::protocol::{Content, ToWorker, WireJob};

@@ -15,33 +15,20 @@
 //! (`PR_SET_PDEATHSIG`, and the end of a socket).
 //!
 //! All of this is synchronous, on descriptors: [`Running`] can be polled.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
-#[allow(unsafe_code, reason = "a fork that the C library does not know")]
-mod birth;
 pub mod cgroup;
-#[allow(unsafe_code, reason = "advice to the kernel about pages")]
-mod code;
 mod death;
 mod foreground;
-#[allow(unsafe_code, reason = "the program's own code is moved")]
-mod huge;
 mod job;
 mod link;
 mod notices;
-#[allow(unsafe_code, reason = "ptrace")]
-mod opener;
+mod pkru_tracer;
 mod protocol;
 mod rehearsal;
 mod sandbox;
-#[allow(unsafe_code, reason = "fork")]
 mod spawner;
-#[allow(unsafe_code, reason = "advice to the kernel about pages")]
-mod warm;
-#[allow(unsafe_code, reason = "system calls with one argument more than the C library gives them")]
-mod word;
-#[allow(unsafe_code, reason = "a process that was just forked puts its descriptors in order")]
 mod worker;
 
 pub use death::{Cause, Death};
@@ -116,7 +103,7 @@ const LAST_WORDS_PIECES: usize = 4096;
 pub enum ProcessError {
     /// processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull
     #[error("processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull")]
-    Threads(usize),
+    Threads(u64),
     /// the host failed at {what}: {source}
     #[error("the host failed at {what}: {source}")]
     Host {

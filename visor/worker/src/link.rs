@@ -8,7 +8,6 @@
 //!
 //! The other end may be in the hands of somebody hostile, so whatever comes is bounded before it is looked at: its bytes,
 //! its files, and the memory it names.
-#![deny(unsafe_code)]
 
 use monohull_ipc::sealed::{read_sealed, seal};
 use nix::errno::Errno;

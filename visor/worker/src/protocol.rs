@@ -8,7 +8,6 @@
 //! What a worker writes to its standard error goes the same way, as it is: its last words.
 //!
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
-#![deny(unsafe_code)]
 
 use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};

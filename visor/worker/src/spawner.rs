@@ -3,20 +3,23 @@
 //! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
-use super::birth;
 use super::cgroup::{Leaf, Membership};
 use super::link::{Link, Packet};
-use super::opener::Opener;
+use super::pkru_tracer::Opener;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
 use super::sandbox::{Inherit, Preparation};
-use super::{Blank, LastWords, ProcessError, Reaper, Settings, Worker, host, word, worker};
+use super::{Blank, LastWords, ProcessError, Reaper, Settings, Worker, host, worker};
+use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
+use monohull_sys::spawner::{poll, wait_any};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{ForkResult, Pid, fork, getpid};
+use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 /// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
@@ -35,20 +38,17 @@ impl Spawner {
 
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
     pub fn start(settings: &Settings) -> Result<Spawner, ProcessError> {
-        only_thread()?;
+        let only = only_thread()?;
         let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
-        let parent = getpid();
-        // SAFETY: this process has one thread (see above), so the child may run any code.
-        match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
-            ForkResult::Child => {
-                let control = worker::settle(parent, theirs.into(), false);
-                let status = match worker::forget_origin() {
-                    Ok(()) => serve(&control, settings),
+        match only.fork().map_err(host("forking the spawner"))? {
+            Fork::Child(child) => child.run(theirs.into(), false, |control| {
+                let control = Link::of(control);
+                match worker::forget_origin() {
+                    Ok(only) => serve(&control, settings, &only),
                     Err(why) => not_started(&control, why),
-                };
-                worker::leave(status)
-            }
-            ForkResult::Parent { child } => {
+                }
+            }),
+            Fork::Parent(child) => {
                 let spawner = Spawner {
                     control: Mutex::new(ours),
                     pidfd: open_pidfd(child.as_raw()).map_err(host("opening a process"))?,
@@ -146,21 +146,18 @@ impl Unready {
 impl Blank {
     /// Forks a worker of this very process, which must have one thread.
     pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
-        only_thread()?;
+        let only = only_thread()?;
         let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
-        let parent = getpid();
-        // SAFETY: this process has one thread (see above), so the child may run any code.
-        match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
-            ForkResult::Child => {
-                let link = worker::settle(parent, theirs.into(), true);
-                let mut preparation =
-                    worker::forget_origin().and_then(|()| Preparation::new(settings, Inherit::Little));
-                if let Ok(preparation) = &mut preparation {
-                    preparation.gather();
-                }
+        match only.fork().map_err(host("forking a process for a workflow"))? {
+            Fork::Child(child) => child.run(theirs.into(), true, |link| {
+                let preparation = worker::forget_origin().and_then(|only| {
+                    let mut preparation = Preparation::new(&only, settings, Inherit::Little)?;
+                    preparation.gather(&only)?;
+                    Ok(preparation)
+                });
                 worker::live(link, preparation.as_ref().map_err(String::clone))
-            }
-            ForkResult::Parent { child } => {
+            }),
+            Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
                 Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
@@ -189,12 +186,11 @@ fn worker_link() -> Result<(Link, Link), ProcessError> {
     Ok((ours, theirs))
 }
 
-fn only_thread() -> Result<(), ProcessError> {
-    let tasks = std::fs::read_dir("/proc/self/task").map_err(host("counting threads"))?;
-    match tasks.count() {
-        1 => Ok(()),
-        count => Err(ProcessError::Threads(count)),
-    }
+fn only_thread() -> Result<OnlyThread, ProcessError> {
+    OnlyThread::new().map_err(|error| match error {
+        ThreadsError::Several(count) => ProcessError::Threads(count),
+        ThreadsError::Unknown(source) => host("counting threads")(source),
+    })
 }
 
 /// A descriptor for a child that has not been reaped.
@@ -213,44 +209,48 @@ struct Child {
 }
 
 /// The spawner's life; its exit status.
-fn serve(control: &Link, settings: &Settings) -> i32 {
+fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGCHLD);
     let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
         .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
         .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
-    // After this there are system calls that it can make no more.
-    let (told, mut preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
-        Ok(both) => both,
-        Err(why) => {
-            return not_started(control, why);
-        }
+    let thread = match &settings.groups {
+        Membership::Own(_) => ThreadIdAddress::of(only).map(Some),
+        Membership::Shared(_) => Ok(None),
     };
+    let forks = match thread {
+        Ok(thread) => Forks { only, thread },
+        Err(error) => return not_started(control, format!("no process can be born in a group: {error}")),
+    };
+    // After this there are system calls that it can make no more.
+    let (told, mut preparation) =
+        match told.and_then(|told| Ok((told, Preparation::new(only, settings, Inherit::Much)?))) {
+            Ok(both) => both,
+            Err(why) => {
+                return not_started(control, why);
+            }
+        };
     if control.send(&FromSpawner::Started, &[]).is_err() {
         return worker::NOT_NEEDED;
     }
-    let thread = match &settings.groups {
-        Membership::Own(groups) => Some(groups.thread()),
-        Membership::Shared(_) => None,
-    };
     let mut children: Vec<Child> = Vec::new();
     let mut opener = preparation.traced.then(Opener::new);
-    preparation.gather();
+    if let Err(why) = preparation.gather(only) {
+        tracing::error!("the spawner cannot arrange its memory: {why}");
+        return worker::FAILED;
+    }
     loop {
-        let mut waiting = vec![waiting_for(control, libc::POLLIN), waiting_for(&told, libc::POLLIN)];
+        let mut waiting =
+            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
         // A worker may have filled its socket before it ended: its end is told when there is room.
         let untold = children.iter().filter(|child| child.status.is_some());
-        waiting.extend(untold.map(|child| waiting_for(&child.link, libc::POLLOUT)));
-        // SAFETY: the kernel writes to as many entries as it is told; no time limit.
-        let woken = unsafe {
-            let first = waiting.as_mut_ptr() as usize;
-            word::call(libc::SYS_poll, [first, waiting.len(), -1isize as usize, 0])
-        };
-        if woken.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
+        waiting.extend(untold.map(|child| PollFd::new(child.link.as_fd(), PollFlags::POLLOUT)));
+        if poll(&mut waiting).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
             return worker::FAILED;
         }
-        let asked = waiting[0].revents != 0;
-        if waiting[1].revents != 0 {
+        let [asked, ended] = [0, 1].map(|index| waiting[index].any() != Some(false));
+        if ended {
             // One for any number of ends; those that come now are told of anew.
             let _ = told.read_signal();
         }
@@ -258,7 +258,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
-                    if let Err(error) = fork_workers(control, packet, &preparation, thread, &mut children) {
+                    if let Err(error) = fork_workers(control, packet, &preparation, &forks, &mut children) {
                         tracing::error!("the spawner cannot answer: {error}");
                         return worker::FAILED;
                     }
@@ -282,22 +282,9 @@ fn not_started(control: &Link, why: String) -> i32 {
     worker::REFUSED
 }
 
-fn waiting_for(file: &impl AsFd, events: libc::c_short) -> libc::pollfd {
-    libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 }
-}
-
 /// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
 fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
-    loop {
-        let mut status = 0i32;
-        let any = -1isize as usize;
-        let options = (libc::WNOHANG | libc::__WALL) as usize;
-        // SAFETY: writes one integer.
-        let ended = unsafe { word::call(libc::SYS_wait4, [any, &raw mut status as usize, options, 0]) };
-        let pid = match ended {
-            Ok(pid) if pid > 0 => pid as i32,
-            _ => break,
-        };
+    while let Some((pid, status)) = wait_any() {
         if let Some(opener) = opener {
             if libc::WIFSTOPPED(status) {
                 opener.go_on(pid, status);
@@ -322,13 +309,12 @@ fn fork_workers(
     control: &Link,
     packet: Packet,
     preparation: &Preparation,
-    thread: Option<usize>,
+    forks: &Forks<'_>,
     children: &mut Vec<Child>,
 ) -> io::Result<()> {
     let Ok(ToSpawner::Fork { grouped }) = packet.read() else {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
-    let parent = getpid();
     let mut files = packet.files.into_iter();
     // On the stack, which is copied anyway.
     let mut made = [const { None }; Spawner::FORKS_MAX];
@@ -336,13 +322,9 @@ fn fork_workers(
     for place in &mut made {
         let Some(link) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
-        // SAFETY: the spawner has one thread, so the child may run any code; it is a copy of the one that has asked for the word.
-        match unsafe { fork_one(group.as_ref().zip(thread)) } {
-            Ok(None) => {
-                let link = worker::settle(parent, link, true);
-                worker::live(link, Ok(preparation))
-            }
-            Ok(Some((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
+        match forks.fork(group.as_ref()) {
+            Ok(Fork::Child(child)) => child.run(link, true, |link| worker::live(link, Ok(preparation))),
+            Ok(Fork::Parent((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
                 break;
@@ -353,8 +335,7 @@ fn fork_workers(
     for (pid, pidfd, link) in made.into_iter().flatten() {
         children.push(Child { pid, link: Link::of(link), status: None });
         pids.push(pid);
-        // SAFETY: the kernel has just made it for us.
-        pidfds.push(unsafe { OwnedFd::from_raw_fd(pidfd) });
+        pidfds.push(pidfd);
     }
     let answer = FromSpawner::Forked(pids, refused);
     match control.send(&answer, &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>()) {
@@ -364,16 +345,21 @@ fn fork_workers(
     }
 }
 
-/// Forks this process, into a control group if there is one: see [`word::fork`].
-///
-/// # Safety
-/// As for [`birth::born_in`].
-unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> io::Result<Option<(Pid, i32)>> {
-    match group {
-        // SAFETY: the caller's promise.
-        Some((group, thread)) => unsafe { birth::born_in(group.as_fd(), thread) },
-        // SAFETY: the caller's promise.
-        None => unsafe { word::fork() },
+/// What a fork of the spawner takes.
+struct Forks<'o> {
+    only: &'o OnlyThread,
+    /// Where workers are to have a control group of their own.
+    thread: Option<ThreadIdAddress>,
+}
+
+impl Forks<'_> {
+    /// Forks this process, into a control group if there is one.
+    fn fork(&self, group: Option<&OwnedFd>) -> io::Result<Fork<(Pid, OwnedFd)>> {
+        match (group, &self.thread) {
+            (Some(group), Some(thread)) => self.only.fork_into_cgroup(group.as_fd(), thread),
+            (Some(_), None) => Err(Errno::EINVAL.into()),
+            (None, _) => self.only.fork_with_cookie(),
+        }
     }
 }
 

@@ -4,10 +4,8 @@
 use super::job::{Data, Received};
 use super::link::{BODY_MAX, Link};
 use super::notices::{LeftOut, Notices};
-use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
-use super::{warm, word};
 use monohull_domain::Ground;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
@@ -15,14 +13,18 @@ use monohull_engine::{Border, Conditions, Source, report_without_run};
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
+use monohull_sys::fork::{KEPT, OnlyThread, exit_now};
+use monohull_sys::spawner::be_traced;
+use monohull_sys::{environment, prefault, signals};
 use monohull_workflow::plan::Input;
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use nix::unistd::setsid;
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,7 +32,7 @@ use std::time::Duration;
 pub(super) use super::death::status::*;
 
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
-pub(super) const LINK: i32 = 3;
+pub(super) const LINK: i32 = KEPT;
 
 /// The number of the null device on every Linux.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
@@ -41,36 +43,6 @@ const REPORT_MAX: usize = BODY_MAX as usize / 2;
 /// The pause before an answer is sent again that there was no room for.
 const CROWDED: Duration = Duration::from_millis(1);
 
-/// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes the way of
-/// the link too, if that is wanted: last words.
-pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
-    // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
-    // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
-    // alone and ends by `_exit`.
-    let steps = |link: usize| unsafe {
-        word::call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0])?;
-        if word::call(libc::SYS_getppid, [0; 4])? != parent.as_raw() as usize {
-            // It has died before that was arranged.
-            leave(NOT_NEEDED);
-        }
-        if words {
-            word::call(libc::SYS_dup2, [link, 2, 0, 0])?;
-        }
-        word::call(libc::SYS_dup2, [link, LINK as usize, 0, 0])?;
-        word::call(libc::SYS_close_range, [LINK as usize + 1, u32::MAX as usize, 0, 0])?;
-        // A worker that comes of the spawner must not inherit its mask.
-        let none = 0u64;
-        let mask = &raw const none as usize;
-        word::call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, mask, 0, size_of_val(&none)])
-    };
-    if let Err(error) = steps(link.into_raw_fd() as usize) {
-        eprintln!("a new process cannot be put in order: {error}");
-        leave(FAILED);
-    }
-    // SAFETY: duplicated just above.
-    Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
-}
-
 /// What the first of a family does besides, and those it forks inherit: a session without a terminal, deaf to signals that
 /// ask for an end, standard input and output that lead nowhere, and nothing of the environment.
 ///
@@ -78,23 +50,18 @@ pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
 /// let a workflow finish; it takes this process with it whenever it ends.
 ///
 /// An error is a text for people. Then the process must not be used: it could read and write what its caller can.
-pub(super) fn forget_origin() -> Result<(), String> {
-    let failed = |error: io::Error| format!("making a session of its own: {error}");
-    // SAFETY: as in `settle`; ignoring a signal runs no code; nobody in a process that was just forked holds a string of the environment.
-    unsafe {
-        checked(libc::setsid()).map_err(failed)?;
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        scrub_environment();
+pub(super) fn forget_origin() -> Result<OnlyThread, String> {
+    let only = OnlyThread::new().map_err(|error| error.to_string())?;
+    setsid().map_err(|errno| format!("making a session of its own: {errno}"))?;
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals::ignore(signal).map_err(|error| format!("ignoring {signal}: {error}"))?;
     }
+    environment::scrub(&only).map_err(|error| format!("clearing the environment: {error}"))?;
     let null = open_null(Path::new("/dev/null"))?;
-    for standard in [0, 1] {
-        // SAFETY: as in `settle`; whatever 0 and 1 led to is owned by no value.
-        checked(unsafe { libc::dup2(null.as_raw_fd(), standard) })
-            .map_err(|error| format!("disconnecting standard input and output: {error}"))?;
-    }
-    Ok(())
+    dup2_stdin(&null)
+        .and_then(|()| dup2_stdout(&null))
+        .map_err(|errno| format!("disconnecting standard input and output: {errno}"))?;
+    Ok(only)
 }
 
 /// Opens what should be the null device. A regular file in its place would keep what is written to it.
@@ -108,51 +75,15 @@ fn open_null(path: &Path) -> Result<File, String> {
     }
 }
 
-fn checked(answer: i32) -> io::Result<()> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Overwrites the environment: a secret in it is none of a workflow's business.
-///
-/// # Safety
-/// No other thread exists, and nobody holds a string of the environment.
-unsafe fn scrub_environment() {
-    unsafe extern "C" {
-        static mut environ: *mut *mut libc::c_char;
-    }
-    // SAFETY: the array is as `execve` or `setenv` made it: pointers to strings that may be written to, then a null.
-    unsafe {
-        let mut entry = environ;
-        while !entry.is_null() && !(*entry).is_null() {
-            std::ptr::write_bytes(*entry, 0, libc::strlen(*entry));
-            entry = entry.add(1);
-        }
-        libc::clearenv();
-    }
-}
-
-/// Ends the process without anything that its parent's memory would have it do.
-pub(super) fn leave(status: i32) -> ! {
-    // SAFETY: has no preconditions.
-    unsafe { libc::_exit(status) }
-}
-
 /// A worker's life.
-pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
-    let link = Arc::new(link);
+pub(super) fn live(link: OwnedFd, preparation: Result<&Preparation, String>) -> i32 {
+    let link = Arc::new(Link::of(link));
     // Never closed: what came to be called `LINK` instead could be sent to with a destination, so the sandbox forbids it.
     std::mem::forget(link.clone());
-    // The panic hook has left its words on standard error. Nothing of a worker that panicked is used any more.
-    let work = AssertUnwindSafe(|| work(link, preparation));
-    let status = std::panic::catch_unwind(work).unwrap_or(PANICKED);
-    leave(status)
-}
-
-fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
     let ready = preparation.and_then(|preparation| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
-        let silent = preparation.traced && opener::be_traced().is_err();
-        warm::pages(&preparation.heap);
+        let silent = preparation.traced && be_traced().is_err();
+        prefault::populate(&preparation.heap);
         let ground = preparation.ground().map_err(|error| error.to_string())?;
         let sandbox = preparation.close_in().map_err(|error| error.to_string())?;
         Ok((ground, sandbox, silent, preparation))
@@ -177,7 +108,7 @@ fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
     };
     let home = Home { modules: preparation.modules.clone(), keys: preparation.keys };
     // Nobody needs what is left: the kernel takes it down faster than we could.
-    match run(link, ground, home, job, || leave(DONE)) {
+    match run(link, ground, home, job, || exit_now(DONE)) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("the answer cannot be given: {error}");

@@ -9,11 +9,10 @@
 //! program, a trace, a key, an asynchronous ring, a page-fault descriptor that could make the kernel wait; and any way to leave the sandbox or to change
 //! who one is.
 
-use super::super::birth::CLONE_BYTES;
-use super::super::word;
 use super::super::worker::LINK;
 use monohull_abi::layout::{USER_BASE, USER_END};
 use monohull_domain::{RWF_APPEND, faults};
+use monohull_sys::{CLONE_BYTES, syscall_cookie};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter,
@@ -62,9 +61,12 @@ impl Filters {
     pub(super) fn apply(mut self) -> seccompiler::Result<()> {
         apply_filter(&self.polite)?;
         apply_filter(&self.vsyscall)?;
-        word::insert(self.family.iter_mut().map(|instruction| &mut instruction.k), [WORD as u32, (WORD >> 32) as u32]);
+        syscall_cookie::patch(
+            self.family.iter_mut().map(|instruction| &mut instruction.k),
+            [WORD as u32, (WORD >> 32) as u32],
+        );
         let applied = apply_filter(&self.family);
-        word::erase(self.family.iter_mut().map(|instruction| &mut instruction.k));
+        syscall_cookie::scrub(self.family.iter_mut().map(|instruction| &mut instruction.k));
         applied
     }
 }
@@ -250,7 +252,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
 
     // -- Threads and signals ---------------------------------------------------------------------------------------------
     // Carrier threads; the spawner's workers.
-    allow(libc::SYS_clone, vec![when([is(0, THREAD)])?, when([is(0, word::FORK), word()])?]);
+    allow(libc::SYS_clone, vec![when([is(0, THREAD)])?, when([is(0, syscall_cookie::FORK), word()])?]);
     // The spawner's, into a control group (`process::cgroup`). Any other is refused politely, see above.
     allow(libc::SYS_clone3, vec![when([is_not(1, CLONE_BYTES as i32)])?, when([word()])?]);
     // A fault of the function that made them, see above.

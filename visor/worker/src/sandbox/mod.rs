@@ -14,12 +14,14 @@
 mod calls;
 mod files;
 
-use super::code::{self, OneByOne};
 use super::worker::Home;
-use super::{Settings, huge, rehearsal, warm, word};
+use super::{Settings, rehearsal};
 use calls::Filters;
 use monohull_domain::{DomainError, Ground, Site, gadgets, hostcall};
 use monohull_report::Sandbox;
+use monohull_sys::fork::OnlyThread;
+use monohull_sys::libc_text::{self, OneByOne};
+use monohull_sys::{capabilities, hugepages, prefault, spawner, syscall_cookie};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::cell::Cell;
@@ -59,7 +61,7 @@ pub(super) struct Preparation {
     /// Where the domain of each of its workers will stand, until the worker has taken it.
     site: Cell<Option<Site>>,
     /// What the allocator of its workers will touch.
-    pub(super) heap: warm::Heap,
+    pub(super) heap: prefault::Heap,
     /// In force until the first fork.
     one_by_one: Option<OneByOne>,
     /// What is in force already.
@@ -69,7 +71,7 @@ pub(super) struct Preparation {
 impl Preparation {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
-    pub(super) fn new(settings: &Settings, inherit: Inherit) -> Result<Preparation, String> {
+    pub(super) fn new(only: &OnlyThread, settings: &Settings, inherit: Inherit) -> Result<Preparation, String> {
         // Asked while the kernel's version can still be read.
         let traced = settings.keys_are_silent();
         monohull_domain::prepare_forks(settings.keys);
@@ -85,7 +87,7 @@ impl Preparation {
             gadgets::close();
         }
         let one_by_one = (inherit == Inherit::Much)
-            .then(|| rehearse(Home { modules: settings.modules.clone(), keys: settings.keys }))
+            .then(|| rehearse(only, Home { modules: settings.modules.clone(), keys: settings.keys }))
             .flatten();
         let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
@@ -97,12 +99,12 @@ impl Preparation {
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
         let landlock = files::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
-        drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
+        capabilities::drop_all().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
         let filters =
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
-        word::choose().map_err(|error| format!("choosing a word: {error}"))?;
+        syscall_cookie::generate().map_err(|error| format!("choosing a word: {error}"))?;
         filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
         Ok(Preparation {
             modules: settings.modules.clone(),
@@ -111,7 +113,7 @@ impl Preparation {
             files: FILES.min(most / 2),
             timers: timers / 2,
             site: Cell::new(Some(site)),
-            heap: warm::Heap::default(),
+            heap: prefault::Heap::default(),
             one_by_one,
             given_up: Sandbox {
                 no_new_privs: true,
@@ -125,9 +127,10 @@ impl Preparation {
 
     /// Arranges the memory for what is forked from here on. To be called when nothing is given back to the allocator any more
     /// that was taken before.
-    pub(super) fn gather(&mut self) {
-        self.heap = warm::gather();
+    pub(super) fn gather(&mut self, only: &OnlyThread) -> Result<(), String> {
+        self.heap = prefault::compact_heap(only).map_err(|error| error.to_string())?;
         self.one_by_one = None;
+        Ok(())
     }
 
     /// The ground of this process, which can be had once.
@@ -137,28 +140,28 @@ impl Preparation {
 
     /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
     pub(super) fn close_in(&self) -> io::Result<Sandbox> {
-        word::limit(libc::RLIMIT_NOFILE, self.files)?;
-        word::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
-        word::forget();
+        spawner::limit(libc::RLIMIT_NOFILE, self.files)?;
+        spawner::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
+        syscall_cookie::revoke();
         Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
     }
 }
 
 /// Runs a workflow that does nothing, and arranges that workers inherit what it leaves behind. Without that they are slower, and
 /// nothing else.
-fn rehearse(home: Home) -> Option<OneByOne> {
+fn rehearse(only: &OnlyThread, home: Home) -> Option<OneByOne> {
     let one_by_one =
         OneByOne::begin().inspect_err(|error| tracing::debug!("workers share more code than they run: {error}"));
-    if let Err(error) = code::give_back_read() {
+    if let Err(error) = libc_text::give_back_read() {
         tracing::debug!("pages of code that was only read stay mapped: {error}");
     }
     if let Err(error) = rehearsal::run(home) {
         tracing::warn!("nothing is put in place for workers beforehand: {error}");
     }
-    if let Err(error) = huge::settle() {
+    if let Err(error) = hugepages::move_program(only) {
         tracing::debug!("the program's code is not on huge pages: {error}");
     }
-    if let Err(error) = code::hand_down() {
+    if let Err(error) = libc_text::hand_down() {
         tracing::debug!("workers have to ask for code that they share: {error}");
     }
     one_by_one.ok()
@@ -166,19 +169,4 @@ fn rehearse(home: Home) -> Option<OneByOne> {
 
 fn limit(resource: Resource, most: u64) -> nix::Result<()> {
     setrlimit(resource, most, most)
-}
-
-/// Gives up all capabilities: root without them is a user like others, who owns a few files more.
-#[allow(unsafe_code, reason = "no safe wrapper has this system call")]
-fn drop_capabilities() -> io::Result<()> {
-    /// `_LINUX_CAPABILITY_VERSION_3` of `linux/capability.h`.
-    const VERSION: u32 = 0x2008_0522;
-    let header: [u32; 2] = [VERSION, 0];
-    // Effective, permitted and inheritable, twice 32 of each.
-    let none = [0u32; 6];
-    // SAFETY: both are as the kernel declares them, and it only reads them.
-    match unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -13,6 +13,7 @@
 //! The copy is complete and has its final rights before it takes the place of the original, in one step: nothing is
 //! writable and executable at once, and no address changes.
 
+use super::fork::OnlyThread;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use std::ops::Range;
 const HUGE: u64 = 2 << 20;
 /// From Linux 6.1 on: puts pages on huge ones now.
 const MADV_COLLAPSE: i32 = 25;
-/// `int3`: what lies behind the code is no code.
+/// `int3` (Intel SDM volume 2): what lies behind the code is no code.
 const NOTHING: u8 = 0xcc;
 
 /// Segments of this program: where, and whether they are code.
@@ -30,8 +31,9 @@ struct Segment {
     code: bool,
 }
 
-/// Moves the segments that are never written to. Where the host has no huge pages all stays as it is.
-pub(super) fn settle() -> io::Result<()> {
+/// Moves the segments that are never written to onto huge pages. Where the host has none all stays as it is.
+pub fn move_program(only: &OnlyThread) -> io::Result<()> {
+    only.confirm()?;
     let program = fs::read_link("/proc/self/exe")?;
     let program = program.to_string_lossy();
     let maps = fs::read_to_string("/proc/self/maps")?;
@@ -49,7 +51,7 @@ pub(super) fn settle() -> io::Result<()> {
 }
 
 /// The addresses of a line of `/proc/self/maps`.
-pub(super) fn pages(line: &str) -> Option<Range<u64>> {
+pub(crate) fn pages(line: &str) -> Option<Range<u64>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
@@ -63,9 +65,10 @@ fn replace(segment: &Segment) -> io::Result<()> {
     let around = around(&segment.pages);
     let len = (around.end - around.start) as usize;
     let rights = libc::PROT_READ | if segment.code { libc::PROT_EXEC } else { 0 };
-    // SAFETY: a new mapping, large enough to hold the huge pages somewhere in it, is filled with what the segment's pages
-    // hold, which nobody writes to. The move replaces these pages, and the huge pages around them, which nothing else
-    // lies on; what is read or executed there is the same before and after.
+    // SAFETY: mmap(2), mremap(2): a new mapping, large enough to hold the huge pages somewhere in it, is filled with what the
+    // segment's pages hold, which are not writable. The move replaces these pages, and the huge pages around them, which
+    // nothing else lies on; what is read or executed there is the same before and after. There is no other thread that
+    // could run there in between.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let room =

@@ -13,14 +13,10 @@
 //! rights denied the system's key, see `domain::fault::signals`. A signal that has no handler there is passed on as it is, as it
 //! might return.
 
-use super::word;
-use libc::c_void;
 use monohull_domain::fault::HANDLED;
+use monohull_sys::spawner::Stopped;
 use std::collections::HashSet;
-use std::io;
 
-/// `NT_X86_XSTATE` of `linux/elf.h`: all of a thread's extended registers.
-const EXTENDED_REGISTERS: usize = 0x202;
 /// The component of those that holds the rights of keys (Intel SDM volume 1, 13.1).
 const PKRU: u32 = 9;
 /// Where they say which components they hold.
@@ -46,6 +42,8 @@ impl Opener {
 
     /// A thread has stopped, with this status of `waitpid`; it goes on from here.
     pub(super) fn go_on(&mut self, thread: i32, status: i32) {
+        // A request that is refused is about a thread that has ended, as any traced thread may at any time.
+        let stopped = Stopped(thread);
         let event = status >> 16;
         let mut signal = libc::WSTOPSIG(status);
         if event != 0 {
@@ -54,12 +52,12 @@ impl Opener {
         } else if self.threads.insert(thread) {
             // The first stop of a thread is that of being traced.
             let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
-            request(libc::PTRACE_SETOPTIONS, thread, 0, options as usize);
+            let _ = stopped.set_options(options);
             signal = 0;
         } else if HANDLED.contains(&signal) || signal == monohull_domain::carrier::timer_signal() {
-            self.open(thread);
+            self.open(stopped);
         }
-        request(libc::PTRACE_CONT, thread, 0, signal as usize);
+        let _ = stopped.go_on(signal);
     }
 
     /// A thread has ended.
@@ -68,40 +66,15 @@ impl Opener {
     }
 
     /// Gives a stopped thread all keys, if it lacks the system's.
-    fn open(&self, thread: i32) {
+    fn open(&self, stopped: Stopped) {
         let mut registers = [0u8; ROOM];
         // If any of this fails the process ends as it would have without us.
-        let Some(len) = transfer(libc::PTRACE_GETREGSET, thread, &mut registers) else { return };
+        let Ok(len) = stopped.extended_registers(&mut registers) else { return };
         let Some(rights) = registers[..len].get_mut(self.pkru..self.pkru + 4) else { return };
         if u32::from_le_bytes([rights[0], rights[1], rights[2], rights[3]]) & SYSTEM_KEY != 0 {
             rights.fill(0);
             registers[COMPONENTS + PKRU as usize / 8] |= 1 << (PKRU % 8);
-            transfer(libc::PTRACE_SETREGSET, thread, &mut registers[..len]);
+            let _ = stopped.set_extended_registers(&registers[..len]);
         }
     }
-}
-
-/// Reads or writes a stopped thread's extended registers; how many bytes those are.
-fn transfer(what: libc::c_uint, thread: i32, registers: &mut [u8]) -> Option<usize> {
-    let mut room = libc::iovec { iov_base: registers.as_mut_ptr().cast::<c_void>(), iov_len: registers.len() };
-    request(what, thread, EXTENDED_REGISTERS, &raw mut room as usize).then_some(room.iov_len)
-}
-
-/// The worker's side: has its parent trace it, and waits until it does. An error means that it is not allowed to.
-pub(super) fn be_traced() -> io::Result<()> {
-    if !request(libc::PTRACE_TRACEME, 0, 0, 0) {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    // SAFETY: stops this process, which has one thread. The tracer hears of it first, and lets the process go on.
-    unsafe {
-        let (process, thread) = (libc::getpid() as usize, libc::gettid() as usize);
-        word::call(libc::SYS_tgkill, [process, thread, libc::SIGSTOP as usize, 0]).map(drop)
-    }
-}
-
-/// Makes a request; false if it is refused.
-fn request(what: libc::c_uint, thread: i32, address: usize, data: usize) -> bool {
-    // SAFETY: requests of this file are about registers and options of a thread that is ours to trace; where the kernel writes,
-    // `data` leads to room that says how large it is.
-    unsafe { word::call(libc::SYS_ptrace, [what as usize, thread as usize, address, data]).is_ok() }
 }

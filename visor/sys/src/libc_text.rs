@@ -13,12 +13,11 @@
 //!  hand_down         █·▒···▒▒·······▒···▒····     a page that is no longer the file's: forks copy the entries
 //! ```
 //!
-//! The program's own code lies on huge pages, of which there are few ([`super::huge`]); that of other objects hardly runs.
+//! The program's own code lies on huge pages, of which there are few ([`super::hugepages`]); that of other objects hardly runs.
 
-use super::huge;
+use super::{hugepages, userfaultfd};
 use linux_raw_sys::general::{UFFD_FEATURE_WP_ASYNC, UFFDIO_REGISTER_MODE_WP};
 use monohull_abi::layout::PAGE;
-use monohull_domain::faults;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -30,16 +29,17 @@ const ENTRY: u64 = 8;
 const FILES: u64 = 1 << 61;
 
 /// While it exists, a fault in the C library's code maps one page, and not its neighbours as well.
-pub(super) struct OneByOne {
-    /// The kernel maps no neighbours where it is to remember which pages are written to. Nobody reads what it remembers.
+#[derive(Debug)]
+pub struct OneByOne {
+    /// The kernel maps no neighbours where it is to remember which pages are written to. What it remembers is not read.
     _watch: OwnedFd,
 }
 
 impl OneByOne {
     /// Begins with it. Kernels before 6.7 refuse.
-    pub(super) fn begin() -> io::Result<OneByOne> {
-        let watch = faults::open(UFFD_FEATURE_WP_ASYNC)?;
-        faults::register(&watch, library()?, UFFDIO_REGISTER_MODE_WP)?;
+    pub fn begin() -> io::Result<OneByOne> {
+        let watch = userfaultfd::open(UFFD_FEATURE_WP_ASYNC)?;
+        userfaultfd::register(&watch, library()?, UFFDIO_REGISTER_MODE_WP)?;
         Ok(OneByOne { _watch: watch })
     }
 }
@@ -48,22 +48,22 @@ impl OneByOne {
 fn library() -> io::Result<Range<u64>> {
     let function = libc::malloc as *const () as u64;
     let maps = fs::read_to_string("/proc/self/maps")?;
-    let found = maps.lines().filter_map(huge::pages).find(|range| range.contains(&function));
+    let found = maps.lines().filter_map(hugepages::pages).find(|range| range.contains(&function));
     found.ok_or_else(|| io::Error::other("the C library's code is not among the mappings"))
 }
 
 /// Gives back the pages of code that this process has only read, as the search for gadgets reads all of it. Of an object in
 /// which nothing was changed a fork leaves them out anyway; of one with a single page of its own it copies them all.
-pub(super) fn give_back_read() -> io::Result<()> {
+pub fn give_back_read() -> io::Result<()> {
     let pagemap = File::open("/proc/self/pagemap")?;
     for line in fs::read_to_string("/proc/self/maps")?.lines() {
-        let (Some(range), Some("r-xp")) = (huge::pages(line), line.split_whitespace().nth(1)) else { continue };
+        let (Some(range), Some("r-xp")) = (hugepages::pages(line), line.split_whitespace().nth(1)) else { continue };
         let mut start = range.start;
         for pages in entries(&pagemap, &range)?.chunk_by(|one, other| is_files(one) == is_files(other)) {
             let end = start + pages.len() as u64 * PAGE;
             if is_files(&pages[0]) {
-                // SAFETY: what is there now is the file's, and is there again when it is touched: what differs from the file
-                // is no page of the file.
+                // SAFETY: madvise(2): what is there now is the file's (proc_pid_pagemap(5), bit 61), and is there again when it is
+                // touched: what differs from the file is no page of the file.
                 unsafe { libc::madvise(start as *mut _, (end - start) as usize, libc::MADV_DONTNEED) };
             }
             start = end;
@@ -85,7 +85,7 @@ fn is_files(entry: &u64) -> bool {
 }
 
 /// Has forks copy the entries of the C library's code that are there now.
-pub(super) fn hand_down() -> io::Result<()> {
+pub fn hand_down() -> io::Result<()> {
     let range = library()?;
     // The kernel makes a copy of the page, even if it stays as it was.
     let memory = File::options().read(true).write(true).open("/proc/self/mem")?;
@@ -145,7 +145,7 @@ mod tests {
             let alone = match OneByOne::begin() {
                 Ok(_until_dropped) => mapped_with_one()? == 1,
                 // It does not know how.
-                Err(_) => faults::open(UFFD_FEATURE_WP_ASYNC).is_err(),
+                Err(_) => userfaultfd::open(UFFD_FEATURE_WP_ASYNC).is_err(),
             };
             Ok(usual > 1 && alone && mapped_with_one()? == usual)
         });
