@@ -1,6 +1,6 @@
 //! Input slots are filled before a run, and output slots read after it.
 
-use super::border::{Border, Source};
+use super::workflow_io::{Source, WorkflowIo};
 use monohull_abi::Errno;
 use monohull_abi::types::FilledSlot;
 use monohull_domain::{Domain, Shared};
@@ -10,11 +10,11 @@ use monohull_workflow::Plan;
 use std::collections::BTreeMap;
 
 /// Fills every input slot.
-pub(super) fn fill(domain: &Domain, plan: &Plan, border: &mut dyn Border) -> Result<(), Box<Failure>> {
+pub(super) fn fill(domain: &Domain, plan: &Plan, workflow_io: &mut dyn WorkflowIo) -> Result<(), Box<Failure>> {
     for input in &plan.inputs {
         let failed = |blame, text: String| Box::new(Failure::blamed(FailureKind::Input, blame, text));
         let unread = |error: String| failed(Blame::Workflow, format!("input slot `{}`: {error}", input.slot));
-        let filled = match border.input(input).map_err(unread)? {
+        let filled = match workflow_io.input(input).map_err(unread)? {
             Source::Bytes(bytes) => domain.fill_slot(&input.slot, &bytes),
             Source::File(file) => {
                 domain.fill_slot_from(&input.slot, &file).map_err(|error| unread(format!("cannot be read: {error}")))?
@@ -32,11 +32,11 @@ pub(super) fn fill(domain: &Domain, plan: &Plan, border: &mut dyn Border) -> Res
 pub(super) fn collect(
     domain: &Domain,
     plan: &Plan,
-    border: &mut dyn Border,
+    workflow_io: &mut dyn WorkflowIo,
 ) -> Result<BTreeMap<String, OutputReport>, Box<Failure>> {
     let mut reports = BTreeMap::new();
     for (name, bytes) in outputs(domain, plan)? {
-        let report = border.output(name, bytes).map_err(|error| {
+        let report = workflow_io.output(name, bytes).map_err(|error| {
             let text = format!("output slot `{name}`: {error}");
             Box::new(Failure::blamed(FailureKind::Output, Blame::Host, text))
         })?;

@@ -355,7 +355,7 @@ fn address_space() -> Finding {
     measured("address space limit", limit, unlimited, State::Missing, advice)
 }
 
-/// What a server has by default: 1024 connections, 64 workflows that run and their blanks with two descriptors each, and results
+/// What a server has by default: 1024 connections, 64 workflows that run and their idle workers with two descriptors each, and results
 /// that are remembered.
 fn descriptors() -> Finding {
     const ENOUGH: u64 = 4096;

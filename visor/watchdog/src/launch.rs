@@ -1,12 +1,12 @@
 //! Processes for workflows, as asynchronous code sees them.
 //!
 //! ```text
-//! spawner ─▶ thread `blanks` ─▶ [ blank | blank | … ] ─▶ invocation ─▶ Run
-//!            waits while the          never more than
-//!            row is full              `Settings::blanks`
+//! spawner ─▶ thread `prefork` ─▶ [ idle worker | idle worker | … ] ─▶ invocation ─▶ Run
+//!            waits while the         never more than
+//!            row is full             `Settings::prefork`
 //! ```
 //!
-//! Blanks are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
+//! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
 //! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
 
 use std::os::fd::AsFd;
@@ -19,9 +19,9 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use super::error::Refusal;
 use monohull_sys::watched::Watched;
-use monohull_worker::{Blank, Job, Message, ProcessError, Running, Spawner};
+use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
 
-/// The pause after a blank could not be made; it doubles up to the second one.
+/// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
 const TROUBLE: u32 = 4;
@@ -30,18 +30,18 @@ const TROUBLE: u32 = 4;
 /// memory as the message that brings them.
 static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
-/// Gives out blanks.
+/// Gives out idle workers.
 pub(super) struct Launcher {
     /// Readable when the spawner has ended.
     spawner: Watched,
-    blanks: Mutex<mpsc::Receiver<Blank>>,
+    idle_workers: Mutex<mpsc::Receiver<IdleWorker>>,
     ready: Arc<AtomicUsize>,
     state: watch::Receiver<State>,
     /// Since when the spawner has owed an answer.
     asked: Arc<StdMutex<Option<Instant>>>,
 }
 
-/// How the making of blanks goes.
+/// How the making of idle workers goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// As it should.
@@ -68,11 +68,11 @@ const SLOW: Duration = Duration::from_secs(2);
 /// What is said of it then.
 const SILENT: &str = "the process that makes those of workflows does not answer";
 
-/// Why there are no blanks any more, if nothing else is known.
+/// Why there are no idle workers any more, if nothing else is known.
 const OVER: &str = "no process for a workflow can be made any more";
 
 impl Launcher {
-    /// Begins to make blanks, and keeps this many ready.
+    /// Begins to make idle workers, and keeps this many ready.
     pub(super) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
         let count = count.max(1);
         let (sender, receiver) = mpsc::channel(count);
@@ -83,18 +83,18 @@ impl Launcher {
         let watched = Watched::new(descriptor)?;
         let runtime = tokio::runtime::Handle::current();
         let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
-        std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
-        Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state, asked })
+        std::thread::Builder::new().name("prefork".to_owned()).spawn(move || maker.run())?;
+        Ok(Launcher { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
     }
 
-    /// A blank; waits for one if none is ready. The order is that of asking.
-    pub(super) async fn blank(&self) -> Result<Blank, Refusal> {
-        let mut blanks = self.blanks.lock().await;
+    /// An idle worker; waits for one if none is ready. The order is that of asking.
+    pub(super) async fn idle_worker(&self) -> Result<IdleWorker, Refusal> {
+        let mut idle_workers = self.idle_workers.lock().await;
         loop {
             let mut state = self.state.clone();
-            let blank = tokio::select! {
+            let worker = tokio::select! {
                 biased;
-                blank = blanks.recv() => blank.ok_or_else(|| Refusal::unavailable(OVER))?,
+                worker = idle_workers.recv() => worker.ok_or_else(|| Refusal::unavailable(OVER))?,
                 trouble = state.wait_for(|state| *state != State::Well) => {
                     let trouble = trouble.as_deref().map_or(OVER, |state| state.trouble().unwrap_or(OVER));
                     return Err(Refusal::unavailable(trouble));
@@ -102,10 +102,10 @@ impl Launcher {
             };
             self.ready.fetch_sub(1, Ordering::Relaxed);
             // One that was killed while it waited costs nobody an invocation.
-            if blank.is_waiting() {
-                return Ok(blank);
+            if worker.is_waiting() {
+                return Ok(worker);
             }
-            tracing::warn!(pid = blank.pid(), "a process that waited for a workflow is gone");
+            tracing::warn!(pid = worker.pid(), "a process that waited for a workflow is gone");
         }
     }
 
@@ -122,7 +122,7 @@ impl Launcher {
         }
     }
 
-    /// Comes back when no blank can be made any more.
+    /// Comes back when no idle worker can be made any more.
     pub(super) async fn over(&self) -> String {
         let mut state = self.state.clone();
         tokio::select! {
@@ -135,10 +135,10 @@ impl Launcher {
     }
 }
 
-/// The thread that makes blanks.
+/// The thread that makes idle workers.
 struct Maker {
     spawner: Spawner,
-    sender: mpsc::Sender<Blank>,
+    sender: mpsc::Sender<IdleWorker>,
     /// How many are kept ready.
     count: usize,
     /// The loop that serves clients.
@@ -178,8 +178,8 @@ impl Maker {
         }
     }
 
-    /// Makes blanks for these places, or for some of them. An error if there is none.
-    fn fill(&self, mut places: mpsc::PermitIterator<'_, Blank>) -> Result<(), ProcessError> {
+    /// Makes idle workers for these places, or for some of them. An error if there is none.
+    fn fill(&self, mut places: mpsc::PermitIterator<'_, IdleWorker>) -> Result<(), ProcessError> {
         let (mut made, mut failed) = (0, None);
         let note = |asked| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         note(Some(Instant::now()));
@@ -187,9 +187,9 @@ impl Maker {
         note(None);
         for unready in forked? {
             match (unready.wait(), places.next()) {
-                (Ok(blank), Some(place)) => {
+                (Ok(worker), Some(place)) => {
                     self.ready.fetch_add(1, Ordering::Relaxed);
-                    place.send(blank);
+                    place.send(worker);
                     made += 1;
                 }
                 (Err(error), _) => failed = Some(error),
@@ -215,9 +215,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Gives a blank its job.
-    pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
-        let running = blank.give(job).map_err(|error| failed(&error))?;
+    /// Gives an idle worker its job.
+    pub(super) fn start(worker: IdleWorker, job: &Job) -> Result<Run, Refusal> {
+        let running = worker.assign(job).map_err(|error| failed(&error))?;
         let pid = running.pid();
         let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
         Ok(Run { running: Some(running), watched, pid, turn: None })

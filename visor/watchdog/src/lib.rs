@@ -5,7 +5,7 @@
 //! client ──▶ │ server ─▶ routes ─▶ entries   ─▶ registry ─▶ state          PUT, GET, DELETE               │
 //!            │              │                      │ images, plans                                        │
 //!            │              └────▶ calls ─▶ slots ─▶ admission ─▶ perform ─▶ launch ──┐                   │
-//!            │                     records ◀─ history ◀─ invocation ◀─┘     (blanks)  │                   │
+//!            │                     records ◀─ history ◀─ invocation ◀─┘     (idle)    │                   │
 //!            │                     ledger ◀─ recorded ◀─ (asynchronous ones) ┘        │                   │
 //!            └────────────────────────────────────────────────────────────────────────┼───────────────────┘
 //!                                                                     worker process ◀┘ by socket

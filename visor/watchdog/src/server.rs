@@ -95,7 +95,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history,
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
-            launcher: Launcher::start(spawner, settings.blanks)?,
+            launcher: Launcher::start(spawner, settings.prefork)?,
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             ledger,
@@ -121,7 +121,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         tokio::spawn(watchdog.clone().call_back_late(late));
         watchdog.serve(listener, ends, regrants).await
     });
-    // Threads that wait for a disk, or for a blank, do not hold up the end.
+    // Threads that wait for a disk, or for an idle worker, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     processes.groups.end();
     done

@@ -8,7 +8,7 @@
 //!        └─ worker-1                         …
 //! ```
 //!
-//! Groups are made for blanks, before anybody waits for them, and used again: making one costs more than a fork. A worker is
+//! Groups are made for idle workers, before anybody waits for them, and used again: making one costs more than a fork. A worker is
 //! born in its group (`CLONE_INTO_CGROUP`), because moving a process makes the kernel wait for all others. What a job
 //! costs is one write, and only if its workflow's memory differs from that of the last one in the same group.
 //!
@@ -49,7 +49,7 @@ const INSTANCE_BYTES: u64 = 1024;
 
 /// Whether workers get groups of their own (`--cgroup`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Wish {
+pub enum CgroupMode {
     /// Where the host permits; otherwise it is told why not
     #[default]
     Auto,
@@ -106,11 +106,13 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroupErr
 
 impl Membership {
     /// As wished, as far as the host permits. Moves this process, which must have one thread and no children.
-    pub fn arrange(wish: Wish) -> Result<Membership, ProcessError> {
+    pub fn arrange(wish: CgroupMode) -> Result<Membership, ProcessError> {
         match (wish, || Groups::found()) {
-            (Wish::Never, _) => Ok(Membership::Shared("--cgroup never".to_owned())),
-            (Wish::Auto, found) => Ok(found().map_or_else(|why| Membership::Shared(why.to_string()), Membership::Own)),
-            (Wish::Require, found) => match found() {
+            (CgroupMode::Never, _) => Ok(Membership::Shared("--cgroup never".to_owned())),
+            (CgroupMode::Auto, found) => {
+                Ok(found().map_or_else(|why| Membership::Shared(why.to_string()), Membership::Own))
+            }
+            (CgroupMode::Require, found) => match found() {
                 Ok(groups) => Ok(Membership::Own(groups)),
                 Err(why) => Err(ProcessError::Refused(format!("it would have no control group of its own: {why}"))),
             },
@@ -133,9 +135,9 @@ impl Membership {
     }
 
     /// A group for one more worker, if each has its own.
-    pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
+    pub(super) fn worker_cgroup(&self) -> io::Result<Option<WorkerCgroup>> {
         match self {
-            Membership::Own(groups) => groups.leaf().map(Some),
+            Membership::Own(groups) => groups.worker_cgroup().map(Some),
             Membership::Shared(_) => Ok(None),
         }
     }
@@ -244,11 +246,11 @@ struct Events {
 
 /// Why the kernel ended a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Want {
+pub(super) enum OomCause {
     /// The group's memory, so many bytes, did not do.
     Own(u64),
     /// The host had no more.
-    Hosts,
+    Host,
 }
 
 impl Groups {
@@ -284,7 +286,7 @@ impl Groups {
 
     /// A group that nobody is in, and to which next to nothing is charged: one that was used before, or a new one. What a worker has
     /// handed out is its group's as long as somebody keeps it, and would be missing to the next.
-    fn leaf(self: &Arc<Self>) -> io::Result<Leaf> {
+    fn worker_cgroup(self: &Arc<Self>) -> io::Result<WorkerCgroup> {
         let mut used = None;
         for _ in 0..LOOKED_AT {
             let mut free = self.free();
@@ -303,7 +305,7 @@ impl Groups {
             }
             None => self.make()?,
         };
-        Ok(Leaf { groups: self.clone(), group: Some(group) })
+        Ok(WorkerCgroup { groups: self.clone(), group: Some(group) })
     }
 
     fn make(&self) -> io::Result<Group> {
@@ -373,13 +375,13 @@ impl Events {
 ///
 /// If it is only dropped, a process may be in the group of which nothing is known, so no other worker gets the group.
 #[derive(Debug)]
-pub(super) struct Leaf {
+pub(super) struct WorkerCgroup {
     groups: Arc<Groups>,
     /// Always there, until it is freed or dropped.
     group: Option<Group>,
 }
 
-impl Leaf {
+impl WorkerCgroup {
     /// Limits what is in it to what this workflow may take.
     pub(super) fn limit(&mut self, plan: &Plan) -> io::Result<()> {
         let Some(Group { limit: (file, last), .. }) = &mut self.group else { return Ok(()) };
@@ -402,12 +404,12 @@ impl Leaf {
     }
 
     /// Whether the kernel has ended what was in it for want of memory.
-    pub(super) fn want(&self) -> Option<Want> {
+    pub(super) fn oom_cause(&self) -> Option<OomCause> {
         let group = self.group.as_ref()?;
         let (now, before) = (group.events().ok()?, group.events.1);
         match (now.killed > before.killed, now.over > before.over) {
-            (true, true) => Some(Want::Own(group.limit.1.unwrap_or_default())),
-            (true, false) => Some(Want::Hosts),
+            (true, true) => Some(OomCause::Own(group.limit.1.unwrap_or_default())),
+            (true, false) => Some(OomCause::Host),
             (false, _) => None,
         }
     }
@@ -424,7 +426,7 @@ impl Leaf {
     }
 }
 
-impl Drop for Leaf {
+impl Drop for WorkerCgroup {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
             // One that a process is still in is removed when the server ends.
@@ -506,8 +508,8 @@ mod tests {
         let root = tempfile::TempDir::new().expect("a folder");
         let groups =
             Arc::new(Groups { folder: root.path().to_owned(), made: AtomicU32::new(7), free: Mutex::default() });
-        let used = || groups.leaf().ok().map(|leaf| leaf.describe());
-        let leaf = |name: &str| Leaf { groups: groups.clone(), group: Some(group(root.path().join(name))) };
+        let used = || groups.worker_cgroup().ok().map(|leaf| leaf.describe());
+        let leaf = |name: &str| WorkerCgroup { groups: groups.clone(), group: Some(group(root.path().join(name))) };
         // Outside of the control groups' file system no new group can be made, so there is one only if an old one is used again.
         groups.free().push_back(Free(group(root.path().join("free")), None));
         assert!(used().is_some_and(|found| found.contains("free")), "the positive control");

@@ -1,10 +1,10 @@
 //! One workflow, run in a worker of the calling process: `monohull run`.
 
-use super::cgroup::{Membership, Wish};
-use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
+use super::cgroup::{CgroupMode, Membership};
+use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
-use monohull_engine::border::{OpenError, write_whole};
+use monohull_engine::workflow_io::{OpenError, write_whole};
 use monohull_engine::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use monohull_host_files::input::InputError;
 use monohull_report::escape::shown;
@@ -28,7 +28,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(10);
 pub fn run(
     plan: &Plan,
     options: &RunOptions,
-    cgroup: Wish,
+    cgroup: CgroupMode,
     watcher: Option<&dyn Progress>,
 ) -> Result<RunReport, ProcessError> {
     let groups = Membership::arrange(cgroup)?;
@@ -82,8 +82,8 @@ fn run_in(
     // Where somebody has to watch the worker's signals, or to have it born in its group, a spawner does.
     let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
     let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
-    let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
-    let mut running = blank.give(&job)?;
+    let worker = spawner.as_ref().map_or_else(|| IdleWorker::fork(&settings), Spawner::idle_worker)?;
+    let mut running = worker.assign(&job)?;
     // What is on its way to a disk is not cut off soon.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
@@ -133,7 +133,7 @@ fn follow(
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
-            (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
+            (Some(Message::Notice(_)), None) | (Some(Message::Stderr) | None, _) => {}
         }
     }
 }

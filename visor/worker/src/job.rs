@@ -6,7 +6,7 @@ use super::{Link, ProcessError};
 use monohull_domain::Ears;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::Opened;
-use monohull_engine::{HostError, Means, Ready, Source};
+use monohull_engine::{HostError, Ready, RunResources, Source};
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
 use std::fs::File;
@@ -148,7 +148,7 @@ impl Job {
 pub(super) struct Received {
     pub(super) workflow: Ready,
     pub(super) inputs: Vec<(String, Data)>,
-    pub(super) means: Means,
+    pub(super) resources: RunResources,
     pub(super) wire: WireJob,
 }
 
@@ -177,7 +177,7 @@ impl Received {
         };
         // All that are left lead to the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let means = Means { files: mounts, network, ears };
-        Ok(Received { workflow, inputs, means, wire })
+        let resources = RunResources { files: mounts, network, ears };
+        Ok(Received { workflow, inputs, resources, wire })
     }
 }

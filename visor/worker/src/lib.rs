@@ -5,8 +5,8 @@
 //!    │ control                                                     │ forks its one worker itself
 //!    ▼                                                             ▼
 //! spawner (one thread, forked once, before there are others)    worker
-//!    ├─ worker   blank ─▶ job ─▶ runs ─▶ answers ─▶ ends
-//!    └─ worker   blank: has its layout, its keys and its sandbox; knows no tenant
+//!    ├─ worker   idle worker ─▶ job ─▶ runs ─▶ answers ─▶ ends
+//!    └─ worker   idle worker: has its layout, its keys and its sandbox; knows no tenant
 //! ```
 //!
 //! Each worker is connected with the supervisor by a socket of its own. The spawner keeps the worker's end too: it reaps the
@@ -19,28 +19,28 @@
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
 pub mod cgroup;
-mod death;
+mod exit_status;
 mod foreground;
 mod job;
 mod link;
 mod notices;
 mod pkru_tracer;
 mod protocol;
-mod rehearsal;
 mod sandbox;
 mod spawner;
+mod warmup;
 mod worker;
 
-pub use death::{Cause, Death};
+pub use exit_status::{Cause, Death};
 pub use foreground::run;
 pub use job::{Data, Job};
 pub use protocol::Notice;
-pub use spawner::{Spawner, Unready};
+pub use spawner::{Spawner, StartingWorker};
 
-use cgroup::{Leaf, Membership, Want};
+use cgroup::{Membership, OomCause, WorkerCgroup};
 use link::{Link, LinkError, Packet};
 use monohull_domain::keys;
-use monohull_engine::border::OpenError;
+use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{HostError, IsolationWish, modules_folder};
 use monohull_report::{RunReport, Sandbox};
 use monohull_workflow::Plan;
@@ -94,9 +94,9 @@ impl Settings {
 /// that this does not do, an error is better than waiting on.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Most bytes of a worker's standard error that are kept.
-const LAST_WORDS_MAX: usize = 4096;
+const STDERR_TAIL_MAX: usize = 4096;
 /// Most pieces in which they come. Code that panics or gives up writes some dozens.
-const LAST_WORDS_PIECES: usize = 4096;
+const STDERR_PIECES_MAX: usize = 4096;
 
 /// A process could not be had, or could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ pub enum Message {
         outputs: Vec<(String, Data)>,
     },
     /// It has written to its standard error: its last words, which its death tells.
-    Words,
+    Stderr,
     /// The process is gone. Nothing comes after this.
     Died(Death),
 }
@@ -163,8 +163,8 @@ struct Worker {
     pid: i32,
     reaper: Reaper,
     /// Its control group, if it has one of its own.
-    leaf: Option<Leaf>,
-    words: LastWords,
+    leaf: Option<WorkerCgroup>,
+    words: StderrTail,
     /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
     keys_silent: bool,
     /// What it was given to run. An answer with other outputs, or larger ones, was not made by our code.
@@ -175,19 +175,19 @@ struct Worker {
 
 /// What a worker has written to its standard error.
 #[derive(Debug, Default)]
-struct LastWords {
+struct StderrTail {
     bytes: Vec<u8>,
     pieces: usize,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Keeps a piece, as far as there is room. An error if it goes on and on.
-    fn hear(&mut self, piece: &[u8]) -> Result<(), LinkError> {
-        let room = LAST_WORDS_MAX - self.bytes.len();
+    fn receive(&mut self, piece: &[u8]) -> Result<(), LinkError> {
+        let room = STDERR_TAIL_MAX - self.bytes.len();
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         self.pieces += 1;
         match self.pieces {
-            ..=LAST_WORDS_PIECES => Ok(()),
+            ..=STDERR_PIECES_MAX => Ok(()),
             _ => Err(LinkError::Malformed("it writes on and on".to_owned())),
         }
     }
@@ -204,32 +204,32 @@ enum Reaper {
 
 /// A process that waits for a job. Ends when it is dropped.
 #[derive(Debug)]
-pub struct Blank {
+pub struct IdleWorker {
     worker: Worker,
     sandbox: Sandbox,
 }
 
-impl Blank {
+impl IdleWorker {
     /// Waits until the worker is ready.
-    fn new(mut worker: Worker) -> Result<Blank, ProcessError> {
+    fn new(mut worker: Worker) -> Result<IdleWorker, ProcessError> {
         if !worker.link.wait(Some(READY_LIMIT)).map_err(host("waiting for a new process"))? {
             let text = format!("it was not ready within {READY_LIMIT:?}");
             return Err(ProcessError::Refused(text));
         }
         let heard = loop {
-            match worker.hear()? {
-                Some(Heard::Message(Message::Words)) => {}
+            match worker.receive()? {
+                Some(WorkerMessage::Message(Message::Stderr)) => {}
                 heard => break heard,
             }
         };
         match heard {
-            Some(Heard::Ready(mut sandbox)) => {
-                sandbox.cgroup = worker.leaf.as_ref().map_or(sandbox.cgroup, Leaf::describe);
-                Ok(Blank { worker, sandbox })
+            Some(WorkerMessage::Ready(mut sandbox)) => {
+                sandbox.cgroup = worker.leaf.as_ref().map_or(sandbox.cgroup, WorkerCgroup::describe);
+                Ok(IdleWorker { worker, sandbox })
             }
-            Some(Heard::Refused(why)) => Err(ProcessError::Refused(why)),
-            Some(Heard::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
-            Some(Heard::Message(_)) | None => Err(ProcessError::Refused("it spoke out of turn".to_owned())),
+            Some(WorkerMessage::Refused(why)) => Err(ProcessError::Refused(why)),
+            Some(WorkerMessage::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
+            Some(WorkerMessage::Message(_)) | None => Err(ProcessError::Refused("it spoke out of turn".to_owned())),
         }
     }
 
@@ -252,14 +252,14 @@ impl Blank {
     }
 
     /// Gives it its one job.
-    pub fn give(mut self, job: &Job) -> Result<Running, ProcessError> {
+    pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
         if let Some(leaf) = &mut self.worker.leaf {
             leaf.limit(plan).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = leaf.describe();
         }
-        // A blank that was killed in the meantime is told of as any other death.
+        // An idle worker that was killed in the meantime is told of as any other death.
         match job.send(&self.worker.link) {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
             other => other?,
@@ -279,15 +279,15 @@ impl Running {
     /// The next message, if there is one now. A worker that sends what it should not is killed, and told of as dead.
     /// After [`Message::Died`] there is none.
     pub fn next_message(&mut self) -> Result<Option<Message>, ProcessError> {
-        match self.worker.hear()? {
+        match self.worker.receive()? {
             None => Ok(None),
-            Some(Heard::Message(Message::Ended { mut report, outputs })) => {
+            Some(WorkerMessage::Message(Message::Ended { mut report, outputs })) => {
                 report.sandbox = Some(self.sandbox.clone());
                 Ok(Some(Message::Ended { report, outputs }))
             }
-            Some(Heard::Message(message)) => Ok(Some(message)),
-            Some(Heard::Ready(_) | Heard::Refused(_)) => {
-                Ok(Some(Message::Died(self.worker.misbehaved("it spoke out of turn"))))
+            Some(WorkerMessage::Message(message)) => Ok(Some(message)),
+            Some(WorkerMessage::Ready(_) | WorkerMessage::Refused(_)) => {
+                Ok(Some(Message::Died(self.worker.protocol_violation("it spoke out of turn"))))
             }
         }
     }
@@ -330,7 +330,7 @@ impl AsFd for Running {
 }
 
 /// What a worker can say.
-enum Heard {
+enum WorkerMessage {
     Ready(Sandbox),
     Refused(String),
     Message(Message),
@@ -338,7 +338,7 @@ enum Heard {
 
 impl Worker {
     /// What has come, if anything has.
-    fn hear(&mut self) -> Result<Option<Heard>, ProcessError> {
+    fn receive(&mut self) -> Result<Option<WorkerMessage>, ProcessError> {
         if self.dead {
             return Ok(None);
         }
@@ -347,22 +347,22 @@ impl Worker {
             Ok(Some(Some(packet))) => packet,
             Ok(Some(None)) => {
                 let death = self.end_of_link();
-                return Ok(Some(Heard::Message(Message::Died(death))));
+                return Ok(Some(WorkerMessage::Message(Message::Died(death))));
             }
             Err(error) => {
                 let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
-                return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
+                return Ok(Some(WorkerMessage::Message(Message::Died(self.protocol_violation(error)))));
             }
         };
         let heard = match packet.text() {
             Some(_) if !packet.files.is_empty() => Err(LinkError::Malformed("it wrote files".to_owned())),
-            Some(text) => self.words.hear(text).map(|()| Heard::Message(Message::Words)),
+            Some(text) => self.words.receive(text).map(|()| WorkerMessage::Message(Message::Stderr)),
             None => packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)),
         };
-        Ok(Some(heard.unwrap_or_else(|error| Heard::Message(Message::Died(self.misbehaved(error))))))
+        Ok(Some(heard.unwrap_or_else(|error| WorkerMessage::Message(Message::Died(self.protocol_violation(error))))))
     }
 
-    fn understand(&mut self, said: FromWorker, packet: Packet) -> Result<Heard, LinkError> {
+    fn understand(&mut self, said: FromWorker, packet: Packet) -> Result<WorkerMessage, LinkError> {
         let unexpected = |what: &str| LinkError::Malformed(what.to_owned());
         let Packet { files, sender, spilled, .. } = packet;
         if spilled && !matches!(said, FromWorker::Ended { .. }) {
@@ -371,12 +371,12 @@ impl Worker {
         if !files.is_empty() && !matches!(said, FromWorker::Ended { .. }) {
             return Err(unexpected("it has files that nobody asked for"));
         }
-        Ok(Heard::Message(match said {
+        Ok(WorkerMessage::Message(match said {
             FromWorker::Ready { sandbox, silent } => {
                 self.keys_silent = silent;
-                return Ok(Heard::Ready(sandbox));
+                return Ok(WorkerMessage::Ready(sandbox));
             }
-            FromWorker::Refused(why) => return Ok(Heard::Refused(why)),
+            FromWorker::Refused(why) => return Ok(WorkerMessage::Refused(why)),
             FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
             FromWorker::Ended { report, outputs } => {
@@ -406,20 +406,22 @@ impl Worker {
         self.died(cause)
     }
 
-    fn misbehaved(&mut self, how: impl ToString) -> Death {
+    fn protocol_violation(&mut self, how: impl ToString) -> Death {
         self.kill();
         if let Reaper::Here = self.reaper {
             self.reap();
         }
-        self.died(Cause::Misbehaved(how.to_string()))
+        self.died(Cause::ProtocolViolation(how.to_string()))
     }
 
     fn died(&mut self, mut cause: Cause) -> Death {
         self.dead = true;
-        if let (Cause::Signaled(libc::SIGKILL), Some(want)) = (&cause, self.leaf.as_ref().and_then(Leaf::want)) {
+        if let (Cause::Signaled(libc::SIGKILL), Some(want)) =
+            (&cause, self.leaf.as_ref().and_then(WorkerCgroup::oom_cause))
+        {
             cause = match want {
-                Want::Own(bytes) => Cause::OutOfMemory(Some(bytes)),
-                Want::Hosts => Cause::OutOfMemory(None),
+                OomCause::Own(bytes) => Cause::OutOfMemory(Some(bytes)),
+                OomCause::Host => Cause::OutOfMemory(None),
             };
         }
         let words = String::from_utf8_lossy(&std::mem::take(&mut self.words.bytes)).into_owned();

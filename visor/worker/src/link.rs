@@ -143,7 +143,7 @@ impl Link {
     }
 
     /// Sends a short message if the other end has room for it now; false if not. This end may be called anything: the system
-    /// call is one that is not kept for `LINK`.
+    /// call is one that is not kept for `CHANNEL_FD`.
     pub(super) fn try_send(&self, message: &impl Serialize) -> io::Result<bool> {
         let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
         let bytes = encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;

@@ -27,17 +27,17 @@ const SYSTEM_KEY: u32 = 0b11;
 const ROOM: usize = 16 << 10;
 
 /// The tracer's side.
-pub(super) struct Opener {
+pub(super) struct PkruTracer {
     /// Threads that have been seen.
     threads: HashSet<i32>,
     /// Where PKRU lies in the extended registers.
     pkru: usize,
 }
 
-impl Opener {
-    pub(super) fn new() -> Opener {
+impl PkruTracer {
+    pub(super) fn new() -> PkruTracer {
         let pkru = std::arch::x86_64::__cpuid_count(0xd, PKRU).ebx as usize;
-        Opener { threads: HashSet::new(), pkru }
+        PkruTracer { threads: HashSet::new(), pkru }
     }
 
     /// A thread has stopped, with this status of `waitpid`; it goes on from here.

@@ -3,12 +3,12 @@
 //! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
-use super::cgroup::{Leaf, Membership};
+use super::cgroup::{Membership, WorkerCgroup};
 use super::link::{Link, Packet};
-use super::pkru_tracer::Opener;
+use super::pkru_tracer::PkruTracer;
 use super::protocol::{FromSpawner, FromWorker, ToSpawner};
-use super::sandbox::{Inherit, Preparation};
-use super::{Blank, LastWords, ProcessError, Reaper, Settings, Worker, host, worker};
+use super::sandbox::{Inherit, SandboxTemplate};
+use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, worker};
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
 use nix::errno::Errno;
@@ -43,7 +43,7 @@ impl Spawner {
         match only.fork().map_err(host("forking the spawner"))? {
             Fork::Child(child) => child.run(theirs.into(), false, |control| {
                 let control = Link::of(control);
-                match worker::forget_origin() {
+                match worker::detach_from_parent() {
                     Ok(only) => serve(&control, settings, &only),
                     Err(why) => not_started(&control, why),
                 }
@@ -67,22 +67,22 @@ impl Spawner {
     }
 
     /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
-    pub fn blank(&self) -> Result<Blank, ProcessError> {
+    pub fn idle_worker(&self) -> Result<IdleWorker, ProcessError> {
         self.fork(1)?.pop().ok_or(ProcessError::SpawnerGone)?.wait()
     }
 
     /// So many new processes, at most [`Self::FORKS_MAX`], or at least one. Several at once cost less than one by one.
-    pub fn fork(&self, count: usize) -> Result<Vec<Unready>, ProcessError> {
+    pub fn fork(&self, count: usize) -> Result<Vec<StartingWorker>, ProcessError> {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
-            let leaf = self.groups.leaf().map_err(host("making a control group"))?;
+            let leaf = self.groups.worker_cgroup().map_err(host("making a control group"))?;
             ends.push((worker_link()?, leaf));
         }
         let grouped = matches!(self.groups, Membership::Own(_));
         let mut files = Vec::with_capacity(2 * ends.len());
         for ((_, theirs), leaf) in &ends {
             files.push(theirs.as_fd());
-            files.extend(leaf.as_ref().map(Leaf::as_fd));
+            files.extend(leaf.as_ref().map(WorkerCgroup::as_fd));
         }
         let (said, pidfds) = {
             let control = self.lock();
@@ -100,7 +100,7 @@ impl Spawner {
             FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
                 let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
                 let worker = |(((link, _), leaf), (pid, pidfd))| {
-                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), leaf))
+                    StartingWorker(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), leaf))
                 };
                 Ok(made.map(worker).collect())
             }
@@ -134,33 +134,33 @@ impl Drop for Spawner {
 
 /// A process that will wait for a job soon. Ends when it is dropped.
 #[derive(Debug)]
-pub struct Unready(Worker);
+pub struct StartingWorker(Worker);
 
-impl Unready {
+impl StartingWorker {
     /// Waits until it is ready.
-    pub fn wait(self) -> Result<Blank, ProcessError> {
-        Blank::new(self.0)
+    pub fn wait(self) -> Result<IdleWorker, ProcessError> {
+        IdleWorker::new(self.0)
     }
 }
 
-impl Blank {
+impl IdleWorker {
     /// Forks a worker of this very process, which must have one thread.
-    pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
+    pub(super) fn fork(settings: &Settings) -> Result<IdleWorker, ProcessError> {
         let only = only_thread()?;
         let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking a process for a workflow"))? {
             Fork::Child(child) => child.run(theirs.into(), true, |link| {
-                let preparation = worker::forget_origin().and_then(|only| {
-                    let mut preparation = Preparation::new(&only, settings, Inherit::Little)?;
-                    preparation.gather(&only)?;
-                    Ok(preparation)
+                let template = worker::detach_from_parent().and_then(|only| {
+                    let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
+                    template.compact_heap(&only)?;
+                    Ok(template)
                 });
-                worker::live(link, preparation.as_ref().map_err(String::clone))
+                worker::worker_main(link, template.as_ref().map_err(String::clone))
             }),
             Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
+                IdleWorker::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
             }
         }
     }
@@ -224,8 +224,8 @@ fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
         Err(error) => return not_started(control, format!("no process can be born in a group: {error}")),
     };
     // After this there are system calls that it can make no more.
-    let (told, mut preparation) =
-        match told.and_then(|told| Ok((told, Preparation::new(only, settings, Inherit::Much)?))) {
+    let (told, mut template) =
+        match told.and_then(|told| Ok((told, SandboxTemplate::new(only, settings, Inherit::Much)?))) {
             Ok(both) => both,
             Err(why) => {
                 return not_started(control, why);
@@ -235,8 +235,8 @@ fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
         return worker::NOT_NEEDED;
     }
     let mut children: Vec<Child> = Vec::new();
-    let mut opener = preparation.traced.then(Opener::new);
-    if let Err(why) = preparation.gather(only) {
+    let mut tracer = template.traced.then(PkruTracer::new);
+    if let Err(why) = template.compact_heap(only) {
         tracing::error!("the spawner cannot arrange its memory: {why}");
         return worker::FAILED;
     }
@@ -254,11 +254,11 @@ fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
             // One for any number of ends; those that come now are told of anew.
             let _ = told.read_signal();
         }
-        reap(&mut children, &mut opener);
+        reap(&mut children, &mut tracer);
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
-                    if let Err(error) = fork_workers(control, packet, &preparation, &forks, &mut children) {
+                    if let Err(error) = fork_workers(control, packet, &template, &forks, &mut children) {
                         tracing::error!("the spawner cannot answer: {error}");
                         return worker::FAILED;
                     }
@@ -283,14 +283,14 @@ fn not_started(control: &Link, why: String) -> i32 {
 }
 
 /// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
-fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
+fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
     while let Some((pid, status)) = wait_any() {
-        if let Some(opener) = opener {
+        if let Some(tracer) = tracer {
             if libc::WIFSTOPPED(status) {
-                opener.go_on(pid, status);
+                tracer.go_on(pid, status);
                 continue;
             }
-            opener.forget(pid);
+            tracer.forget(pid);
         }
         // The number of one that has ended may be another's now.
         if let Some(child) = children.iter_mut().find(|child| child.pid == pid && child.status.is_none()) {
@@ -308,7 +308,7 @@ fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
 fn fork_workers(
     control: &Link,
     packet: Packet,
-    preparation: &Preparation,
+    template: &SandboxTemplate,
     forks: &Forks<'_>,
     children: &mut Vec<Child>,
 ) -> io::Result<()> {
@@ -323,7 +323,7 @@ fn fork_workers(
         let Some(link) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         match forks.fork(group.as_ref()) {
-            Ok(Fork::Child(child)) => child.run(link, true, |link| worker::live(link, Ok(preparation))),
+            Ok(Fork::Child(child)) => child.run(link, true, |link| worker::worker_main(link, Ok(template))),
             Ok(Fork::Parent((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
@@ -369,8 +369,8 @@ fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
-        let (words, keys_silent, plan, answered, dead) = (LastWords::default(), false, None, false, false);
+    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<WorkerCgroup>) -> Worker {
+        let (words, keys_silent, plan, answered, dead) = (StderrTail::default(), false, None, false, false);
         Worker { link, pidfd: Arc::new(pidfd), pid, reaper, leaf, words, keys_silent, plan, answered, dead }
     }
 }

@@ -18,10 +18,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn a_rehearsal_goes_from_a_job_to_its_answer() {
+fn the_warm_up_goes_from_a_job_to_its_answer() {
     // No module is loaded. No other unit test of this crate has a domain.
-    let home = worker::Home { modules: PathBuf::new(), keys: false };
-    rehearsal::run(home).expect("a workflow that does nothing is done");
+    let home = worker::DomainSettings { modules: PathBuf::new(), keys: false };
+    warmup::run(home).expect("a workflow that does nothing is done");
 }
 
 /// A worker that says what it is told to.
@@ -50,7 +50,7 @@ impl Impostor {
             pid,
             reaper,
             leaf: None,
-            words: LastWords::default(),
+            words: StderrTail::default(),
             keys_silent: false,
             plan: Some(plan()),
             answered: false,
@@ -79,7 +79,7 @@ impl Impostor {
             other => panic!("{other:?}"),
         };
         match &death.cause {
-            Cause::Misbehaved(why) => assert!(why.contains(reason), "{why}"),
+            Cause::ProtocolViolation(why) => assert!(why.contains(reason), "{why}"),
             other => assert!(format!("{other:?}").contains(reason), "{other:?}"),
         }
         assert!(self.running.next_message().expect("hearing").is_none(), "nothing comes after a death");
@@ -127,7 +127,7 @@ proptest! {
         // They may happen to say something; then nothing more than that is heard.
         match impostor.running.next_message().expect("hearing") {
             Some(Message::Died(_) | Message::Notice(_)) if !text => {}
-            Some(Message::Words) if text => {}
+            Some(Message::Stderr) if text => {}
             other => panic!("{other:?}"),
         }
         impostor.running.kill();
@@ -143,19 +143,19 @@ fn what_is_written_is_kept_up_to_a_limit() {
     }
     impostor.send(&[2, 0, 0], &[]);
     let mut told = std::iter::repeat_with(|| impostor.running.next_message().expect("hearing"));
-    let Some(Some(Message::Died(death))) = told.find(|told| !matches!(told, Some(Message::Words))) else {
+    let Some(Some(Message::Died(death))) = told.find(|told| !matches!(told, Some(Message::Stderr))) else {
         panic!("it is refused")
     };
-    assert_eq!(death.last_words, "x".repeat(LAST_WORDS_MAX));
+    assert_eq!(death.stderr, "x".repeat(STDERR_TAIL_MAX));
     impostor.process.wait().expect("it is our child");
 }
 
 #[test]
 fn who_writes_on_and_on_is_ended() {
     let mut impostor = Impostor::new();
-    let died = (0..=LAST_WORDS_PIECES).find_map(|_| {
+    let died = (0..=STDERR_PIECES_MAX).find_map(|_| {
         impostor.send(b"x", &[]);
-        impostor.running.next_message().expect("hearing").filter(|told| !matches!(told, Message::Words))
+        impostor.running.next_message().expect("hearing").filter(|told| !matches!(told, Message::Stderr))
     });
     let Some(Message::Died(death)) = died else { panic!("{died:?}") };
     assert!(death.message.contains("on and on"), "{}", death.message);
@@ -269,7 +269,7 @@ fn an_output_that_can_change_is_refused() {
     impostor.say(&with_report(attached(1)), &[unsealed.as_fd()]);
     let heard = impostor.running.next_message().expect("hearing");
     assert!(
-        matches!(&heard, Some(Message::Died(Death { cause: Cause::Misbehaved(why), .. })) if why.contains("sealed"))
+        matches!(&heard, Some(Message::Died(Death { cause: Cause::ProtocolViolation(why), .. })) if why.contains("sealed"))
     );
     impostor.process.wait().expect("it is our child");
 }

@@ -5,11 +5,11 @@ use super::job::{Data, Received};
 use super::link::{BODY_MAX, Link};
 use super::notices::{LeftOut, Notices};
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
-use super::sandbox::Preparation;
+use super::sandbox::SandboxTemplate;
 use monohull_domain::Ground;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
-use monohull_engine::{Border, Conditions, Source, report_without_run};
+use monohull_engine::{RunContext, Source, WorkflowIo, report_without_run};
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(super) use super::death::status::*;
+pub(super) use super::exit_status::status::*;
 
 /// The descriptor of a process's link with what is above it; all higher ones are closed.
-pub(super) const LINK: i32 = KEPT;
+pub(super) const CHANNEL_FD: i32 = KEPT;
 
 /// The number of the null device on every Linux.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
@@ -50,7 +50,7 @@ const CROWDED: Duration = Duration::from_millis(1);
 /// let a workflow finish; it takes this process with it whenever it ends.
 ///
 /// An error is a text for people. Then the process must not be used: it could read and write what its caller can.
-pub(super) fn forget_origin() -> Result<OnlyThread, String> {
+pub(super) fn detach_from_parent() -> Result<OnlyThread, String> {
     let only = OnlyThread::new().map_err(|error| error.to_string())?;
     setsid().map_err(|errno| format!("making a session of its own: {errno}"))?;
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -76,19 +76,19 @@ fn open_null(path: &Path) -> Result<File, String> {
 }
 
 /// A worker's life.
-pub(super) fn live(link: OwnedFd, preparation: Result<&Preparation, String>) -> i32 {
+pub(super) fn worker_main(link: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
     let link = Arc::new(Link::of(link));
-    // Never closed: what came to be called `LINK` instead could be sent to with a destination, so the sandbox forbids it.
+    // Never closed: what came to be called `CHANNEL_FD` instead could be sent to with a destination, so the sandbox forbids it.
     std::mem::forget(link.clone());
-    let ready = preparation.and_then(|preparation| {
+    let ready = template.and_then(|template| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
-        let silent = preparation.traced && be_traced().is_err();
-        prefault::populate(&preparation.heap);
-        let ground = preparation.ground().map_err(|error| error.to_string())?;
-        let sandbox = preparation.close_in().map_err(|error| error.to_string())?;
-        Ok((ground, sandbox, silent, preparation))
+        let silent = template.traced && be_traced().is_err();
+        prefault::populate(&template.heap);
+        let ground = template.take_address_space().map_err(|error| error.to_string())?;
+        let sandbox = template.enter_sandbox().map_err(|error| error.to_string())?;
+        Ok((ground, sandbox, silent, template))
     });
-    let (ground, sandbox, silent, preparation) = match ready {
+    let (ground, sandbox, silent, template) = match ready {
         Ok(ready) => ready,
         Err(why) => {
             let _ = link.send(&FromWorker::Refused(why), &[]);
@@ -106,7 +106,7 @@ pub(super) fn live(link: OwnedFd, preparation: Result<&Preparation, String>) -> 
             return FAILED;
         }
     };
-    let home = Home { modules: preparation.modules.clone(), keys: preparation.keys };
+    let home = DomainSettings { modules: template.modules.clone(), keys: template.keys };
     // Nobody needs what is left: the kernel takes it down faster than we could.
     match run(link, ground, home, job, || exit_now(DONE)) {
         Ok(()) => DONE,
@@ -132,7 +132,7 @@ pub(super) fn take_job(link: &Link) -> Result<Option<Received>, String> {
 }
 
 /// What all workers of a spawner have in common.
-pub(super) struct Home {
+pub(super) struct DomainSettings {
     /// The folder with the libos modules.
     pub(super) modules: PathBuf,
     /// Whether protection keys are in force.
@@ -143,16 +143,16 @@ pub(super) struct Home {
 pub(super) fn run(
     link: Arc<Link>,
     ground: Ground,
-    home: Home,
+    home: DomainSettings,
     job: Received,
     answered: impl FnOnce(),
 ) -> io::Result<()> {
-    let Received { workflow, inputs, means, wire } = job;
+    let Received { workflow, inputs, resources, wire } = job;
     let notices = Notices::new(link.clone());
-    let teller =
-        Arc::new(Teller { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
-    teller.point("dispatched", wire.dispatched_ns);
-    let conditions = Conditions {
+    let reporter =
+        Arc::new(Reporter { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+    reporter.point("dispatched", wire.dispatched_ns);
+    let context = RunContext {
         modules: home.modules,
         keys: home.keys,
         load_all: wire.load_all,
@@ -160,26 +160,26 @@ pub(super) fn run(
         latest_ns: wire.latest_ns,
     };
     let outputs = RefCell::default();
-    let mut border = Slots { inputs, outputs: &outputs };
+    let mut workflow_io = Slots { inputs, outputs: &outputs };
     let answer = |report| {
-        teller.answer(report, outputs.take())?;
+        reporter.answer(report, outputs.take())?;
         answered();
         Ok(())
     };
-    workflow.run_on(ground, &conditions, means, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
+    workflow.run_on(ground, &context, resources, &mut workflow_io, reporter.clone(), answer).unwrap_or_else(|error| {
         let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = keys::isolation(conditions.keys);
-        teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+        let isolation = keys::isolation(context.keys);
+        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
     })
 }
 
-/// The workflow's border in a worker: inputs as they came with the job, outputs as they leave with the answer.
+/// Slots of a workflow in a worker: inputs as they came with the job, outputs as they leave with the answer.
 struct Slots<'o> {
     inputs: Vec<(String, Data)>,
     outputs: &'o RefCell<Vec<(String, Data)>>,
 }
 
-impl Border for Slots<'_> {
+impl WorkflowIo for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
         let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
         let (_, data) = found.ok_or("was given no content")?;
@@ -233,7 +233,7 @@ fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
 }
 
 /// Tells the supervisor what happens, if it wants to know.
-struct Teller {
+struct Reporter {
     link: Arc<Link>,
     notices: Notices,
     lines: bool,
@@ -241,15 +241,15 @@ struct Teller {
     points: Mutex<Vec<Point>>,
 }
 
-impl Teller {
-    fn tell(&self, wanted: bool, notice: Notice) {
+impl Reporter {
+    fn notify(&self, wanted: bool, notice: Notice) {
         if wanted {
             self.notices.send(notice);
         }
     }
 }
 
-impl Teller {
+impl Reporter {
     /// Sends the answer.
     fn answer(&self, mut report: RunReport, outputs: Vec<(String, Data)>) -> io::Result<()> {
         let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
@@ -283,27 +283,27 @@ impl Teller {
     }
 }
 
-impl Progress for Teller {
+impl Progress for Reporter {
     fn step_started(&self, step: &str, instances: u32) {
-        self.tell(self.progress, Notice::StepStarted { step: step.to_owned(), instances });
+        self.notify(self.progress, Notice::StepStarted { step: step.to_owned(), instances });
     }
 
     fn instance_ended(&self, step: &str, index: u32, ok: bool) {
-        self.tell(self.progress, Notice::InstanceEnded { step: step.to_owned(), instance: index, ok });
+        self.notify(self.progress, Notice::InstanceEnded { step: step.to_owned(), instance: index, ok });
     }
 
     fn step_ended(&self, step: &str) {
-        self.tell(self.progress, Notice::StepEnded { step: step.to_owned() });
+        self.notify(self.progress, Notice::StepEnded { step: step.to_owned() });
     }
 
     fn point(&self, name: &'static str, at_ns: u64) {
         self.points.lock().expect("points").push(Point { name: name.to_owned(), at_ns });
-        self.tell(self.progress, Notice::Point { name: name.to_owned(), at_ns });
+        self.notify(self.progress, Notice::Point { name: name.to_owned(), at_ns });
     }
 
     fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
         let (step, text) = (step.to_owned(), text.to_owned());
-        self.tell(self.lines, Notice::Line { step, instance: index, stream, text });
+        self.notify(self.lines, Notice::Line { step, instance: index, stream, text });
     }
 }
 

@@ -11,12 +11,11 @@
 //! What the family gives up its workers never had. All of it is in force before a worker hears of a job, and what could
 //! not be had is in the report.
 
-mod calls;
-mod files;
+mod landlock;
+mod seccomp;
 
-use super::worker::Home;
-use super::{Settings, rehearsal};
-use calls::Filters;
+use super::worker::DomainSettings;
+use super::{Settings, warmup};
 use monohull_domain::{DomainError, Ground, Site, gadgets, hostcall};
 use monohull_report::Sandbox;
 use monohull_sys::fork::OnlyThread;
@@ -24,6 +23,7 @@ use monohull_sys::libc_text::{self, OneByOne};
 use monohull_sys::{capabilities, hugepages, prefault, spawner, syscall_cookie};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use seccomp::Filters;
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(super) enum Inherit {
 }
 
 /// All that workers of the same settings have in common, made once before they are forked.
-pub(super) struct Preparation {
+pub(super) struct SandboxTemplate {
     /// The folder with the libos modules.
     pub(super) modules: PathBuf,
     /// Whether protection keys are to be in force.
@@ -68,10 +68,10 @@ pub(super) struct Preparation {
     given_up: Sandbox,
 }
 
-impl Preparation {
+impl SandboxTemplate {
     /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
     /// words for people.
-    pub(super) fn new(only: &OnlyThread, settings: &Settings, inherit: Inherit) -> Result<Preparation, String> {
+    pub(super) fn new(only: &OnlyThread, settings: &Settings, inherit: Inherit) -> Result<SandboxTemplate, String> {
         // Asked while the kernel's version can still be read.
         let traced = settings.keys_are_silent();
         monohull_domain::prepare_forks(settings.keys);
@@ -87,7 +87,7 @@ impl Preparation {
             gadgets::close();
         }
         let one_by_one = (inherit == Inherit::Much)
-            .then(|| rehearse(only, Home { modules: settings.modules.clone(), keys: settings.keys }))
+            .then(|| warm_up(only, DomainSettings { modules: settings.modules.clone(), keys: settings.keys }))
             .flatten();
         let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
@@ -98,7 +98,7 @@ impl Preparation {
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
-        let landlock = files::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
+        let landlock = landlock::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
         capabilities::drop_all().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
@@ -106,7 +106,7 @@ impl Preparation {
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
         syscall_cookie::generate().map_err(|error| format!("choosing a word: {error}"))?;
         filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
-        Ok(Preparation {
+        Ok(SandboxTemplate {
             modules: settings.modules.clone(),
             keys: settings.keys,
             traced,
@@ -127,19 +127,19 @@ impl Preparation {
 
     /// Arranges the memory for what is forked from here on. To be called when nothing is given back to the allocator any more
     /// that was taken before.
-    pub(super) fn gather(&mut self, only: &OnlyThread) -> Result<(), String> {
+    pub(super) fn compact_heap(&mut self, only: &OnlyThread) -> Result<(), String> {
         self.heap = prefault::compact_heap(only).map_err(|error| error.to_string())?;
         self.one_by_one = None;
         Ok(())
     }
 
     /// The ground of this process, which can be had once.
-    pub(super) fn ground(&self) -> Result<Ground, DomainError> {
+    pub(super) fn take_address_space(&self) -> Result<Ground, DomainError> {
         self.site.take().map_or_else(|| Ground::lay(self.keys), Site::into_ground)
     }
 
     /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
-    pub(super) fn close_in(&self) -> io::Result<Sandbox> {
+    pub(super) fn enter_sandbox(&self) -> io::Result<Sandbox> {
         spawner::limit(libc::RLIMIT_NOFILE, self.files)?;
         spawner::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
         syscall_cookie::revoke();
@@ -149,13 +149,13 @@ impl Preparation {
 
 /// Runs a workflow that does nothing, and arranges that workers inherit what it leaves behind. Without that they are slower, and
 /// nothing else.
-fn rehearse(only: &OnlyThread, home: Home) -> Option<OneByOne> {
+fn warm_up(only: &OnlyThread, home: DomainSettings) -> Option<OneByOne> {
     let one_by_one =
         OneByOne::begin().inspect_err(|error| tracing::debug!("workers share more code than they run: {error}"));
     if let Err(error) = libc_text::give_back_read() {
         tracing::debug!("pages of code that was only read stay mapped: {error}");
     }
-    if let Err(error) = rehearsal::run(home) {
+    if let Err(error) = warmup::run(home) {
         tracing::warn!("nothing is put in place for workers beforehand: {error}");
     }
     if let Err(error) = hugepages::move_program(only) {

@@ -6,7 +6,7 @@
 use super::job::Job;
 use super::link::Link;
 use super::protocol::FromWorker;
-use super::worker::{self, Home};
+use super::worker::{self, DomainSettings};
 use super::{ProcessError, host};
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
@@ -21,12 +21,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The workflow.
-const DOCUMENT: &str = r#"{"name":"rehearsal","functions":{"f":{"image":"-"}},"steps":[{"name":"main","function":"f"}],"limits":{"carriers":1}}"#;
+const DOCUMENT: &str = r#"{"name":"warm-up","functions":{"f":{"image":"-"}},"steps":[{"name":"main","function":"f"}],"limits":{"carriers":1}}"#;
 /// The function: `mov eax, EXIT; xor edi, edi; call gs:[0]`, which is how functions call (`monohull_trampoline::user`).
 const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xff, 0x14, 0x25, 0, 0, 0, 0];
 
 /// Does everything that a worker does from its job to its answer.
-pub(super) fn run(home: Home) -> Result<(), ProcessError> {
+pub(super) fn run(home: DomainSettings) -> Result<(), ProcessError> {
     let ground = Ground::lay(home.keys).map_err(HostError::from)?;
     let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
@@ -45,7 +45,7 @@ fn is_done(report: &[u8]) -> bool {
 }
 
 fn workflow() -> std::io::Result<Ready> {
-    let plan = workflow::load_str(Path::new("rehearsal"), DOCUMENT).map_err(std::io::Error::other)?;
+    let plan = workflow::load_str(Path::new("warm-up"), DOCUMENT).map_err(std::io::Error::other)?;
     let code = Segment { address: 0, memory_size: PAGE, file_offset: 0, file_size: PAGE, access: Access::ReadExecute };
     let image = Image {
         name: "f".to_owned(),

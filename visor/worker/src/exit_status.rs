@@ -17,7 +17,7 @@ pub enum Cause {
     /// had none left.
     OutOfMemory(Option<u64>),
     /// It was ended because it did not keep to the protocol.
-    Misbehaved(String),
+    ProtocolViolation(String),
 }
 
 /// The end of a process.
@@ -32,7 +32,7 @@ pub struct Death {
     /// The same in words.
     pub message: String,
     /// What it wrote to its standard error: messages of trusted code only.
-    pub last_words: String,
+    pub stderr: String,
 }
 
 /// Exit statuses of a worker.
@@ -50,12 +50,12 @@ pub(super) mod status {
 }
 
 impl Death {
-    pub(super) fn new(cause: Cause, answered: bool, keys_silent: bool, last_words: String) -> Death {
+    pub(super) fn new(cause: Cause, answered: bool, keys_silent: bool, stderr: String) -> Death {
         let (blame, message) = match &cause {
             Cause::Exited(status::DONE) if answered => (Blame::Monohull, "ended after its answer".to_owned()),
             Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
             Cause::Exited(code) => (Blame::Monohull, format!("ended by itself with status {code}, without an answer")),
-            Cause::Signaled(signal) => of_signal(*signal, keys_silent, !last_words.is_empty()),
+            Cause::Signaled(signal) => of_signal(*signal, keys_silent, !stderr.is_empty()),
             Cause::Unknown => (Blame::Host, "ended, and nobody could tell how".to_owned()),
             Cause::OutOfMemory(Some(bytes)) => {
                 let text = format!(
@@ -67,18 +67,18 @@ impl Death {
             Cause::OutOfMemory(None) => {
                 (Blame::Host, "was ended by the kernel, because the host had no memory left".to_owned())
             }
-            Cause::Misbehaved(how) => {
+            Cause::ProtocolViolation(how) => {
                 let text = format!("was ended because it broke the protocol between Monohull's processes: {how}");
                 (Blame::Monohull, text)
             }
         };
-        Death { cause, answered, blame, message, last_words }
+        Death { cause, answered, blame, message, stderr }
     }
 
     /// As the failure of the workflow it ran.
     pub fn failure(&self) -> Failure {
         let mut text = format!("the process of the workflow {}", self.message);
-        for line in self.last_words.lines() {
+        for line in self.stderr.lines() {
             text.push_str("\n  its last words: ");
             text.push_str(line);
         }
