@@ -229,7 +229,7 @@ fn without_its_spawner_a_server_ends() {
     Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
     let (code, log) = server.wait();
     assert_eq!(code, Some(3), "{log}");
-    assert!(log.contains("the spawner is gone"), "{log}");
+    assert!(log.contains("the spawner has ended"), "{log}");
     eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
 }
 

@@ -1,20 +1,20 @@
 //! A worker's end of its broker.
 
 use super::NetworkError;
-use super::wire::{MESSAGE_MAX, Reply, Request};
+use super::wire::{Reply, Request, Sockets};
 use monohull_abi::Errno;
-use monohull_ipc::packets::Line;
+use monohull_ipc::Requester;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 /// Where sockets come from. Asking takes two messages between processes; nothing the broker does waits for the network.
 #[derive(Debug)]
-pub struct Client(Line);
+pub struct Client(Requester<Sockets>);
 
 impl Client {
     /// Waits until the broker has resolved the names on the list.
     pub(super) fn connect(socket: OwnedFd) -> Result<Client, NetworkError> {
-        let client = Client(Line::new(socket, MESSAGE_MAX));
+        let client = Client(Requester::new(socket));
         match client.ask(&Request::Hello) {
             Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
             Ok(_) => Ok(client),
@@ -57,7 +57,7 @@ impl Client {
     /// A UDP socket is closed.
     pub fn close(&self, number: u32) {
         // If nobody is there, nobody keeps it.
-        let _ = self.0.tell(&Request::Close(number));
+        let _ = self.0.notify(&Request::Close(number));
     }
 
     /// Whether an address may be reached.

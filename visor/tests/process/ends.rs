@@ -154,7 +154,7 @@ fn the_end_of_the_spawner_ends_all_below_it(spawners: &Spawners) {
     let heard = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is told as any other"));
     assert_eq!(heard.death().cause, Cause::Unknown);
     eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
-    assert!(matches!(spawner.idle_worker(), Err(ProcessError::SpawnerGone)));
+    assert!(matches!(spawner.idle_worker(), Err(ProcessError::SpawnerEnded)));
     // Who polls the spawner hears of its end.
     let mut polled = [nix::poll::PollFd::new(spawner.as_fd(), nix::poll::PollFlags::POLLIN)];
     assert_eq!(nix::poll::poll(&mut polled, nix::poll::PollTimeout::NONE), Ok(1));

@@ -126,7 +126,7 @@ impl Launcher {
     pub(super) async fn over(&self) -> String {
         let mut state = self.state.clone();
         tokio::select! {
-            _ = self.spawner.readable() => ProcessError::SpawnerGone.to_string(),
+            _ = self.spawner.readable() => ProcessError::SpawnerEnded.to_string(),
             over = state.wait_for(|state| matches!(state, State::Over(_))) => match over.as_deref() {
                 Ok(State::Over(why)) => why.clone(),
                 _ => OVER.to_owned(),
@@ -160,7 +160,7 @@ impl Maker {
                     (pause, failures) = (PAUSE[0], 0);
                     self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
                 }
-                Err(error @ ProcessError::SpawnerGone) => {
+                Err(error @ ProcessError::SpawnerEnded) => {
                     tracing::error!(%error);
                     self.tell.send_replace(State::Over(error.to_string()));
                     return;

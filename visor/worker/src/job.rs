@@ -1,12 +1,12 @@
 //! One invocation as data: what a worker needs to know, and nothing of where it came from.
 
-use super::link::FILES_MAX;
-use super::protocol::{Content, ToWorker, WireJob};
-use super::{Link, ProcessError};
+use super::ProcessError;
+use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use monohull_domain::Ears;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{HostError, Ready, RunResources, Source};
+use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
 use std::fs::File;
@@ -91,7 +91,7 @@ impl Job {
     }
 
     /// Sends the job to a worker.
-    pub(super) fn send(&self, link: &Link) -> Result<(), ProcessError> {
+    pub(super) fn send(&self, channel: &WorkerChannel) -> Result<(), ProcessError> {
         let failed = |source| ProcessError::Host { what: "sending a job", source };
         let images = self.workflow.distinct_images();
         let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
@@ -103,7 +103,7 @@ impl Job {
                 Data::Bytes(bytes) => {
                     made.push((files.len(), seal(bytes, 0).map_err(failed)?));
                     // A place for it, until all are made.
-                    files.push(link.as_fd());
+                    files.push(channel.as_fd());
                     Content::Attached
                 }
                 Data::File(file) => {
@@ -138,9 +138,9 @@ impl Job {
         files.extend(network.files.iter().map(AsFd::as_fd));
         let last = files.len() - files.len().min(FILES_MAX);
         for files in files[..last].chunks(FILES_MAX) {
-            link.send(&ToWorker::Files, files).map_err(failed)?;
+            channel.send(&ToWorker::Files, files).map_err(failed)?;
         }
-        link.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
+        channel.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
     }
 }
 

@@ -9,8 +9,7 @@
 //! A function prints on a carrier, in trusted code, where no deadline interrupts it. If the reader stops (a terminal that is
 //! paused, a pager), a carrier that waited for it would wait for ever, and all functions with it.
 
-use super::link::Link;
-use super::protocol::{FromWorker, Notice};
+use super::protocol::{FromWorker, Notice, SupervisorChannel};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +24,7 @@ pub(super) type LeftOut = HashMap<(String, u32), usize>;
 
 /// The way of notices to the supervisor.
 pub(super) struct Notices {
-    link: Arc<Link>,
+    channel: Arc<SupervisorChannel>,
     queue: Mutex<Queue>,
 }
 
@@ -39,15 +38,15 @@ struct Queue {
 }
 
 impl Notices {
-    pub(super) fn new(link: Arc<Link>) -> Notices {
-        Notices { link, queue: Mutex::default() }
+    pub(super) fn new(channel: Arc<SupervisorChannel>) -> Notices {
+        Notices { channel, queue: Mutex::default() }
     }
 
     /// Sends a notice or queues it. A line that finds no room is left out, and so are all later ones of the same instance,
     /// so that those that are told are its first ones. Other notices are few, and always find room.
     pub(super) fn send(&self, notice: Notice) {
         let mut queue = self.lock();
-        let sent = queue.flush(|message| self.link.try_send(message));
+        let sent = queue.flush(|message| self.channel.try_send(message));
         let mut bytes = 0;
         if let Notice::Line { step, instance, text, .. } = &notice {
             bytes = OVERHEAD + step.len() + text.len();
@@ -61,7 +60,7 @@ impl Notices {
             }
         }
         let message = FromWorker::Notice(notice);
-        let sent = sent.and_then(|all| if all { self.link.try_send(&message) } else { Ok(false) });
+        let sent = sent.and_then(|all| if all { self.channel.try_send(&message) } else { Ok(false) });
         // If there is no supervisor any more, this process is about to be killed.
         if let Ok(false) = sent {
             queue.bytes += bytes;
@@ -72,7 +71,7 @@ impl Notices {
     /// Sends all that waits, however long that takes, and gives what was left out. The workflow has ended.
     pub(super) fn finish(&self) -> LeftOut {
         let mut queue = self.lock();
-        let _ = queue.flush(|message| self.link.send(message, &[]).map(|()| true));
+        let _ = queue.flush(|message| self.channel.send(message, &[]).map(|()| true));
         std::mem::take(&mut queue.left_out)
     }
 
@@ -97,15 +96,16 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::WorkerChannel;
     use super::*;
     use monohull_report::Stream;
     use std::sync::mpsc;
     use std::time::Duration;
 
     /// Numbers of the lines of an instance that arrive, in their order.
-    fn received(link: &Link) -> Vec<(u32, usize)> {
+    fn received(channel: &WorkerChannel) -> Vec<(u32, usize)> {
         let mut lines = Vec::new();
-        while let Some(packet) = link.receive().expect("a packet") {
+        while let Some(packet) = channel.receive().expect("a packet") {
             match packet.read().expect("a message") {
                 FromWorker::Notice(Notice::Line { instance, text, .. }) => {
                     lines.push((instance, text.trim().parse().expect("a number")));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn who_prints_does_not_wait_for_a_reader_that_has_stopped() {
         const LINES: usize = 20_000;
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         let (done, printed) = mpsc::channel();
         let printer = std::thread::spawn(move || {
             let notices = Notices::new(Arc::new(theirs));
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_reader_that_goes_on_gets_every_line() {
         const LINES: usize = 2_000;
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         let notices = Notices::new(Arc::new(theirs));
         let print = |lines: std::ops::Range<usize>| {
             for line in lines {

@@ -1,4 +1,4 @@
-//! What the processes say to each other. Each message is one packet of a [`Link`](super::link::Link).
+//! What the processes say to each other. Each message goes over a [`Channel`].
 //!
 //! ```text
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended ──▶ supervisor
@@ -9,11 +9,21 @@
 //!
 //! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
 
+use monohull_ipc::Channel;
 use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
+
+/// The end of a worker's channel that is above the worker.
+pub(super) type WorkerChannel = Channel<ToWorker, FromWorker>;
+/// The worker's end.
+pub(super) type SupervisorChannel = Channel<FromWorker, ToWorker>;
+/// The end of the spawner's channel that is above the spawner.
+pub(super) type SpawnerChannel = Channel<ToSpawner, FromSpawner>;
+/// The spawner's end.
+pub(super) type ControlChannel = Channel<FromSpawner, ToSpawner>;
 
 /// Bytes in a message, or in a file that is attached to it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -165,7 +175,7 @@ pub enum Notice {
 /// To the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSpawner {
-    /// Fork workers. Its files, for each: the worker's end of its link, and its control group if each has its own.
+    /// Fork workers. Its files, for each: the worker's end of its channel, and its control group if each has its own.
     Fork {
         /// Whether each has.
         grouped: bool,

@@ -4,11 +4,13 @@
 //! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
 
 use super::cgroup::{Membership, WorkerCgroup};
-use super::link::{Link, Packet};
 use super::pkru_tracer::PkruTracer;
-use super::protocol::{FromSpawner, FromWorker, ToSpawner};
+use super::protocol::{
+    ControlChannel, FromSpawner, FromWorker, SpawnerChannel, SupervisorChannel, ToSpawner, WorkerChannel,
+};
 use super::sandbox::{Inherit, SandboxTemplate};
 use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, worker};
+use monohull_ipc::Message;
 use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
 use monohull_sys::spawner::{poll, wait_any};
 use nix::errno::Errno;
@@ -26,7 +28,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct Spawner {
     /// One request at a time.
-    control: Mutex<Link>,
+    control: Mutex<SpawnerChannel>,
     pidfd: OwnedFd,
     pid: i32,
     groups: Membership,
@@ -39,10 +41,10 @@ impl Spawner {
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
     pub fn start(settings: &Settings) -> Result<Spawner, ProcessError> {
         let only = only_thread()?;
-        let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+        let (ours, theirs) = SpawnerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking the spawner"))? {
             Fork::Child(child) => child.run(theirs.into(), false, |control| {
-                let control = Link::of(control);
+                let control = ControlChannel::new(control);
                 match worker::detach_from_parent() {
                     Ok(only) => serve(&control, settings, &only),
                     Err(why) => not_started(&control, why),
@@ -60,7 +62,7 @@ impl Spawner {
                 match said {
                     FromSpawner::Started => Ok(spawner),
                     FromSpawner::NotStarted(why) => Err(ProcessError::Refused(why)),
-                    _ => Err(ProcessError::SpawnerGone),
+                    _ => Err(ProcessError::SpawnerEnded),
                 }
             }
         }
@@ -68,27 +70,27 @@ impl Spawner {
 
     /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
     pub fn idle_worker(&self) -> Result<IdleWorker, ProcessError> {
-        self.fork(1)?.pop().ok_or(ProcessError::SpawnerGone)?.wait()
+        self.fork(1)?.pop().ok_or(ProcessError::SpawnerEnded)?.wait()
     }
 
     /// So many new processes, at most [`Self::FORKS_MAX`], or at least one. Several at once cost less than one by one.
     pub fn fork(&self, count: usize) -> Result<Vec<StartingWorker>, ProcessError> {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
-            let leaf = self.groups.worker_cgroup().map_err(host("making a control group"))?;
-            ends.push((worker_link()?, leaf));
+            let cgroup = self.groups.worker_cgroup().map_err(host("making a control group"))?;
+            ends.push((worker_channel()?, cgroup));
         }
         let grouped = matches!(self.groups, Membership::Own(_));
         let mut files = Vec::with_capacity(2 * ends.len());
-        for ((_, theirs), leaf) in &ends {
+        for ((_, theirs), cgroup) in &ends {
             files.push(theirs.as_fd());
-            files.extend(leaf.as_ref().map(WorkerCgroup::as_fd));
+            files.extend(cgroup.as_ref().map(WorkerCgroup::as_fd));
         }
         let (said, pidfds) = {
             let control = self.lock();
             let sent = control.send(&ToSpawner::Fork { grouped }, &files);
             sent.map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => ProcessError::SpawnerGone,
+                io::ErrorKind::BrokenPipe => ProcessError::SpawnerEnded,
                 _ => host("asking for a process")(error),
             })?;
             answer(&control)?
@@ -99,12 +101,12 @@ impl Spawner {
             }
             FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
                 let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
-                let worker = |(((link, _), leaf), (pid, pidfd))| {
-                    StartingWorker(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), leaf))
+                let worker = |(((channel, _), cgroup), (pid, pidfd))| {
+                    StartingWorker(Worker::new(channel, pidfd, pid, Reaper::Spawner(self.pid), cgroup))
                 };
                 Ok(made.map(worker).collect())
             }
-            _ => Err(ProcessError::SpawnerGone),
+            _ => Err(ProcessError::SpawnerEnded),
         }
     }
 
@@ -113,7 +115,7 @@ impl Spawner {
         self.pid
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Link> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SpawnerChannel> {
         self.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -147,41 +149,41 @@ impl IdleWorker {
     /// Forks a worker of this very process, which must have one thread.
     pub(super) fn fork(settings: &Settings) -> Result<IdleWorker, ProcessError> {
         let only = only_thread()?;
-        let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
+        let (channel, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
         match only.fork().map_err(host("forking a process for a workflow"))? {
-            Fork::Child(child) => child.run(theirs.into(), true, |link| {
+            Fork::Child(child) => child.run(theirs.into(), true, |channel| {
                 let template = worker::detach_from_parent().and_then(|only| {
                     let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
                     template.compact_heap(&only)?;
                     Ok(template)
                 });
-                worker::worker_main(link, template.as_ref().map_err(String::clone))
+                worker::worker_main(channel, template.as_ref().map_err(String::clone))
             }),
             Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                IdleWorker::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
+                IdleWorker::new(Worker::new(channel, pidfd, child.as_raw(), Reaper::Here, None))
             }
         }
     }
 }
 
 /// What the spawner says.
-fn answer(control: &Link) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
+fn answer(control: &SpawnerChannel) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
     match control.receive() {
         Ok(Some(packet)) => match packet.read() {
             Ok(said) => Ok((said, packet.files)),
-            Err(_) => Err(ProcessError::SpawnerGone),
+            Err(_) => Err(ProcessError::SpawnerEnded),
         },
-        Ok(None) => Err(ProcessError::SpawnerGone),
-        // A process that was forked ends by itself: nobody has our end of its link.
-        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerGone, host("receiving a process"))),
+        Ok(None) => Err(ProcessError::SpawnerEnded),
+        // A process that was forked ends by itself: our end of its channel is closed.
+        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerEnded, host("receiving a process"))),
     }
 }
 
 /// Our end of a worker's socket, and the worker's.
-fn worker_link() -> Result<(Link, Link), ProcessError> {
-    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+fn worker_channel() -> Result<(WorkerChannel, SupervisorChannel), ProcessError> {
+    let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     ours.name_senders().map_err(host("preparing a socket"))?;
     Ok((ours, theirs))
 }
@@ -203,13 +205,13 @@ fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
 struct Child {
     pid: i32,
     /// The worker's end of its socket.
-    link: Link,
+    channel: SupervisorChannel,
     /// How it ended, until the supervisor has been told.
     status: Option<i32>,
 }
 
 /// The spawner's life; its exit status.
-fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
+fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i32 {
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGCHLD);
     let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
@@ -245,7 +247,7 @@ fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
             vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
         // A worker may have filled its socket before it ended: its end is told when there is room.
         let untold = children.iter().filter(|child| child.status.is_some());
-        waiting.extend(untold.map(|child| PollFd::new(child.link.as_fd(), PollFlags::POLLOUT)));
+        waiting.extend(untold.map(|child| PollFd::new(child.channel.as_fd(), PollFlags::POLLOUT)));
         if poll(&mut waiting).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
             return worker::FAILED;
         }
@@ -277,7 +279,7 @@ fn serve(control: &Link, settings: &Settings, only: &OnlyThread) -> i32 {
 }
 
 /// Says why there is no spawner; its exit status.
-fn not_started(control: &Link, why: String) -> i32 {
+fn not_started(control: &ControlChannel, why: String) -> i32 {
     let _ = control.send(&FromSpawner::NotStarted(why), &[]);
     worker::REFUSED
 }
@@ -300,14 +302,14 @@ fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
     children.retain(|child| match child.status {
         None => true,
         // Told, or nobody listens any more: closing the last copy of this end says that it is over.
-        Some(status) => matches!(child.link.try_send(&FromWorker::Died { status }), Ok(false)),
+        Some(status) => matches!(child.channel.try_send(&FromWorker::Died { status }), Ok(false)),
     });
 }
 
 /// Forks one after the other before it says so: what this process writes to in between it gets a copy of anew after each.
 fn fork_workers(
-    control: &Link,
-    packet: Packet,
+    control: &ControlChannel,
+    packet: Message<ToSpawner>,
     template: &SandboxTemplate,
     forks: &Forks<'_>,
     children: &mut Vec<Child>,
@@ -320,11 +322,11 @@ fn fork_workers(
     let mut made = [const { None }; Spawner::FORKS_MAX];
     let mut refused = None;
     for place in &mut made {
-        let Some(link) = files.next() else { break };
+        let Some(channel) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         match forks.fork(group.as_ref()) {
-            Ok(Fork::Child(child)) => child.run(link, true, |link| worker::worker_main(link, Ok(template))),
-            Ok(Fork::Parent((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
+            Ok(Fork::Child(child)) => child.run(channel, true, |channel| worker::worker_main(channel, Ok(template))),
+            Ok(Fork::Parent((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, channel)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
                 break;
@@ -332,8 +334,8 @@ fn fork_workers(
         }
     }
     let (mut pids, mut pidfds) = (Vec::new(), Vec::new());
-    for (pid, pidfd, link) in made.into_iter().flatten() {
-        children.push(Child { pid, link: Link::of(link), status: None });
+    for (pid, pidfd, channel) in made.into_iter().flatten() {
+        children.push(Child { pid, channel: SupervisorChannel::new(channel), status: None });
         pids.push(pid);
         pidfds.push(pidfd);
     }
@@ -364,13 +366,13 @@ impl Forks<'_> {
 }
 
 /// Says that there is no process, for this reason.
-fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
+fn refuse(control: &ControlChannel, error: &io::Error) -> io::Result<()> {
     control.send(&FromSpawner::Forked(Vec::new(), Some(error.raw_os_error().unwrap_or(libc::EIO))), &[])
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<WorkerCgroup>) -> Worker {
-        let (words, keys_silent, plan, answered, dead) = (StderrTail::default(), false, None, false, false);
-        Worker { link, pidfd: Arc::new(pidfd), pid, reaper, leaf, words, keys_silent, plan, answered, dead }
+    fn new(channel: WorkerChannel, pidfd: OwnedFd, pid: i32, reaper: Reaper, cgroup: Option<WorkerCgroup>) -> Worker {
+        let (stderr, keys_silent, plan, answered, dead) = (StderrTail::default(), false, None, false, false);
+        Worker { channel, pidfd: Arc::new(pidfd), pid, reaper, cgroup, stderr, keys_silent, plan, answered, dead }
     }
 }

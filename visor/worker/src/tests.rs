@@ -2,9 +2,9 @@
 //!
 //! The worker here is the test itself, and the process that is to be ended one that only waits.
 
-use super::link::{BODY_MAX, FILES_MAX, INLINE_MAX};
-use super::protocol::FromWorker;
+use super::protocol::{FromWorker, SupervisorChannel};
 use super::*;
+use monohull_ipc::channel::{BODY_MAX, FILES_MAX, INLINE_MAX};
 use monohull_ipc::sealed::seal;
 use monohull_report::Sandbox;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn the_warm_up_goes_from_a_job_to_its_answer() {
 /// A worker that says what it is told to.
 struct Impostor {
     running: Running,
-    theirs: Link,
+    theirs: SupervisorChannel,
     process: Child,
 }
 
@@ -40,17 +40,17 @@ impl Impostor {
         let process = Command::new("sh").args(["-c", "read wait"]).stdin(Stdio::piped()).spawn().expect("sh starts");
         let pid = process.id() as i32;
         let pidfd = pidfd_open(Pid::from_raw(pid).expect("a process id"), PidfdFlags::empty()).expect("it is there");
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         ours.name_senders().expect("an option of sockets");
         // Nobody has this id: that of the first process is taken.
         let reaper = Reaper::Spawner(1);
         let worker = Worker {
-            link: ours,
+            channel: ours,
             pidfd: Arc::new(pidfd),
             pid,
             reaper,
-            leaf: None,
-            words: StderrTail::default(),
+            cgroup: None,
+            stderr: StderrTail::default(),
             keys_silent: false,
             plan: Some(plan()),
             answered: false,
@@ -158,7 +158,7 @@ fn who_writes_on_and_on_is_ended() {
         impostor.running.next_message().expect("hearing").filter(|told| !matches!(told, Message::Stderr))
     });
     let Some(Message::Died(death)) = died else { panic!("{died:?}") };
-    assert!(death.message.contains("on and on"), "{}", death.message);
+    assert!(death.message.contains("too much output"), "{}", death.message);
     impostor.process.wait().expect("it is our child");
 }
 
@@ -186,7 +186,7 @@ fn an_empty_packet_is_an_end() {
 #[test]
 fn a_closed_end_is_an_end() {
     let mut impostor = Impostor::new();
-    impostor.theirs = Link::pair().expect("a socket").0;
+    impostor.theirs = SupervisorChannel::pair().expect("a socket").0;
     impostor.refuses("Unknown");
 }
 
@@ -220,7 +220,7 @@ fn files_nobody_asked_for_are_refused_and_closed() {
     let (file, mut other) = pipe();
     impostor.say(&FromWorker::Notice(Notice::Point { name: String::new(), at_ns: 0 }), &[file.as_fd()]);
     drop(file);
-    impostor.refuses("nobody asked for");
+    impostor.refuses("only an answer may have files");
     assert_eq!(other.read(&mut [0]).expect("the other end is closed"), 0);
 }
 
@@ -252,7 +252,7 @@ fn a_body_that_is_too_large_is_refused_unread() {
 fn only_an_answer_may_be_long() {
     let impostor = Impostor::new();
     impostor.say(&FromWorker::Notice(Notice::Point { name: "x".repeat(2 * INLINE_MAX), at_ns: 0 }), &[]);
-    impostor.refuses("longer than anything but an answer");
+    impostor.refuses("only an answer may be that long");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn an_output_that_is_none_of_the_workflow_s_is_refused() {
     for outputs in [vec![output("other")], vec![output("0"), output("0")]] {
         let impostor = Impostor::new();
         impostor.say(&with_report(outputs), &[]);
-        impostor.refuses("none of the workflow's");
+        impostor.refuses("the workflow does not have");
     }
     // The control.
     let mut impostor = Impostor::new();
@@ -329,7 +329,7 @@ fn more_outputs_than_a_workflow_can_have_are_not_even_read() {
 fn last_words_have_no_files() {
     let impostor = Impostor::new();
     impostor.send(b"words", &[impostor.theirs.as_fd()]);
-    impostor.refuses("it wrote files");
+    impostor.refuses("files with a text");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_second_answer_is_refused() {
 fn a_worker_cannot_tell_of_its_own_death() {
     let impostor = Impostor::new();
     impostor.say(&FromWorker::Died { status: 0 }, &[]);
-    impostor.refuses("somebody who cannot know");
+    impostor.refuses("that the spawner has not sent");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn a_worker_at_work_cannot_be_ready_again() {
     {
         let impostor = Impostor::new();
         impostor.say(&message, &[]);
-        impostor.refuses("out of turn");
+        impostor.refuses("unexpected message");
     }
 }
 

@@ -4,8 +4,7 @@
 //! that are asked for once. The function is ours, a hostcall and nothing else, so nobody's code runs in the spawner.
 
 use super::job::Job;
-use super::link::Link;
-use super::protocol::FromWorker;
+use super::protocol::{FromWorker, WorkerChannel};
 use super::worker::{self, DomainSettings};
 use super::{ProcessError, host};
 use monohull_abi::layout::PAGE;
@@ -28,11 +27,11 @@ const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xf
 /// Does everything that a worker does from its job to its answer.
 pub(super) fn run(home: DomainSettings) -> Result<(), ProcessError> {
     let ground = Ground::lay(home.keys).map_err(HostError::from)?;
-    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+    let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours)?;
     let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
-    let job = job.ok_or(ProcessError::SpawnerGone)?;
+    let job = job.ok_or(ProcessError::SpawnerEnded)?;
     worker::run(Arc::new(theirs), ground, home, job, || ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
         Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),

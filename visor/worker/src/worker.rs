@@ -2,14 +2,14 @@
 //! ends.
 
 use super::job::{Data, Received};
-use super::link::{BODY_MAX, Link};
 use super::notices::{LeftOut, Notices};
-use super::protocol::{Content, FromWorker, Notice, ToWorker};
+use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sandbox::SandboxTemplate;
 use monohull_domain::Ground;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::{RunContext, Source, WorkflowIo, report_without_run};
+use monohull_ipc::channel::BODY_MAX;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 pub(super) use super::exit_status::status::*;
 
-/// The descriptor of a process's link with what is above it; all higher ones are closed.
+/// The descriptor of a process's channel with what is above it; all higher ones are closed.
 pub(super) const CHANNEL_FD: i32 = KEPT;
 
 /// The number of the null device on every Linux.
@@ -76,10 +76,10 @@ fn open_null(path: &Path) -> Result<File, String> {
 }
 
 /// A worker's life.
-pub(super) fn worker_main(link: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
-    let link = Arc::new(Link::of(link));
+pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
+    let channel = Arc::new(SupervisorChannel::new(channel));
     // Never closed: what came to be called `CHANNEL_FD` instead could be sent to with a destination, so the sandbox forbids it.
-    std::mem::forget(link.clone());
+    std::mem::forget(channel.clone());
     let ready = template.and_then(|template| {
         // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
         let silent = template.traced && be_traced().is_err();
@@ -91,14 +91,14 @@ pub(super) fn worker_main(link: OwnedFd, template: Result<&SandboxTemplate, Stri
     let (ground, sandbox, silent, template) = match ready {
         Ok(ready) => ready,
         Err(why) => {
-            let _ = link.send(&FromWorker::Refused(why), &[]);
+            let _ = channel.send(&FromWorker::Refused(why), &[]);
             return REFUSED;
         }
     };
-    if link.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
+    if channel.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
-    let job = match take_job(&link) {
+    let job = match take_job(&channel) {
         Ok(Some(job)) => job,
         Ok(None) => return NOT_NEEDED,
         Err(why) => {
@@ -108,7 +108,7 @@ pub(super) fn worker_main(link: OwnedFd, template: Result<&SandboxTemplate, Stri
     };
     let home = DomainSettings { modules: template.modules.clone(), keys: template.keys };
     // Nobody needs what is left: the kernel takes it down faster than we could.
-    match run(link, ground, home, job, || exit_now(DONE)) {
+    match run(channel, ground, home, job, || exit_now(DONE)) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("the answer cannot be given: {error}");
@@ -118,11 +118,11 @@ pub(super) fn worker_main(link: OwnedFd, template: Result<&SandboxTemplate, Stri
 }
 
 /// Waits for the job; `None` if nobody is there any more to give one.
-pub(super) fn take_job(link: &Link) -> Result<Option<Received>, String> {
+pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, String> {
     let mut files = Vec::new();
     loop {
-        let Some(mut packet) = link.receive().map_err(|error| error.to_string())? else { return Ok(None) };
-        let message = packet.read::<ToWorker>();
+        let Some(mut packet) = channel.receive().map_err(|error| error.to_string())? else { return Ok(None) };
+        let message = packet.read();
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
@@ -141,16 +141,16 @@ pub(super) struct DomainSettings {
 
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
-    link: Arc<Link>,
+    channel: Arc<SupervisorChannel>,
     ground: Ground,
     home: DomainSettings,
     job: Received,
     answered: impl FnOnce(),
 ) -> io::Result<()> {
     let Received { workflow, inputs, resources, wire } = job;
-    let notices = Notices::new(link.clone());
+    let notices = Notices::new(channel.clone());
     let reporter =
-        Arc::new(Reporter { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+        Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let context = RunContext {
         modules: home.modules,
@@ -234,7 +234,7 @@ fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
 
 /// Tells the supervisor what happens, if it wants to know.
 struct Reporter {
-    link: Arc<Link>,
+    channel: Arc<SupervisorChannel>,
     notices: Notices,
     lines: bool,
     progress: bool,
@@ -273,7 +273,7 @@ impl Reporter {
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let answer = FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs };
         loop {
-            match self.link.send(&answer, &files) {
+            match self.channel.send(&answer, &files) {
                 // Others have as many descriptors on their way as the kernel lets one user have; this workflow's deadline
                 // ends the wait.
                 Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(CROWDED),
