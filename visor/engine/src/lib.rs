@@ -68,7 +68,7 @@ pub struct Ready {
     packed: OnceLock<Box<[u8]>>,
 }
 
-/// Under which context a workflow is run.
+/// The settings of one run.
 #[derive(Clone, Debug)]
 pub struct RunContext {
     /// The folder with the libos modules.
@@ -77,20 +77,20 @@ pub struct RunContext {
     pub keys: bool,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
-    /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
+    /// When the run was requested (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
     /// When it has to end (CLOCK_MONOTONIC, ns), if that is before the workflow's own timeout.
     pub latest_ns: Option<u64>,
 }
 
-/// What the host has opened for a workflow.
+/// Descriptors that the host has opened for a workflow.
 #[derive(Debug, Default)]
 pub struct RunResources {
-    /// What its file systems lie in, as [`mounts::open`] gave it.
+    /// For its file systems, as [`mounts::open`] returned them.
     pub files: Vec<OwnedFd>,
-    /// What leads to its network.
+    /// For its network.
     pub network: Way,
-    /// What it hears through: see [`Ready::ears`].
+    /// Epoll instances: see [`Ready::ears`].
     pub ears: Option<Arc<Ears>>,
 }
 
@@ -122,7 +122,7 @@ impl Ready {
         &self.plan
     }
 
-    /// What its domain hears through, if it has files that can be mapped, or a network.
+    /// Epoll instances for its domain, if it has files that can be mapped, or a network.
     pub fn ears(&self) -> std::io::Result<Option<Ears>> {
         let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
         needed.then(Ears::make).transpose()
@@ -176,8 +176,8 @@ impl Ready {
         })
     }
 
-    /// Runs the workflow to its end on ground that was laid before. `answer` gets the report while the domain is still
-    /// there, so that a process that ends with it need not take it down piece by piece.
+    /// Runs the workflow to its end in an address space that was reserved before. `answer` gets the report while the domain still
+    /// exists, so that a process that ends with it need not take it down piece by piece.
     pub fn run_on<T>(
         &self,
         ground: Ground,
@@ -194,7 +194,7 @@ impl Ready {
         let network = self.plan.network.enter(resources.network)?;
         let mut ground = Some(ground);
         loop {
-            // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
+            // A run that is repeated has a new address space, with nothing of the failed run in it.
             let fresh = ground.take().map_or_else(|| Ground::lay(context.keys), Ok)?;
             let options = Options {
                 carriers: self.carriers,
@@ -219,7 +219,7 @@ impl Ready {
                     let mut report = scheduler.report(&domain, &clock, None);
                     let (unread, failure) = unread::find(&domain, &self.plan, || scheduler.producers());
                     report.unread = unread;
-                    // An output that is missing says more than a slot that is left: it is told first.
+                    // A missing output explains more than an unread slot, so it is reported first.
                     let failure = slots::outputs(&domain, &self.plan).err().or(failure);
                     match failure.map_or_else(|| slots::collect(&domain, &self.plan, workflow_io), Err) {
                         Ok(output) => report.output = output,
@@ -250,7 +250,7 @@ pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error
     scheduler.bare_report(&Clock::start(requested_ns), isolation, error)
 }
 
-/// Passes lines of output to whoever watches the run.
+/// Passes lines of output on as progress of the run.
 struct Lines(Arc<dyn Progress>);
 
 impl Sink for Lines {

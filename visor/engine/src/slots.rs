@@ -72,7 +72,7 @@ pub(super) fn filled(domain: &Shared, after: &str) -> impl Iterator<Item = Resul
     })
 }
 
-/// What failed modules say, if that is why.
+/// The failures of modules, if there are any: they are the reason.
 fn why(domain: &Domain) -> String {
     let failures = domain.modules().into_iter().filter_map(|module| module.failure);
     failures.map(|text| format!(" ({text})")).collect()

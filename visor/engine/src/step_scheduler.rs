@@ -1,4 +1,4 @@
-//! The driver of a run: which step's turn it is, who is tried again, when it is over.
+//! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
 use super::clock::{Clock, Scale};
 use super::slots::filled;
@@ -145,7 +145,7 @@ impl StepScheduler {
         outcome
     }
 
-    /// What a run tells in the end.
+    /// The report of a run.
     pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
         let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
         let modules = modules.map(|module| module.name.to_owned()).collect();
@@ -164,7 +164,7 @@ impl StepScheduler {
         report
     }
 
-    /// What is told of a run without its domain.
+    /// The report of a run without its domain.
     pub(super) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
         self.make_report(clock, isolation, 0, Vec::new(), Some(error))
     }
@@ -259,7 +259,7 @@ impl State {
     fn begin(&mut self, domain: &Shared) {
         let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
         if let Some(end) = self.latest.or(own) {
-            // What is left, if the workflow is run again.
+            // The rest of the time, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
         let free = (0..self.steps.len()).filter(|&step| self.steps[step].blocked_by == 0).collect();
@@ -376,7 +376,7 @@ impl State {
         let whole = ended.inputs_whole;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
         if self.outcome.is_some() || cancelled {
-            // The event that says why it was cancelled has been heard, or comes next.
+            // The event with the reason for the cancellation was handled before, or is the next.
             return;
         }
         let Some(failure) = failed else {

@@ -1,4 +1,4 @@
-//! What comes into a workflow from outside, and what leaves it.
+//! Inputs and outputs of a workflow.
 //!
 //! A run asks its [`WorkflowIo`] for the bytes of each input slot and gives it those of each output slot. [`Files`] is the one
 //! for runs in the caller's own process.
@@ -14,11 +14,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The outside of a workflow. Errors are words for people.
+/// Where inputs come from and outputs go. Errors are texts for people.
 pub trait WorkflowIo {
     /// What an input slot is filled with. It may be asked for again, if the whole workflow is run again.
     fn input(&mut self, input: &Input) -> Result<Source, String>;
-    /// Takes an output slot's bytes, and says what became of them.
+    /// Takes an output slot's bytes, and returns the report about them.
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String>;
 }
 
@@ -56,7 +56,7 @@ impl WorkflowIo for Files<'_> {
 /// Why an input slot cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody gave it a file. The invocation is at fault.
+    /// It was given no file. The invocation is at fault.
     #[error("has no file")]
     NoFile,
     /// Its file cannot be read.

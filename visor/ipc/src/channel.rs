@@ -72,7 +72,7 @@ pub struct Message<R> {
 }
 
 impl ChannelError {
-    /// The host's answer, if this process had no descriptor left for a file that was sent to it. The sender is not at fault.
+    /// The host's error, if this process had no descriptor left for a file that was sent to it. The sender is not at fault.
     pub fn no_descriptor(self) -> Result<io::Error, ChannelError> {
         match self {
             ChannelError::Socket(error) if error.raw_os_error() == Some(Errno::EMFILE as i32) => Ok(error),
@@ -89,7 +89,7 @@ impl<R> Message<R> {
 }
 
 impl<R: DeserializeOwned> Message<R> {
-    /// What it says.
+    /// The decoded message.
     pub fn read(&self) -> Result<R, ChannelError> {
         if self.text {
             return Err(ChannelError::Malformed("it is a text".to_owned()));

@@ -58,7 +58,7 @@ impl<P: Protocol> Requester<P> {
 
     /// Waits for the reply to a request, and its descriptor. That the other end is closed is an error.
     pub fn ask(&self, request: &P::Request<'_>) -> io::Result<Reply<P>> {
-        // What a requester that panicked has left in the buffer is overwritten.
+        // A requester that panicked may have written to the buffer; the next reply overwrites it.
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         send(&self.socket, request, None)?;
         let (len, attached) = receive(&self.socket, &mut buffer)?.ok_or(io::ErrorKind::UnexpectedEof)?;

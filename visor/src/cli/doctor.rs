@@ -322,7 +322,7 @@ fn landlock() -> Finding {
 
 /// What `serve` would find if it were started as this was.
 fn control_groups() -> Finding {
-    let (found, enough) = match cgroup::look() {
+    let (found, enough) = match cgroup::probe() {
         Ok(folder) => (format!("{} can be divided", shown(&folder)), true),
         Err(error) => (error.to_string(), false),
     };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Gives up all capabilities: root without them is a user like others, who owns a few files more.
+/// Gives up all capabilities: root without them is an ordinary user that owns a few files more.
 pub fn drop_all() -> io::Result<()> {
     /// `_LINUX_CAPABILITY_VERSION_3` of `linux/capability.h`.
     const VERSION: u32 = 0x2008_0522;

@@ -4,8 +4,8 @@ use super::fork::OnlyThread;
 use std::io;
 use std::marker::PhantomData;
 
-/// How many bytes of arguments the kernel gets: more than from the C library, so that the list of system calls can tell the two
-/// apart. The kernel takes any length, if what it does not know is zero.
+/// How many bytes of arguments the kernel gets: more than from the C library, so that the list of system calls can distinguish
+/// the two. The kernel takes any length, if what it does not know is zero.
 pub const CLONE_BYTES: usize = 128;
 
 /// `struct clone_args` of `linux/sched.h`: flags, pidfd, child_tid, parent_tid, exit_signal, five more, cgroup.
@@ -44,7 +44,7 @@ pub struct ThreadIdAddress {
 }
 
 impl ThreadIdAddress {
-    /// Asks the kernel, which knows because it clears that word when the thread ends.
+    /// Asks the kernel, which clears that word when the thread ends.
     pub fn of(_this: &OnlyThread) -> io::Result<ThreadIdAddress> {
         const PR_GET_TID_ADDRESS: libc::c_int = 40;
         let mut word: *const libc::pid_t = std::ptr::null();

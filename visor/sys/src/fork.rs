@@ -37,7 +37,7 @@ pub const NOT_SET_UP: i32 = 82;
 pub enum ThreadsError {
     /// It has this many.
     Several(u64),
-    /// The kernel does not say.
+    /// The number cannot be read.
     Unknown(io::Error),
 }
 

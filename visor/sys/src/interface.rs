@@ -60,7 +60,7 @@ impl Interface {
         unsafe { ioctl(&self.four, libc::SIOCSIFMTU, &mut mtu) }
     }
 
-    /// Sets how many packets wait for whoever reads them.
+    /// Sets how many packets its queue holds.
     pub fn set_queue(&self, packets: i32) -> io::Result<()> {
         let mut queue = request(&self.name)?;
         queue.ifr_ifru.ifru_metric = packets;

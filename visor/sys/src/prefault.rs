@@ -1,9 +1,8 @@
 //! Pages that a workflow will touch, put in place before it comes.
 //!
-//! Of what a process does between its job and the first instruction of a function, most is page faults: after a fork every
-//! page is mapped, or copied, when it is first touched, at 1 to 3 µs each. An idle worker has time to do that, and in one system
-//! call for many pages it costs a tenth. What follows is a guess at what will be touched; a wrong one costs memory or time,
-//! and nothing else.
+//! Between its job and the first instruction of a function a process spends most of its time on page faults: after a fork every page
+//! is mapped, or copied, when it is first touched, at 1 to 3 µs each. An idle worker has time to do that, and one system call for
+//! many pages costs a tenth. The ranges are a guess; a wrong one costs memory or time, and nothing else.
 
 use super::fork::{OnlyThread, ThreadsError};
 use monohull_abi::layout::{page_down, page_up};
@@ -28,19 +27,19 @@ const BLOCK_HEAD: u64 = 16;
 /// Up to here the allocator keeps a list for each size.
 const SMALL: usize = 1040;
 
-/// The allocator's memory, as far as a workflow will touch it; nothing if that is not known.
+/// The allocator's memory, as far as a workflow will touch it; empty if that is unknown.
 #[derive(Debug, Default)]
 pub struct Heap(Range<u64>);
 
-/// Arranges the allocator's memory for the processes that are forked from here on: what they take lies together, on pages
-/// that nothing has written to. In the holes that this process has left, each block would be on another page, and each of these
-/// pages a copy.
+/// Arranges the allocator's memory for the processes that are forked from here on: blocks that they allocate lie together, on pages
+/// that were not written to. In holes between the blocks of this process, each block would be on another page, which a fork
+/// would copy.
 pub fn compact_heap(only: &OnlyThread) -> Result<Heap, ThreadsError> {
     only.confirm()?;
     // SAFETY: mallopt(3), malloc_trim(3), malloc(3): no preconditions. Blocks in holes are never used; all others are given
     // back once. No other thread takes memory meanwhile, so what lies behind the last block's head is free.
     unsafe {
-        // Small blocks that are given back are joined at once.
+        // Small blocks that are freed are merged at once.
         libc::mallopt(libc::M_MXFAST, 0);
         libc::malloc_trim(0);
         let end = top();
@@ -48,30 +47,30 @@ pub fn compact_heap(only: &OnlyThread) -> Result<Heap, ThreadsError> {
         while size >= HOLE_MIN {
             let block = libc::malloc(size);
             if block.is_null() || block as u64 >= end {
-                // It goes back to the rest. A small one would be put aside for the next of its size, so it is made large first,
-                // which the compiler would leave out, as it knows what these functions do.
+                // It goes back to the rest. A small block would be kept for the next of its size, so it is made large first. The
+                // compiler knows these functions and would remove the calls without `black_box`.
                 let block = if size < LARGE { black_box(libc::realloc(block, LARGE)) } else { block };
                 libc::free(block);
                 // Small blocks have a list for each size.
                 size -= if size > SMALL { size.div_ceil(8).next_multiple_of(HOLE_MIN) } else { HOLE_MIN };
             }
         }
-        // Room at the top of the heap that stays there, so that no process has to ask the kernel for more.
+        // Room at the top of the heap that stays, so that no process has to ask the kernel for more.
         let start = top();
         let block = black_box(libc::malloc(HEAP)) as u64;
         libc::free(block as *mut _);
         if block != start + BLOCK_HEAD || top() != start {
-            // The allocator has its memory from elsewhere, and nothing is known of it.
+            // The allocator does not use `brk`, and its memory is unknown.
             return Ok(Heap::default());
         }
-        // There is nothing but the head of the one block that this is, and who takes a part of it expects nothing in it.
+        // There is nothing but the head of the one block that this is, and a block that is allocated there has no content yet.
         let unused = page_up(start + BLOCK_HEAD);
         libc::madvise(unused as *mut _, (libc::sbrk(0) as u64 - unused) as usize, libc::MADV_DONTNEED);
         Ok(Heap(start..start + HEAP as u64))
     }
 }
 
-/// Where the last block begins that the allocator has free: the rest of its memory, unless that is from elsewhere.
+/// Where the last free block of the allocator begins: the rest of its memory, if that is from `brk`.
 fn top() -> u64 {
     // SAFETY: these have no preconditions.
     unsafe { libc::sbrk(0) as u64 - libc::mallinfo2().keepcost as u64 }

@@ -1,4 +1,4 @@
-//! Asks the kernel what it can do by trying, because a version number says little: distributions port features back,
+//! Tries what the kernel can do, because a version number is no evidence: distributions port features back,
 //! and sandboxes take them away.
 
 use std::io;

@@ -9,7 +9,7 @@ use std::io;
 /// [`Interrupted`](io::ErrorKind::Interrupted).
 pub fn poll(files: &mut [PollFd<'_>]) -> io::Result<()> {
     let no_limit = -1isize as usize;
-    // SAFETY: poll(2): the kernel reads and writes as many entries as it is told; a `PollFd` is one (`repr(transparent)`).
+    // SAFETY: poll(2): the kernel reads and writes as many entries as the second argument; a `PollFd` is one (`repr(transparent)`).
     unsafe { call(libc::SYS_poll, [files.as_mut_ptr() as usize, files.len(), no_limit, 0]) }.map(drop)
 }
 

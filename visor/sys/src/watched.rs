@@ -22,7 +22,7 @@ impl Watched {
         Ok(Watched(watched?))
     }
 
-    /// Waits until the descriptor is readable. The guard forgets that if it is told to, for the next to wait anew.
+    /// Waits until the descriptor is readable. `clear_ready` of the guard has the next call wait anew.
     pub async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.0.readable().await
     }

@@ -6,10 +6,10 @@ use std::fs::{read, read_dir, read_to_string};
 use std::os::unix::fs::MetadataExt;
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_blank_can_gain_no_rights", a_blank_can_gain_no_rights),
-    ("a_blank_has_no_descriptors_but_its_own", a_blank_has_no_descriptors_but_its_own),
-    ("a_blank_has_no_environment", a_blank_has_no_environment),
-    ("a_blank_has_limits_and_no_terminal", a_blank_has_limits_and_no_terminal),
+    ("an_idle_worker_can_gain_no_rights", an_idle_worker_can_gain_no_rights),
+    ("an_idle_worker_has_no_descriptors_but_its_own", an_idle_worker_has_no_descriptors_but_its_own),
+    ("an_idle_worker_has_no_environment", an_idle_worker_has_no_environment),
+    ("an_idle_worker_has_limits_and_no_terminal", an_idle_worker_has_limits_and_no_terminal),
     ("what_is_in_force_is_reported", what_is_in_force_is_reported),
 ];
 
@@ -24,7 +24,7 @@ fn status(worker: &IdleWorker, name: &str) -> String {
     line.unwrap_or_else(|| panic!("{name} is not in {text}")).trim().to_owned()
 }
 
-fn a_blank_can_gain_no_rights(spawners: &Spawners) {
+fn an_idle_worker_can_gain_no_rights(spawners: &Spawners) {
     let worker = idle_worker(spawners);
     assert_eq!(status(&worker, "NoNewPrivs"), "1");
     assert_eq!(status(&worker, "Seccomp"), "2");
@@ -39,7 +39,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").expect("our own").uid() == 0
 }
 
-fn a_blank_has_no_descriptors_but_its_own(spawners: &Spawners) {
+fn an_idle_worker_has_no_descriptors_but_its_own(spawners: &Spawners) {
     // Some more idle workers: none has what belongs to another.
     let others: Vec<IdleWorker> = (0..3).map(|_| idle_worker(spawners)).collect();
     let worker = idle_worker(spawners);
@@ -61,7 +61,7 @@ fn a_blank_has_no_descriptors_but_its_own(spawners: &Spawners) {
     drop(others);
 }
 
-fn a_blank_has_no_environment(spawners: &Spawners) {
+fn an_idle_worker_has_no_environment(spawners: &Spawners) {
     let own = read("/proc/self/environ").expect("our own");
     assert!(own.iter().any(|byte| *byte != 0), "there was something to be cleared");
     let worker = idle_worker(spawners);
@@ -71,7 +71,7 @@ fn a_blank_has_no_environment(spawners: &Spawners) {
     }
 }
 
-fn a_blank_has_limits_and_no_terminal(spawners: &Spawners) {
+fn an_idle_worker_has_limits_and_no_terminal(spawners: &Spawners) {
     let worker = idle_worker(spawners);
     let limits = read_to_string(format!("/proc/{}/limits", worker.pid())).expect("the worker is there");
     for (name, most) in [("Max core file size", 0), ("Max open files", 8192), ("Max locked memory", 0)] {

@@ -68,7 +68,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
     let mut processes = worker::Settings::usual(settings.isolation)?;
-    processes.groups = Membership::arrange(settings.cgroup)?;
+    processes.groups = Membership::set_up(settings.cgroup)?;
     let isolation = keys::isolation(processes.keys);
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
     let spawner = Spawner::start(&processes)?;

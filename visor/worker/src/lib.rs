@@ -229,7 +229,9 @@ impl IdleWorker {
             }
             Some(WorkerMessage::Refused(why)) => Err(ProcessError::Refused(why)),
             Some(WorkerMessage::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
-            Some(WorkerMessage::Message(_)) | None => Err(ProcessError::Refused("unexpected message in this state".to_owned())),
+            Some(WorkerMessage::Message(_)) | None => {
+                Err(ProcessError::Refused("unexpected message in this state".to_owned()))
+            }
         }
     }
 
@@ -355,7 +357,9 @@ impl Worker {
             }
         };
         let message = match packet.text() {
-            Some(_) if !packet.files.is_empty() => Err(ChannelError::Malformed("it has sent files with a text".to_owned())),
+            Some(_) if !packet.files.is_empty() => {
+                Err(ChannelError::Malformed("it has sent files with a text".to_owned()))
+            }
             Some(text) => self.stderr.receive(text).map(|()| WorkerMessage::Message(Message::Stderr)),
             None => packet.read().and_then(|message| self.interpret(message, packet)),
         };

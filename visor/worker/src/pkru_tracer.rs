@@ -1,8 +1,8 @@
 //! Reports of faults on kernels before 6.12, with protection keys in force.
 //!
 //! To deliver a signal the kernel writes a frame on the handler's stack, with the key rights of the code it interrupts. A
-//! function's rights deny that stack, and a kernel before 6.12 then ends the process, so that nobody hears of a fault or a
-//! missed deadline. There the spawner traces its workers:
+//! function's rights deny that stack, and a kernel before 6.12 then kills the process, so that a fault or a missed deadline is not
+//! reported. There the spawner traces its workers:
 //!
 //! ```text
 //! worker     fault ─ stops ┐                          ┌─ frame is written ─ handler ─ the instance ends, with a report
@@ -17,9 +17,9 @@ use monohull_domain::fault::HANDLED;
 use monohull_sys::spawner::Stopped;
 use std::collections::HashSet;
 
-/// The component of those that holds the rights of keys (Intel SDM volume 1, 13.1).
+/// The component of a thread's extended registers that holds the rights of keys (Intel SDM volume 1, 13.1).
 const PKRU: u32 = 9;
-/// Where they say which components they hold.
+/// Where the extended registers list their components (`XSTATE_BV`).
 const COMPONENTS: usize = 512;
 /// Both rights to key 0: no access, no writing.
 const SYSTEM_KEY: u32 = 0b11;
@@ -28,7 +28,7 @@ const ROOM: usize = 16 << 10;
 
 /// The tracer's side.
 pub(super) struct PkruTracer {
-    /// Threads that have been seen.
+    /// Threads that have stopped before.
     threads: HashSet<i32>,
     /// Where PKRU lies in the extended registers.
     pkru: usize,
@@ -47,7 +47,7 @@ impl PkruTracer {
         let event = status >> 16;
         let mut signal = libc::WSTOPSIG(status);
         if event != 0 {
-            // It has started another thread, which is traced too.
+            // The thread has started another one, which is traced too.
             signal = 0;
         } else if self.threads.insert(thread) {
             // The first stop of a thread is that of being traced.
@@ -68,7 +68,7 @@ impl PkruTracer {
     /// Gives a stopped thread all keys, if it lacks the system's.
     fn open(&self, stopped: Stopped) {
         let mut registers = [0u8; ROOM];
-        // If any of this fails the process ends as it would have without us.
+        // If any of this fails the process ends as it would without a tracer.
         let Ok(len) = stopped.extended_registers(&mut registers) else { return };
         let Some(rights) = registers[..len].get_mut(self.pkru..self.pkru + 4) else { return };
         if u32::from_le_bytes([rights[0], rights[1], rights[2], rights[3]]) & SYSTEM_KEY != 0 {

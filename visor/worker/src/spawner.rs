@@ -1,7 +1,7 @@
 //! The spawner: a small process with one thread that forks workers and reaps them.
 //!
-//! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
-//! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
+//! A program with threads cannot fork and go on in the child, and the supervisor has many threads. So it forks the spawner at the
+//! very beginning. The spawner maps what workers have in common, and then waits for requests to fork and for workers that end.
 
 use super::cgroup::{Membership, WorkerCgroup};
 use super::pkru_tracer::PkruTracer;
@@ -24,7 +24,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-/// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
+/// A handle to the spawner, with which a program with threads makes processes. The spawner and its workers end when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Spawner {
     /// One request at a time.
@@ -58,8 +59,8 @@ impl Spawner {
                     groups: settings.groups.clone(),
                 };
                 drop(theirs);
-                let (said, _) = answer(&spawner.lock())?;
-                match said {
+                let (reply, _) = reply(&spawner.lock())?;
+                match reply {
                     FromSpawner::Started => Ok(spawner),
                     FromSpawner::NotStarted(why) => Err(ProcessError::Refused(why)),
                     _ => Err(ProcessError::SpawnerEnded),
@@ -68,12 +69,12 @@ impl Spawner {
         }
     }
 
-    /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
+    /// A new worker. Blocks until it is ready, for well under a millisecond unless the host is busy.
     pub fn idle_worker(&self) -> Result<IdleWorker, ProcessError> {
         self.fork(1)?.pop().ok_or(ProcessError::SpawnerEnded)?.wait()
     }
 
-    /// So many new processes, at most [`Self::FORKS_MAX`], or at least one. Several at once cost less than one by one.
+    /// So many new workers, at least one and at most [`Self::FORKS_MAX`]. Several at once cost less than one by one.
     pub fn fork(&self, count: usize) -> Result<Vec<StartingWorker>, ProcessError> {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
@@ -86,16 +87,16 @@ impl Spawner {
             files.push(theirs.as_fd());
             files.extend(cgroup.as_ref().map(WorkerCgroup::as_fd));
         }
-        let (said, pidfds) = {
+        let (reply, pidfds) = {
             let control = self.lock();
             let sent = control.send(&ToSpawner::Fork { grouped }, &files);
             sent.map_err(|error| match error.kind() {
                 io::ErrorKind::BrokenPipe => ProcessError::SpawnerEnded,
                 _ => host("asking for a process")(error),
             })?;
-            answer(&control)?
+            reply(&control)?
         };
-        match said {
+        match reply {
             FromSpawner::Forked(pids, Some(errno)) if pids.is_empty() => {
                 Err(host("forking a process for a workflow")(io::Error::from_raw_os_error(errno)))
             }
@@ -134,7 +135,7 @@ impl Drop for Spawner {
     }
 }
 
-/// A process that will wait for a job soon. Ends when it is dropped.
+/// A worker that is being set up. Its process ends when this is dropped.
 #[derive(Debug)]
 pub struct StartingWorker(Worker);
 
@@ -168,20 +169,20 @@ impl IdleWorker {
     }
 }
 
-/// What the spawner says.
-fn answer(control: &SpawnerChannel) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
+/// The spawner's reply, and its descriptors.
+fn reply(control: &SpawnerChannel) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
     match control.receive() {
         Ok(Some(packet)) => match packet.read() {
-            Ok(said) => Ok((said, packet.files)),
+            Ok(reply) => Ok((reply, packet.files)),
             Err(_) => Err(ProcessError::SpawnerEnded),
         },
         Ok(None) => Err(ProcessError::SpawnerEnded),
-        // A process that was forked ends by itself: our end of its channel is closed.
+        // A process that was forked ends by itself, as our end of its channel is closed.
         Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerEnded, host("receiving a process"))),
     }
 }
 
-/// Our end of a worker's socket, and the worker's.
+/// The supervisor's end of a worker's channel, and the worker's.
 fn worker_channel() -> Result<(WorkerChannel, SupervisorChannel), ProcessError> {
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     ours.name_senders().map_err(host("preparing a socket"))?;
@@ -201,33 +202,33 @@ fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// A worker of the spawner's.
+/// A worker, as its spawner has it.
 struct Child {
     pid: i32,
-    /// The worker's end of its socket.
+    /// The worker's end of its channel.
     channel: SupervisorChannel,
-    /// How it ended, until the supervisor has been told.
+    /// Its exit status, until that has been sent.
     status: Option<i32>,
 }
 
-/// The spawner's life; its exit status.
+/// The main function of the spawner; its exit status.
 fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i32 {
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGCHLD);
-    let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
+    let signals = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
         .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
+        .map_err(|errno| format!("SIGCHLD cannot be received: {errno}"));
     let thread = match &settings.groups {
         Membership::Own(_) => ThreadIdAddress::of(only).map(Some),
         Membership::Shared(_) => Ok(None),
     };
     let forks = match thread {
         Ok(thread) => Forks { only, thread },
-        Err(error) => return not_started(control, format!("no process can be born in a group: {error}")),
+        Err(error) => return not_started(control, format!("no process can be forked into a cgroup: {error}")),
     };
-    // After this there are system calls that it can make no more.
-    let (told, mut template) =
-        match told.and_then(|told| Ok((told, SandboxTemplate::new(only, settings, Inherit::Much)?))) {
+    // From here on the sandbox is in force.
+    let (signals, mut template) =
+        match signals.and_then(|signals| Ok((signals, SandboxTemplate::new(only, settings, Inherit::Much)?))) {
             Ok(both) => both,
             Err(why) => {
                 return not_started(control, why);
@@ -244,24 +245,24 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
     }
     loop {
         let mut waiting =
-            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(told.as_fd(), PollFlags::POLLIN)];
-        // A worker may have filled its socket before it ended: its end is told when there is room.
-        let untold = children.iter().filter(|child| child.status.is_some());
-        waiting.extend(untold.map(|child| PollFd::new(child.channel.as_fd(), PollFlags::POLLOUT)));
+            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        // A worker may have filled its socket before it ended: its status is sent when there is room.
+        let unsent = children.iter().filter(|child| child.status.is_some());
+        waiting.extend(unsent.map(|child| PollFd::new(child.channel.as_fd(), PollFlags::POLLOUT)));
         if poll(&mut waiting).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
             return worker::FAILED;
         }
         let [asked, ended] = [0, 1].map(|index| waiting[index].any() != Some(false));
         if ended {
-            // One for any number of ends; those that come now are told of anew.
-            let _ = told.read_signal();
+            // One signal for any number of workers; those that end from now on raise another.
+            let _ = signals.read_signal();
         }
         reap(&mut children, &mut tracer);
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
                     if let Err(error) = fork_workers(control, packet, &template, &forks, &mut children) {
-                        tracing::error!("the spawner cannot answer: {error}");
+                        tracing::error!("the spawner cannot reply: {error}");
                         return worker::FAILED;
                     }
                 }
@@ -269,7 +270,7 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
                 Err(error) => {
                     let refused = error.no_descriptor().and_then(|error| Ok(refuse(control, &error)?));
                     if let Err(error) = refused {
-                        tracing::error!("the spawner cannot hear: {error}");
+                        tracing::error!("the spawner cannot receive requests: {error}");
                         return worker::FAILED;
                     }
                 }
@@ -278,13 +279,13 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
     }
 }
 
-/// Says why there is no spawner; its exit status.
+/// Sends why there is no spawner; its exit status.
 fn not_started(control: &ControlChannel, why: String) -> i32 {
     let _ = control.send(&FromSpawner::NotStarted(why), &[]);
     worker::REFUSED
 }
 
-/// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
+/// Reaps workers that have ended, and sends their status to the supervisor. Lets threads go on that are traced and have stopped.
 fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
     while let Some((pid, status)) = wait_any() {
         if let Some(tracer) = tracer {
@@ -294,19 +295,19 @@ fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
             }
             tracer.forget(pid);
         }
-        // The number of one that has ended may be another's now.
+        // A process id may be used again once its process was reaped.
         if let Some(child) = children.iter_mut().find(|child| child.pid == pid && child.status.is_none()) {
             child.status = Some(status);
         }
     }
     children.retain(|child| match child.status {
         None => true,
-        // Told, or nobody listens any more: closing the last copy of this end says that it is over.
+        // Sent, or the other end is closed: closing the last copy of this end is the end of the channel.
         Some(status) => matches!(child.channel.try_send(&FromWorker::Died { status }), Ok(false)),
     });
 }
 
-/// Forks one after the other before it says so: what this process writes to in between it gets a copy of anew after each.
+/// Forks all workers before it replies: after each fork, every page that this process writes to is copied anew.
 fn fork_workers(
     control: &ControlChannel,
     packet: Message<ToSpawner>,
@@ -318,15 +319,15 @@ fn fork_workers(
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
     let mut files = packet.files.into_iter();
-    // On the stack, which is copied anyway.
+    // On the stack, whose pages are copied in any case.
     let mut made = [const { None }; Spawner::FORKS_MAX];
     let mut refused = None;
-    for place in &mut made {
+    for entry in &mut made {
         let Some(channel) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
         match forks.fork(group.as_ref()) {
             Ok(Fork::Child(child)) => child.run(channel, true, |channel| worker::worker_main(channel, Ok(template))),
-            Ok(Fork::Parent((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, channel)),
+            Ok(Fork::Parent((pid, pidfd))) => *entry = Some((pid.as_raw(), pidfd, channel)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
                 break;
@@ -341,16 +342,16 @@ fn fork_workers(
     }
     let answer = FromSpawner::Forked(pids, refused);
     match control.send(&answer, &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>()) {
-        // Nobody has the other ends of their links then, so they end by themselves.
+        // The other ends of their channels are closed then, so they end by themselves.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(control, &error),
         sent => sent,
     }
 }
 
-/// What a fork of the spawner takes.
+/// What the spawner needs to fork.
 struct Forks<'o> {
     only: &'o OnlyThread,
-    /// Where workers are to have a control group of their own.
+    /// For forks into control groups, if workers have them.
     thread: Option<ThreadIdAddress>,
 }
 
@@ -365,7 +366,7 @@ impl Forks<'_> {
     }
 }
 
-/// Says that there is no process, for this reason.
+/// Replies that there is no process, for this reason.
 fn refuse(control: &ControlChannel, error: &io::Error) -> io::Result<()> {
     control.send(&FromSpawner::Forked(Vec::new(), Some(error.raw_os_error().unwrap_or(libc::EIO))), &[])
 }

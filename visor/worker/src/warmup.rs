@@ -1,7 +1,7 @@
-//! A workflow that does nothing, run once by the spawner before it closes itself in.
+//! A workflow that does nothing, run once by the spawner before it enters its sandbox.
 //!
-//! Workers inherit what that leaves behind: pages of the program that are mapped, memory the allocator has arranged, answers
-//! that are asked for once. The function is ours, a hostcall and nothing else, so nobody's code runs in the spawner.
+//! Workers inherit the state after it: pages of the program that are mapped, memory of the allocator, values that are computed
+//! once. The function is a hostcall and nothing else, so no tenant's code runs in the spawner.
 
 use super::job::Job;
 use super::protocol::{FromWorker, WorkerChannel};
@@ -24,15 +24,15 @@ const DOCUMENT: &str = r#"{"name":"warm-up","functions":{"f":{"image":"-"}},"ste
 /// The function: `mov eax, EXIT; xor edi, edi; call gs:[0]`, which is how functions call (`monohull_trampoline::user`).
 const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xff, 0x14, 0x25, 0, 0, 0, 0];
 
-/// Does everything that a worker does from its job to its answer.
-pub(super) fn run(home: DomainSettings) -> Result<(), ProcessError> {
-    let ground = Ground::lay(home.keys).map_err(HostError::from)?;
+/// Does all that a worker does from its job to its answer.
+pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
+    let address_space = Ground::lay(settings.keys).map_err(HostError::from)?;
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours)?;
     let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
     let job = job.ok_or(ProcessError::SpawnerEnded)?;
-    worker::run(Arc::new(theirs), ground, home, job, || ()).map_err(host("answering"))?;
+    worker::run(Arc::new(theirs), address_space, settings, job, || ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
         Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),
         _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),

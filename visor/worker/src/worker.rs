@@ -1,8 +1,8 @@
-//! A worker: the process of one workflow domain. It lays its ground, closes itself in, waits for its job, runs it, answers and
-//! ends.
+//! A worker: the process of one workflow domain. It takes its address space, enters its sandbox, waits for its job, runs it, answers
+//! and ends.
 
 use super::job::{Data, Received};
-use super::notices::{LeftOut, Notices};
+use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sandbox::SandboxTemplate;
 use monohull_domain::Ground;
@@ -31,20 +31,20 @@ use std::time::Duration;
 
 pub(super) use super::exit_status::status::*;
 
-/// The descriptor of a process's channel with what is above it; all higher ones are closed.
+/// The descriptor of a process's channel with its supervisor; all higher ones are closed.
 pub(super) const CHANNEL_FD: i32 = KEPT;
 
 /// The number of the null device on every Linux.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
-/// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
+/// The longest report as JSON. The rest of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
-/// The pause before an answer is sent again that there was no room for.
-const CROWDED: Duration = Duration::from_millis(1);
+/// The pause before an answer is sent again for which the kernel had no room.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the first of a family does besides, and those it forks inherit: a session without a terminal, deaf to signals that
-/// ask for an end, standard input and output that lead nowhere, and nothing of the environment.
+/// Detaches the first process, a spawner or the worker of `monohull run`, from its parent: a session without a terminal, signals
+/// that ask for an end ignored, standard input and output on the null device, an empty environment. Its forks inherit that.
 ///
 /// A service manager sends such a signal to all processes of a service at once. What is above decides what it means, and may
 /// let a workflow finish; it takes this process with it whenever it ends.
@@ -64,7 +64,7 @@ pub(super) fn detach_from_parent() -> Result<OnlyThread, String> {
     Ok(only)
 }
 
-/// Opens what should be the null device. A regular file in its place would keep what is written to it.
+/// Opens the null device. A regular file of its name would keep what is written to it.
 fn open_null(path: &Path) -> Result<File, String> {
     let failed = |error: io::Error| format!("opening {}: {error}", shown(path));
     let null = File::options().read(true).write(true).open(path).map_err(failed)?;
@@ -75,20 +75,20 @@ fn open_null(path: &Path) -> Result<File, String> {
     }
 }
 
-/// A worker's life.
+/// The main function of a worker.
 pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
     let channel = Arc::new(SupervisorChannel::new(channel));
-    // Never closed: what came to be called `CHANNEL_FD` instead could be sent to with a destination, so the sandbox forbids it.
+    // Never closed: another socket under this number could be sent to with a destination. The sandbox forbids the close.
     std::mem::forget(channel.clone());
     let ready = template.and_then(|template| {
-        // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
+        // Where tracing is refused a fault ends the process, and the report has that as the reason.
         let silent = template.traced && be_traced().is_err();
         prefault::populate(&template.heap);
-        let ground = template.take_address_space().map_err(|error| error.to_string())?;
+        let address_space = template.take_address_space().map_err(|error| error.to_string())?;
         let sandbox = template.enter_sandbox().map_err(|error| error.to_string())?;
-        Ok((ground, sandbox, silent, template))
+        Ok((address_space, sandbox, silent, template))
     });
-    let (ground, sandbox, silent, template) = match ready {
+    let (address_space, sandbox, silent, template) = match ready {
         Ok(ready) => ready,
         Err(why) => {
             let _ = channel.send(&FromWorker::Refused(why), &[]);
@@ -106,18 +106,18 @@ pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, S
             return FAILED;
         }
     };
-    let home = DomainSettings { modules: template.modules.clone(), keys: template.keys };
-    // Nobody needs what is left: the kernel takes it down faster than we could.
-    match run(channel, ground, home, job, || exit_now(DONE)) {
+    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys };
+    // The kernel frees the rest of the domain faster than this process could.
+    match run(channel, address_space, settings, job, || exit_now(DONE)) {
         Ok(()) => DONE,
         Err(error) => {
-            eprintln!("the answer cannot be given: {error}");
+            eprintln!("the answer cannot be sent: {error}");
             FAILED
         }
     }
 }
 
-/// Waits for the job; `None` if nobody is there any more to give one.
+/// Waits for the job; `None` if the other end is closed.
 pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, String> {
     let mut files = Vec::new();
     loop {
@@ -142,8 +142,8 @@ pub(super) struct DomainSettings {
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
     channel: Arc<SupervisorChannel>,
-    ground: Ground,
-    home: DomainSettings,
+    address_space: Ground,
+    settings: DomainSettings,
     job: Received,
     answered: impl FnOnce(),
 ) -> io::Result<()> {
@@ -153,8 +153,8 @@ pub(super) fn run(
         Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
     reporter.point("dispatched", wire.dispatched_ns);
     let context = RunContext {
-        modules: home.modules,
-        keys: home.keys,
+        modules: settings.modules,
+        keys: settings.keys,
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
         latest_ns: wire.latest_ns,
@@ -166,14 +166,16 @@ pub(super) fn run(
         answered();
         Ok(())
     };
-    workflow.run_on(ground, &context, resources, &mut workflow_io, reporter.clone(), answer).unwrap_or_else(|error| {
-        let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = keys::isolation(context.keys);
-        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
-    })
+    workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer).unwrap_or_else(
+        |error| {
+            let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
+            let isolation = keys::isolation(context.keys);
+            reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+        },
+    )
 }
 
-/// Slots of a workflow in a worker: inputs as they came with the job, outputs as they leave with the answer.
+/// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.
 struct Slots<'o> {
     inputs: Vec<(String, Data)>,
     outputs: &'o RefCell<Vec<(String, Data)>>,
@@ -182,7 +184,7 @@ struct Slots<'o> {
 impl WorkflowIo for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
         let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
-        let (_, data) = found.ok_or("was given no content")?;
+        let (_, data) = found.ok_or("has no content in the job")?;
         match data {
             Data::Bytes(bytes) => Ok(Source::Bytes(bytes.clone())),
             Data::File(file) => {
@@ -192,13 +194,13 @@ impl WorkflowIo for Slots<'_> {
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
-        let data = Data::of(bytes).map_err(|error| format!("cannot be handed out: {error}"))?;
+        let data = Data::of(bytes).map_err(|error| format!("cannot be sealed: {error}"))?;
         self.outputs.borrow_mut().push((slot.to_owned(), data));
         Ok(OutputReport { bytes: bytes.len() as u64, path: None, content: None })
     }
 }
 
-/// The report as JSON. Of one that would be too long, the last lines of the last instances are left out, and it says so.
+/// The report as JSON. If it would be too long, the last lines of the last instances are replaced by a note.
 fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
     let encoded = serde_json::to_vec(&report)?;
     let mut excess = encoded.len().saturating_sub(limit);
@@ -206,33 +208,33 @@ fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
         return Ok(encoded);
     }
     for instance in report.steps.iter_mut().flat_map(|step| &mut step.instances).rev() {
-        let mut left_out = 0;
+        let mut omitted = 0;
         while excess > 0
             && let Some(line) = instance.lines.pop()
         {
             excess = excess.saturating_sub(serde_json::to_vec(&line)?.len());
-            left_out += 1;
+            omitted += 1;
         }
-        if left_out > 0 {
-            let text = format!("({left_out} more lines are left out, as the report would be too long)");
+        if omitted > 0 {
+            let text = format!("({omitted} more lines are omitted, as the report would be too long)");
             instance.lines.push(Line { stream: Stream::Stderr, text });
         }
     }
     Ok(serde_json::to_vec(&report)?)
 }
 
-/// Takes out of a report the lines that were told one by one: of each instance all but the last ones, which were left out.
-fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
-    report.lines_delayed = left_out.values().map(|count| *count as u64).sum();
+/// Removes from a report the lines that were sent as notices: of each instance all but the last ones, which were omitted there.
+fn keep_omitted(report: &mut RunReport, mut omitted: OmittedLines) {
+    report.lines_delayed = omitted.values().map(|count| *count as u64).sum();
     for step in &mut report.steps {
         for instance in &mut step.instances {
-            let kept = left_out.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
+            let kept = omitted.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
             instance.lines.drain(..instance.lines.len().saturating_sub(kept));
         }
     }
 }
 
-/// Tells the supervisor what happens, if it wants to know.
+/// Sends the supervisor the notices that it has asked for, and the answer.
 struct Reporter {
     channel: Arc<SupervisorChannel>,
     notices: Notices,
@@ -257,9 +259,9 @@ impl Reporter {
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);
         report.timeline = points;
-        let left_out = self.notices.finish();
+        let omitted = self.notices.finish();
         if self.lines {
-            keep_left_out(&mut report, left_out);
+            keep_omitted(&mut report, omitted);
         }
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
@@ -274,9 +276,9 @@ impl Reporter {
         let answer = FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs };
         loop {
             match self.channel.send(&answer, &files) {
-                // Others have as many descriptors on their way as the kernel lets one user have; this workflow's deadline
-                // ends the wait.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(CROWDED),
+                // Other processes have as many descriptors in flight as the kernel permits a user; the workflow's deadline ends
+                // the wait.
+                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(RETRY_PAUSE),
                 sent => return sent,
             }
         }
@@ -318,7 +320,7 @@ mod tests {
         let refused = |path: &Path| open_null(path).expect_err("not the null device");
         let folder = tempfile::TempDir::new().expect("a folder");
         let file = folder.path().join("null");
-        assert!(refused(&file).contains("opening"), "there is none");
+        assert!(refused(&file).contains("opening"), "it does not exist");
         std::fs::write(&file, "").expect("written");
         assert!(refused(&file).contains("is not the null device"));
         assert!(refused(Path::new("/dev/zero")).contains("is not the null device"));
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_too_long_says_what_is_left_out() {
+    fn a_report_that_is_too_long_has_a_note_of_what_is_omitted() {
         let short = encode(report(&[10, 10]), 1 << 20).expect("encoded");
         assert_eq!(short, serde_json::to_vec(&report(&[10, 10])).expect("JSON"));
         let limit = 20_000;
