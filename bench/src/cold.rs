@@ -1,7 +1,7 @@
 //! Our side of a cold start: a supervisor in a process of its own, whose spawner is forked before anything else happens.
 //!
 //! ```text
-//! blank made │ request: job given … first instruction … answer … process reaped │ blank made │ …
+//! idle worker made │ request: job given … first instruction … answer … process reaped │ idle worker made │ …
 //!            └────────────────────── what is measured ─────────────────────────┘
 //! ```
 
@@ -25,13 +25,13 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {
         let start = Instant::now();
-        let blank = spawner.blank().map_err(|error| wrong(&error))?;
+        let worker = spawner.idle_worker().map_err(|error| wrong(&error))?;
         let made = start.elapsed();
         // The new process goes to sleep before its job comes.
         std::thread::yield_now();
         let job = Job::new(ready.clone(), Vec::new());
         let start = Instant::now();
-        let mut running = blank.give(&job).map_err(|error| wrong(&error))?;
+        let mut running = worker.assign(&job).map_err(|error| wrong(&error))?;
         let first = listen(&mut running, |message| match message {
             Message::Ended { report, .. } => {
                 let at = report.timeline.iter().find(|point| point.name == "first-instruction");
@@ -46,7 +46,7 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
             "first-instruction" => first,
             "answered" => answered.as_nanos() as f64,
             "reaped" => reaped.as_nanos() as f64,
-            "blank" => made.as_nanos() as f64,
+            "idle-worker" => made.as_nanos() as f64,
             _ => return Err(format!("nobody knows how to measure {what}")),
         });
     }

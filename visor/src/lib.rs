@@ -1,10 +1,11 @@
 //! The visor: its command line, and one name for each of the crates it is made of.
 //!
 //! ```text
-//!   cli ──▶ watchdog ──▶ worker ──▶ engine ──▶ workflow ──▶ domain ──▶ network, host-files ──▶ ipc, report
+//!   cli ──▶ watchdog ──▶ worker ──▶ engine ──▶ workflow ──▶ domain ──▶ network, host-files ──▶ ipc, report, sys
 //! ```
 //!
 //! An arrow means "uses". A crate also uses those further to the right of it, and none to the left.
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod cli;

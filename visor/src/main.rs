@@ -1,5 +1,7 @@
 //! The `monohull` program; everything it does is in the library, where tests reach it.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 #[cfg(feature = "weaken")]

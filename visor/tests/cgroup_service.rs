@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 const MIB: u64 = 1 << 20;
 
 fn furnished() -> Server {
-    let server = Server::start_with(&["--cgroup", "require", "--blanks", "4"]);
+    let server = Server::start_with(&["--cgroup", "require", "--prefork", "4"]);
     assert_eq!(server.get("/healthz").expect(200).json()["cgroup"], "own");
     assert!(server.get("/metrics").text().contains("monohull_cgroup{mode=\"own\"} 1\n"));
     server.put_shipped("echo.json");
@@ -81,7 +81,7 @@ fn each_process_has_a_group_with_the_limits_of_its_workflow() {
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
     let folder = stuck_group(&server);
     assert_eq!((read(&folder, "pids.max"), read(&folder, "memory.oom.group")), ("64".to_owned(), "1".to_owned()));
-    eventually("blanks are ready", || server.get("/healthz").json()["blanks"].as_u64() >= Some(2));
+    eventually("idle workers are ready", || server.get("/healthz").json()["idle_workers"].as_u64() >= Some(2));
     let below = server.descendants();
     let workers: BTreeSet<PathBuf> = below[1..].iter().map(|pid| group(*pid)).collect();
     assert_eq!(workers.len(), below.len() - 1, "each is in a group of its own");

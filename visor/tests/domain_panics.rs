@@ -72,7 +72,7 @@ fn with_a_domain() {
         sink: None,
         mounts: Arc::new([]),
     };
-    let domain = Domain::new(options).expect("the host can hold a domain");
+    let mut domain = Domain::new(options).expect("the host can hold a domain");
     domain.run(Box::new(Panics)).expect("it never ends");
 }
 

@@ -52,7 +52,7 @@ fn is_told(error: &Value, kind: &str, words: &str) {
     }
     assert_eq!((&error["kind"], &error["blame"]), (&json!("process"), &json!("function")), "{error:#}");
     let words =
-        "was ended by SIGSEGV: this kernel cannot tell more while protection keys are in force (Linux 6.12 can)";
+        "was ended by SIGSEGV: this kernel reports no more while protection keys are in force (Linux 6.12 does)";
     assert!(message.contains(words), "{error:#}");
 }
 

@@ -266,7 +266,7 @@ fn a_server_does_not_take_what_is_in_use_or_no_socket() {
     std::fs::write(&file, "data").expect("written");
     let (code, _) = run(&["--listen", &format!("unix:{}", file.display())]);
     assert_eq!((code, std::fs::read_to_string(&file).expect("there")), (Some(2), "data".to_owned()));
-    for arguments in [["--listen", "nowhere"], ["--timeout", "0s"], ["--max-body", "many"], ["--blanks", "0"]] {
+    for arguments in [["--listen", "nowhere"], ["--timeout", "0s"], ["--max-body", "many"], ["--prefork", "0"]] {
         assert_eq!(run(&arguments).0, Some(2), "{arguments:?}");
     }
 }

@@ -45,7 +45,7 @@ fn a_worker_that_never_stops_talking_holds_up_nobody_and_is_ended_in_time() {
         assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
         asked.join().expect("it is answered");
     });
-    eventually("only blanks are left", || server.get("/healthz").json()["running"] == 0);
+    eventually("only idle workers are left", || server.get("/healthz").json()["running"] == 0);
 }
 
 #[test]

@@ -37,18 +37,21 @@ fn running(server: &Server) -> Vec<Value> {
     all.into_iter().filter(|shown| shown["status"] == "running").collect()
 }
 
-/// The processes of workflows, blanks among them: what is below the spawner.
+/// The processes of workflows, idle workers among them: what is below the spawner.
 fn workers(server: &Server) -> Vec<i32> {
     server.descendants().split_off(1)
 }
 
-/// The process that runs the one workflow that runs: the one that is not a blank. It has started to print.
+/// The process that runs the one workflow that runs: the one that is not an idle worker. It has started to print.
 fn the_worker(server: &Server, before: &[i32]) -> i32 {
     eventually("one runs", || running(server).len() == 1);
-    let blank = |pid: &i32| !before.contains(pid);
-    // Blanks are used in the order in which they were made.
+    let worker = |pid: &i32| !before.contains(pid);
+    // Idle workers are used in the order in which they were made.
     let now = workers(server);
-    *before.iter().find(|pid| now.contains(pid)).unwrap_or_else(|| now.iter().find(|pid| blank(pid)).expect("a worker"))
+    *before
+        .iter()
+        .find(|pid| now.contains(pid))
+        .unwrap_or_else(|| now.iter().find(|pid| worker(pid)).expect("a worker"))
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn a_client_that_goes_away_takes_its_workflow_with_it() {
         let newest = server.get("/invocations").expect(200).json()["invocations"][0].take();
         assert_eq!(newest["status"], "cancelled", "{newest:#}");
     }
-    eventually("only blanks are left", || server.get("/healthz").json()["running"] == 0);
+    eventually("only idle workers are left", || server.get("/healthz").json()["running"] == 0);
 }
 
 #[test]
@@ -178,9 +181,9 @@ fn bodies_together_have_a_limit() {
 
 #[test]
 fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
-    let server = furnished(&["--blanks", "2"]);
-    let ready = || server.get("/healthz").json()["blanks"] == 2;
-    eventually("blanks are ready", ready);
+    let server = furnished(&["--prefork", "2"]);
+    let ready = || server.get("/healthz").json()["idle_workers"] == 2;
+    eventually("idle workers are ready", ready);
     let before = workers(&server);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -190,9 +193,9 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
     assert!(error["message"].as_str().expect("a message").contains("SIGKILL"), "{error:#}");
     server.post("/invoke/echo", b"x").expect(200);
 
-    // Blanks that are killed cost nobody anything.
+    // Idle workers that are killed cost nobody anything.
     for _ in 0..3 {
-        eventually("blanks are ready", ready);
+        eventually("idle workers are ready", ready);
         for pid in workers(&server) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             eventually("it is gone", || !is_alive(pid));
@@ -204,7 +207,7 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
 #[test]
 fn a_process_that_hangs_is_ended_at_its_deadline() {
     let server = furnished(&["--timeout", "400ms"]);
-    eventually("blanks are ready", || workers(&server).len() >= 2);
+    eventually("idle workers are ready", || workers(&server).len() >= 2);
     let before = workers(&server);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -226,16 +229,16 @@ fn without_its_spawner_a_server_ends() {
     Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
     let (code, log) = server.wait();
     assert_eq!(code, Some(3), "{log}");
-    assert!(log.contains("the spawner is gone"), "{log}");
+    assert!(log.contains("the spawner has ended"), "{log}");
     eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
 }
 
 #[test]
 fn a_server_whose_spawner_does_not_answer_is_not_ready() {
-    let server = furnished(&["--blanks", "1"]);
+    let server = furnished(&["--prefork", "1"]);
     let spawner = Pid::from_raw(server.descendants()[0]);
     kill(spawner, Signal::SIGSTOP).expect("it runs");
-    // This takes the blank, and another is asked for.
+    // This takes the idle worker, and another is asked for.
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     eventually("it says so", || server.get("/readyz").status == 503);
     let trouble = server.get("/healthz").expect(503).json()["trouble"].take();
@@ -354,7 +357,7 @@ fn census(server: &Server) -> (usize, usize, usize) {
 
 #[test]
 fn load_leaves_nothing_behind() {
-    let server = furnished(&["--keep", "0", "--blanks", "2"]);
+    let server = furnished(&["--keep", "0", "--prefork", "2"]);
     server.put_workflow(&{
         let mut document = single("panic", "misbehave", &json!({}));
         document["steps"][0]["args"] = json!({ "how": "panic" });
@@ -387,7 +390,7 @@ fn load_leaves_nothing_behind() {
         let quiet = || server.get("/healthz").json();
         eventually("all is quiet", || {
             let health = quiet();
-            health["running"] == 0 && health["queued"] == 0 && health["blanks"] == 2
+            health["running"] == 0 && health["queued"] == 0 && health["idle_workers"] == 2
         });
         eventually("connections are closed", || server.get("/metrics").text().contains("monohull_connections 1\n"));
     };
@@ -405,7 +408,7 @@ fn load_leaves_nothing_behind() {
 /// to a new process.
 #[test]
 fn a_server_without_a_descriptor_left_waits_for_better_times() {
-    let server = Server::start_with(&["--blanks", "1"]);
+    let server = Server::start_with(&["--prefork", "1"]);
     server.put_shipped("no-op.json");
     let mut asking = server.connect();
     let mut invoke = || {

@@ -19,19 +19,19 @@ fn logging_to(log: &str, options: &[&str]) -> Server {
     Server::start_by(shell, &StateFolder::new(), options, &[])
 }
 
-fn blanks(server: &Server) -> Vec<i32> {
+fn idle_workers(server: &Server) -> Vec<i32> {
     // The first is the spawner.
     server.descendants().split_off(1)
 }
 
 #[test]
 fn a_log_that_cannot_be_written_is_lost_and_nothing_else() {
-    let server = logging_to("/dev/full", &["--blanks", "2"]);
+    let server = logging_to("/dev/full", &["--prefork", "2"]);
     server.put_shipped("echo.json");
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
     // There is something to be said about each of these.
-    eventually("blanks are ready", || blanks(&server).len() >= 2);
-    for pid in blanks(&server) {
+    eventually("idle workers are ready", || idle_workers(&server).len() >= 2);
+    for pid in idle_workers(&server) {
         // The process that has served the first may be gone by itself.
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         eventually("it is gone", || !is_alive(pid));

@@ -19,7 +19,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
         row("cold-start", "reaped", Some(0.25))?,
         row("cold-start, answered", "answered", None)?,
         row("cold-start, first instruction", "first-instruction", Some(0.15))?,
-        row("a blank is made", "blank", None)?,
+        row("an idle worker is made", "idle-worker", None)?,
     ];
     let sides = take_turns(effort, ours("reaped"), peer)?;
     let name = "posix_spawn of a static program + wait";

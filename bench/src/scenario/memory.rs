@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(_: Effort) -> Result<Vec<Row>> {
-    let server = service::monohull(&["--blanks", "1"])?;
+    let server = service::monohull(&["--prefork", "1"])?;
     let args = json!({ "args": { "how": "sleep" }, "limits": { "timeout": "20s" } });
     register(server.address, "waits", "misbehave", &args)?;
     let supervisor = server.pid() as i32;
     let spawner = *children(supervisor).first().ok_or("the server has no spawner")?;
-    let blank = only_child(spawner)?;
+    let worker = only_child(spawner)?;
     settle();
-    let (idle, of_spawner, of_blank) = (pss(&supervisor), pss(&spawner), pss(&blank));
+    let (idle, of_spawner, of_idle) = (pss(&supervisor), pss(&spawner), pss(&worker));
     ask(server.address, "POST", "/async-invoke/waits", b"")?;
-    // It has taken the one blank there was.
+    // It has taken the one idle worker there was.
     settle();
-    let of_worker = pss(&blank);
+    let of_worker = pss(&worker);
 
     let apache = service::apache(&build_cgi()?)?;
     settle();
@@ -43,7 +43,7 @@ pub(super) fn run(_: Effort) -> Result<Vec<Row>> {
     Ok(vec![
         row("idle supervisor", idle, of_apache, "Apache, idle"),
         row("spawner", of_spawner, of_apache, "Apache, idle"),
-        row("blank", of_blank, of_process, "a static program that waits"),
+        row("idle-worker", of_idle, of_process, "a static program that waits"),
         row("workflow of one waiting function", of_worker, of_process, "a static program that waits"),
     ])
 }
@@ -60,7 +60,7 @@ fn only_child(pid: i32) -> Result<i32> {
             return Ok(child);
         }
         if begin.elapsed() > PATIENCE {
-            return Err("there is no blank, or there are several".into());
+            return Err("there is no idle worker, or there are several".into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }

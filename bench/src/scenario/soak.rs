@@ -38,8 +38,8 @@ struct Soak {
 }
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
-    // So few blanks are made one by one; of more, made in batches, not as many wait each time.
-    let server = monohull(&["--keep", "200", "--timeout", "20s", "--blanks", &BLANKS.to_string()])?;
+    // So few idle workers are made one by one; of more, made in batches, not as many wait each time.
+    let server = monohull(&["--keep", "200", "--timeout", "20s", "--prefork", &PREFORK.to_string()])?;
     furnish(server.address)?;
     // As wide as what follows, so that what is kept for good is there.
     Soak::new(&server, effort.size(2000, 100)).run(&server)?;
@@ -181,7 +181,7 @@ impl Soak {
         }
     }
 
-    /// Kills a process of the server's workflows, or a blank, now and then.
+    /// Kills a process of the server's workflows, or an idle worker, now and then.
     fn kill_now_and_then(&self, server: u32) {
         let mut turn = 0;
         while !self.over.load(Ordering::SeqCst) {
@@ -197,7 +197,7 @@ impl Soak {
 }
 
 /// Processes that wait for the next invocation.
-const BLANKS: usize = 3;
+const PREFORK: usize = 3;
 
 /// What the server has.
 struct Census {
@@ -217,8 +217,8 @@ impl Census {
         let mut last = None;
         // One connection, which stays: of one that was just closed the server may or may not have heard.
         let mut connection = Connection::open(server.address)?;
-        // A blank that was killed is found out when it is to be used.
-        for _ in 0..2 * BLANKS {
+        // An idle worker that was killed is found out when it is to be used.
+        for _ in 0..2 * PREFORK {
             connection.send(&request("POST", "/invoke/echo", b"anybody there?"))?;
             connection.answer()?;
         }
@@ -228,8 +228,8 @@ impl Census {
             let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
             let census = Census::now(server.pid() as i32);
             // The same twice in a row, with nothing to do: ends are told one by one.
-            // Its spawner and all blanks are there: a busy host may take a while to make the last.
-            let quiet = health["running"] == 0 && health["queued"] == 0 && census.processes > BLANKS;
+            // Its spawner and all idle workers are there: a busy host may take a while to make the last.
+            let quiet = health["running"] == 0 && health["queued"] == 0 && census.processes > PREFORK;
             let now = quiet.then(|| (census.processes, census.files.clone()));
             if now.is_some() && now == last {
                 return Ok(census);

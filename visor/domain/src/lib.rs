@@ -32,6 +32,7 @@ pub mod region;
 mod run;
 mod sched;
 pub mod slot_access;
+mod slot_buffers;
 mod threads;
 mod timekeeper;
 #[allow(clippy::print_stderr, reason = "it warns of a program that does not ship, before there is a command line")]
@@ -343,7 +344,7 @@ impl Domain {
     }
 
     /// Runs until the driver finishes; the calling thread is the first carrier: the one that laid the ground.
-    pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
+    pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         {
             let mut scheduler = self.lock();

@@ -1,30 +1,27 @@
 //! A plan becomes steps, instances, retries and deadlines.
 //!
 //! ```text
-//! Plan ─ Ready::new: images read, verified, sealed ─▶ Ready ─ run ─▶ Domain, input slots ─▶ Conductor ─▶ RunReport
+//! Plan ─ Ready::new: images read, verified, sealed ─▶ Ready ─ run ─▶ Domain, input slots ─▶ StepScheduler ─▶ RunReport
 //!                    (once; never on the cold path)                                          │ Ended, Timer
 //!                                                                                            ▼
 //!                                                                     start, retry, cancel, or run it all again
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
-pub mod border;
 mod clock;
-mod conductor;
 pub mod mounts;
 pub mod options;
 mod packed;
-#[allow(unsafe_code, reason = "inputs and outputs are copied straight to and from slot buffers")]
 mod slots;
+mod step_scheduler;
 mod unread;
+pub mod workflow_io;
 
-pub use border::{Border, Source};
 pub use options::{IsolationWish, RunOptions, modules_folder};
+pub use workflow_io::{Source, WorkflowIo};
 
-use border::Files;
 use clock::Clock;
-use conductor::{Conductor, Outcome};
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::Spec;
@@ -38,6 +35,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use step_scheduler::{Outcome, StepScheduler};
+use workflow_io::Files;
 
 /// What the host cannot do, so that no run takes place.
 #[derive(Debug, thiserror::Error)]
@@ -69,29 +68,29 @@ pub struct Ready {
     packed: OnceLock<Box<[u8]>>,
 }
 
-/// Under which conditions a workflow is run.
+/// The settings of one run.
 #[derive(Clone, Debug)]
-pub struct Conditions {
+pub struct RunContext {
     /// The folder with the libos modules.
     pub modules: PathBuf,
     /// Whether protection keys are in force.
     pub keys: bool,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
-    /// When the run was asked for (CLOCK_MONOTONIC, ns): times in the report count from here.
+    /// When the run was requested (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
     /// When it has to end (CLOCK_MONOTONIC, ns), if that is before the workflow's own timeout.
     pub latest_ns: Option<u64>,
 }
 
-/// What the host has opened for a workflow.
+/// Descriptors that the host has opened for a workflow.
 #[derive(Debug, Default)]
-pub struct Means {
-    /// What its file systems lie in, as [`mounts::open`] gave it.
+pub struct RunResources {
+    /// For its file systems, as [`mounts::open`] returned them.
     pub files: Vec<OwnedFd>,
-    /// What leads to its network.
+    /// For its network.
     pub network: Way,
-    /// What it hears through: see [`Ready::ears`].
+    /// Epoll instances: see [`Ready::ears`].
     pub ears: Option<Arc<Ears>>,
 }
 
@@ -123,7 +122,7 @@ impl Ready {
         &self.plan
     }
 
-    /// What its domain hears through, if it has files that can be mapped, or a network.
+    /// Epoll instances for its domain, if it has files that can be mapped, or a network.
     pub fn ears(&self) -> std::io::Result<Option<Ears>> {
         let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
         needed.then(Ears::make).transpose()
@@ -155,7 +154,7 @@ impl Ready {
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
         let requested_ns = monotonic_ns();
         let decision = options.isolation.decide();
-        let conditions = Conditions {
+        let context = RunContext {
             modules: options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?,
             keys: decision.keys,
             load_all: options.load_all,
@@ -167,62 +166,62 @@ impl Ready {
             Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
-        let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
+        let ground = Ground::lay(context.keys).map_err(HostError::Domain)?;
         let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
-        let means = Means { files, network: self.plan.network.open()?, ears };
-        self.run_on(ground, &conditions, means, &mut files_of_slots, progress, |mut report| {
+        let resources = RunResources { files, network: self.plan.network.open()?, ears };
+        self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut report| {
             report.isolation_note = decision.note;
             report
         })
     }
 
-    /// Runs the workflow to its end on ground that was laid before. `answer` gets the report while the domain is still
-    /// there, so that a process that ends with it need not take it down piece by piece.
+    /// Runs the workflow to its end in an address space that was reserved before. `answer` gets the report while the domain still
+    /// exists, so that a process that ends with it need not take it down piece by piece.
     pub fn run_on<T>(
         &self,
         ground: Ground,
-        conditions: &Conditions,
-        means: Means,
-        border: &mut dyn Border,
+        context: &RunContext,
+        resources: RunResources,
+        workflow_io: &mut dyn WorkflowIo,
         progress: Arc<dyn Progress>,
         answer: impl FnOnce(RunReport) -> T,
     ) -> Result<T, HostError> {
-        let clock = Clock::start(conditions.requested_ns);
-        let mut conductor =
-            Conductor::new(self.plan.clone(), self.images.clone(), progress.clone(), conditions.latest_ns);
-        let mounts = mounts::build(&self.plan, means.files).ok_or(HostError::FilesMissing)?;
-        let network = self.plan.network.enter(means.network)?;
+        let clock = Clock::start(context.requested_ns);
+        let mut scheduler =
+            StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest_ns);
+        let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
+        let network = self.plan.network.enter(resources.network)?;
         let mut ground = Some(ground);
         loop {
-            // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
-            let fresh = ground.take().map_or_else(|| Ground::lay(conditions.keys), Ok)?;
+            // A run that is repeated has a new address space, with nothing of the failed run in it.
+            let fresh = ground.take().map_or_else(|| Ground::lay(context.keys), Ok)?;
             let options = Options {
                 carriers: self.carriers,
-                modules: conditions.modules.clone(),
-                keys: conditions.keys,
+                modules: context.modules.clone(),
+                keys: context.keys,
                 separate: self.plan.separation == Separation::Function,
                 time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
-                load_all: conditions.load_all,
+                load_all: context.load_all,
                 network: network.clone(),
-                ears: means.ears.clone(),
+                ears: resources.ears.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };
-            let domain = Domain::on(fresh, options);
-            if let Err(failure) = slots::fill(&domain, &self.plan, border) {
-                return Ok(answer(conductor.report(&domain, &clock, Some(*failure))));
+            let mut domain = Domain::on(fresh, options);
+            if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
+                return Ok(answer(scheduler.report(&domain, &clock, Some(*failure))));
             }
             progress.point("domain-ready", monotonic_ns());
-            domain.run(conductor.driver())?;
-            match conductor.outcome() {
+            domain.run(scheduler.driver())?;
+            match scheduler.outcome() {
                 Outcome::Done => {
-                    let mut report = conductor.report(&domain, &clock, None);
-                    let (unread, failure) = unread::find(&domain, &self.plan, || conductor.producers());
+                    let mut report = scheduler.report(&domain, &clock, None);
+                    let (unread, failure) = unread::find(&domain, &self.plan, || scheduler.producers());
                     report.unread = unread;
-                    // An output that is missing says more than a slot that is left: it is told first.
+                    // A missing output explains more than an unread slot, so it is reported first.
                     let failure = slots::outputs(&domain, &self.plan).err().or(failure);
-                    match failure.map_or_else(|| slots::collect(&domain, &self.plan, border), Err) {
+                    match failure.map_or_else(|| slots::collect(&domain, &self.plan, workflow_io), Err) {
                         Ok(output) => report.output = output,
                         Err(failure) => {
                             report.status = Status::Failed;
@@ -234,9 +233,9 @@ impl Ready {
                 }
                 Outcome::Failed(failure) => {
                     domain.close_files();
-                    return Ok(answer(conductor.report(&domain, &clock, Some(failure))));
+                    return Ok(answer(scheduler.report(&domain, &clock, Some(failure))));
                 }
-                Outcome::Again(pause) => {
+                Outcome::RetryWorkflow(pause) => {
                     drop(domain);
                     std::thread::sleep(pause);
                 }
@@ -247,11 +246,11 @@ impl Ready {
 
 /// The report of a plan that was never run, or whose run was lost, because of this failure.
 pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error: Failure) -> RunReport {
-    let conductor = Conductor::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None);
-    conductor.bare_report(&Clock::start(requested_ns), isolation, error)
+    let scheduler = StepScheduler::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None);
+    scheduler.bare_report(&Clock::start(requested_ns), isolation, error)
 }
 
-/// Passes lines of output to whoever watches the run.
+/// Passes lines of output on as progress of the run.
 struct Lines(Arc<dyn Progress>);
 
 impl Sink for Lines {

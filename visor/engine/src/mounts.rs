@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plan ── open ──▶ Opened ── hand_over ──▶ one descriptor each ── with the job ──▶ build ──▶ Mount, … ──▶ Domain
-//!           told of all mistakes         image: its own; directory: a broker's
+//!           all mistakes reported         image: its own; directory: a broker's
 //! ```
 
 use monohull_domain::files::{ImageAccess, Mount, Source, claim_image};

@@ -3,7 +3,7 @@
 use monohull_domain::{gadgets, keys};
 use std::path::{Path, PathBuf};
 
-/// How a workflow is to be run, apart from what its file says.
+/// How a workflow is run, apart from its file.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Input slots and the files they are filled from; they override the workflow's own.
@@ -20,7 +20,7 @@ pub struct RunOptions {
     pub modules: Option<PathBuf>,
 }
 
-/// The isolation somebody asks for.
+/// The isolation that was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IsolationWish {
     /// The strongest the machine has.

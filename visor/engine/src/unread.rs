@@ -1,7 +1,7 @@
 //! Slots that a run has filled and not read: usually work that got lost.
 //!
 //! A fan-out that is one instance short, or a misspelt name, loses data without any function noticing. The workflow
-//! succeeds only if each slot that is left is an output, or one that the workflow file lets be.
+//! succeeds only if each slot that remains is an output, or one that the workflow file exempts.
 
 use super::slots::filled;
 use monohull_abi::module::SYSTEM_INSTANCE;

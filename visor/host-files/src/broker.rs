@@ -1,32 +1,23 @@
 //! The broker of a granted directory.
 
 use super::beneath::Directory;
-use super::wire::{Known, MESSAGE_MAX, Reply, Request, Room, give, pair, say};
+use super::wire::{Files, Known, Reply, Request};
 use monohull_abi::Errno;
+use monohull_ipc::Responder;
+use monohull_ipc::request::pair;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-/// Starts a broker. It ends when the socket that this gives is closed, by whoever has it then.
+/// Starts a broker. It ends when the socket that this returns is closed in every process that has it.
 pub fn start(directory: Directory) -> io::Result<OwnedFd> {
     let (ours, theirs) = pair()?;
-    std::thread::Builder::new().name("file-broker".to_owned()).spawn(move || serve(&ours, &directory))?;
+    let serve = move || {
+        Responder::<Files>::new(ours).serve(|request| {
+            Some(answer(&directory, request).unwrap_or_else(|errno| (Reply::Refused(errno as i32), None)))
+        });
+    };
+    std::thread::Builder::new().name("file-broker".to_owned()).spawn(serve)?;
     Ok(theirs)
-}
-
-/// Serves until the other end is closed, or says something that makes no sense.
-fn serve(link: &OwnedFd, directory: &Directory) {
-    let mut room = Room::new(MESSAGE_MAX);
-    while let Ok(Some((bytes, _))) = room.hear(link) {
-        let Ok(request) = postcard::from_bytes::<Request<'_>>(bytes) else { return };
-        let said = match answer(directory, request) {
-            Ok((reply, Some(file))) => give(link, &reply, file.as_fd()),
-            Ok((reply, None)) => say(link, &reply),
-            Err(errno) => say(link, &Reply::Refused(errno as i32)),
-        };
-        if said.is_err() {
-            return;
-        }
-    }
 }
 
 fn answer(directory: &Directory, request: Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {

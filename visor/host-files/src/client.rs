@@ -1,18 +1,18 @@
 //! A worker's end of a granted directory's broker.
 
-use super::wire::{Known, MESSAGE_MAX, Name, Reply, Request};
+use super::wire::{Files, Known, Name, Reply, Request};
 use monohull_abi::Errno;
-use monohull_ipc::packets::Line;
+use monohull_ipc::Requester;
 use std::os::fd::OwnedFd;
 
 /// Where files of a granted directory come from. Asking takes two messages between processes.
 #[derive(Debug)]
-pub struct Client(Line);
+pub struct Client(Requester<Files>);
 
 impl Client {
     /// Asks the broker at the other end of this socket.
     pub fn new(socket: OwnedFd) -> Client {
-        Client(Line::new(socket, MESSAGE_MAX))
+        Client(Requester::new(socket))
     }
 
     /// Opens a file; of a directory only what is known.

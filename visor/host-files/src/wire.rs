@@ -1,10 +1,19 @@
-//! What a worker and the broker of a granted directory say to each other.
+//! Messages between a worker and the broker of a granted directory.
 
-pub(super) use monohull_ipc::packets::{Room, give, pair, say};
+use monohull_ipc::Protocol;
 use serde::{Deserialize, Serialize};
 
-/// The longest message: two paths, or a piece of a directory's list.
-pub(super) const MESSAGE_MAX: usize = 64 * 1024;
+/// Files of a granted directory.
+#[derive(Debug)]
+pub(super) enum Files {}
+
+impl Protocol for Files {
+    type Request<'m> = Request<'m>;
+    type Reply = Reply;
+    /// Two paths, or a piece of a directory's list.
+    const MESSAGE_MAX: usize = 64 * 1024;
+}
+
 /// Most bytes of names in one piece of a directory's list.
 pub(super) const LIST_MAX: usize = 32 * 1024;
 

@@ -1,11 +1,22 @@
-//! Messages between the processes of Monohull.
+//! Messages between the processes of Monohull: postcard in packets of a SEQPACKET socket, with descriptors attached.
 //!
 //! ```text
-//!   packets   one message per packet over a SEQPACKET socket, with a descriptor attached
+//!   channel   messages of any length, both ways, each with many descriptors: supervisor, spawner and workers
+//!   request   a request and its reply, one at a time, with at most one descriptor: brokers and helpers
+//!      │
+//!   packet    one packet: the one place that sends and receives
 //!   sealed    memory whose content the receiver can rely on
 //! ```
-#![deny(unsafe_code)]
+//!
+//! The process at the other end may be under an attacker's control. What it sends is bounded before it is read: its bytes, its
+//! descriptors, and the memory that it names. What is received and not used is closed.
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
-pub mod packets;
+pub mod channel;
+mod packet;
+pub mod request;
 pub mod sealed;
+
+pub use channel::{Channel, ChannelError, Message};
+pub use request::{Protocol, Requester, Responder};

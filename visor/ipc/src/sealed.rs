@@ -1,7 +1,7 @@
-//! Bytes that nobody can change any more: sealed memfds, which is how images and large messages pass between processes.
+//! Bytes that cannot change any more: sealed memfds, in which images and large messages pass between processes.
 //!
-//! Who maps or reads one from somebody it does not trust must know two things: that its size is what it says, now and
-//! later, and that its content stays as it was when it was looked at. The seals are that promise, and the kernel keeps it.
+//! A process that maps or reads memory from one that it does not trust relies on two properties: the size stays the same, and so
+//! does the content after it was checked. The kernel guarantees both for a file with these seals (memfd_create(2)).
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -27,7 +27,7 @@ pub fn seal(bytes: &[u8], size: u64) -> io::Result<OwnedFd> {
 
 /// The size of a file that is sealed; an error if it is not.
 pub fn sealed_size(file: impl AsFd) -> io::Result<u64> {
-    // Anything but a memfd has no seals and says so.
+    // For anything but a memfd this is an error.
     let seals = SealFlag::from_bits_truncate(fcntl(file.as_fd(), FcntlArg::F_GET_SEALS)?);
     if !seals.contains(SEALS) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the memory that was sent is not sealed"));

@@ -17,8 +17,10 @@
 use super::errno_of;
 use super::https::{Origin, Relay};
 use super::list::{Allowed, Rules};
-use super::wire::{MESSAGE_MAX, Reply, Request, Room, give, pair, say};
+use super::wire::{Reply, Request, Sockets};
 use monohull_abi::Errno;
+use monohull_ipc::Responder;
+use monohull_ipc::request::pair;
 use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, SockaddrStorage, bind, connect, listen, sendto, setsockopt,
     socket, sockopt,
@@ -26,7 +28,7 @@ use nix::sys::socket::{
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The most UDP sockets of one workflow: each takes a descriptor of the broker's process.
 const DATAGRAM_SOCKETS_MAX: usize = 256;
@@ -49,41 +51,33 @@ struct Datagrams {
 /// An answer, and the socket that goes with it.
 type Answer = Result<(Reply, Option<OwnedFd>), Errno>;
 
-/// Starts a broker for these lists. It ends when the socket that this gives is closed, by whoever has it then.
+/// Starts a broker for these lists. It ends when the socket that this returns is closed in every process that has it.
 pub(super) fn start(rules: Rules, relay: Relay) -> io::Result<OwnedFd> {
     let (ours, theirs) = pair()?;
-    std::thread::Builder::new().name("network-broker".to_owned()).spawn(move || serve(&ours, &rules, relay))?;
+    let serve = move || serve(Responder::new(ours), &rules, relay);
+    std::thread::Builder::new().name("network-broker".to_owned()).spawn(serve)?;
     Ok(theirs)
 }
 
-/// Serves until the other end is closed, or says something that makes no sense.
-fn serve(link: &OwnedFd, rules: &Rules, relay: Relay) {
-    let mut room = Room::new(MESSAGE_MAX);
+/// Serves until the other end is closed, or sends what is no request.
+fn serve(mut responder: Responder<Sockets>, rules: &Rules, relay: Relay) {
     let mut broker = match Allowed::resolve(rules) {
         Ok(allowed) => Broker { allowed, relay, datagrams: HashMap::new(), next: 0 },
         Err(error) => {
-            // Told to whoever asks first.
-            if let Ok(Some(_)) = room.hear(link) {
-                let _ = say(link, &Reply::Failed(error.to_string()));
+            // The reply to the first request, whatever it is.
+            if let Ok(Some(_)) = responder.receive() {
+                let _ = responder.reply(&Reply::Failed(error.to_string()), None);
             }
             return;
         }
     };
-    while let Ok(Some((bytes, _))) = room.hear(link) {
-        let Ok(request) = postcard::from_bytes::<Request<'_>>(bytes) else { return };
+    responder.serve(|request| {
         if let Request::Close(number) = request {
             broker.datagrams.remove(&number);
-            continue;
+            return None;
         }
-        let said = match broker.answer(request) {
-            Ok((reply, Some(attached))) => give(link, &reply, attached.as_fd()),
-            Ok((reply, None)) => say(link, &reply),
-            Err(errno) => say(link, &Reply::Refused(errno as i32)),
-        };
-        if said.is_err() {
-            return;
-        }
-    }
+        Some(broker.answer(request).unwrap_or_else(|errno| (Reply::Refused(errno as i32), None)))
+    });
 }
 
 impl Broker {

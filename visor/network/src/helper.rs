@@ -10,19 +10,21 @@
 //! and no more of them than were allowed.
 
 use super::device;
-use super::lease::{Addresses, Granted, MESSAGE_MAX, Wish};
+use super::lease::{Addresses, Granted, Lease, LeaseRequest};
 use super::pool::Pool;
 use super::way_out::{Outside, WayOut};
-use super::wire::{Room, decode, give, say};
+use monohull_ipc::Responder;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, setsockopt, socket, sockopt,
 };
 use nix::sys::stat::Mode;
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{Gid, chown};
+use rustix::io::Errno as Accept;
+use rustix::net::{SocketFlags, accept_with};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,10 +82,10 @@ impl Helper {
     /// Serves for ever, a thread for each lease.
     pub fn serve(&self) -> io::Result<()> {
         loop {
-            let connection = match accept4(self.socket.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-                Ok(connection) => owned(connection),
-                Err(Errno::EINTR | Errno::ECONNABORTED) => continue,
-                Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)) => {
+            let connection = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(connection) => connection,
+                Err(Accept::INTR | Accept::CONNABORTED) => continue,
+                Err(errno @ (Accept::MFILE | Accept::NFILE | Accept::NOBUFS | Accept::NOMEM)) => {
                     // Until somebody gives something back.
                     tracing::warn!("a workflow has to wait for its device: {errno}");
                     std::thread::sleep(PAUSE);
@@ -98,7 +100,7 @@ impl Helper {
                 continue;
             }
             let lease = move || {
-                shared.lease(&connection, before < shared.most);
+                shared.lease(connection, before < shared.most);
                 shared.open.fetch_sub(1, Ordering::Relaxed);
             };
             if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(lease) {
@@ -112,25 +114,25 @@ impl Helper {
 
 impl Shared {
     /// One lease, until it ends; without room for it, only the words that say so.
-    fn lease(&self, connection: &OwnedFd, room_left: bool) {
-        let mut room = Room::new(MESSAGE_MAX);
-        let patience = |time| setsockopt(connection, sockopt::ReceiveTimeout, &time).is_ok();
-        if !patience(TimeVal::seconds(PATIENCE_SECONDS)) {
+    fn lease(&self, connection: OwnedFd, room_left: bool) {
+        let mut connection = Responder::<Lease>::new(connection);
+        let patience =
+            |connection: &Responder<Lease>, time| setsockopt(connection, sockopt::ReceiveTimeout, &time).is_ok();
+        if !patience(&connection, TimeVal::seconds(PATIENCE_SECONDS)) {
             return;
         }
-        let Ok(Some((bytes, _))) = room.hear(connection) else { return };
-        let Ok(Wish::Lease { outside }) = decode(bytes) else { return };
-        if !patience(TimeVal::zero()) {
+        let Ok(Some(LeaseRequest::Lease { outside })) = connection.receive() else { return };
+        if !patience(&connection, TimeVal::zero()) {
             return;
         }
         if !room_left {
             // Whoever does not wait for the answer has none.
-            let _ = say(connection, &Granted::Refused("as many as are allowed are in use".to_owned()));
+            let _ = connection.reply(&Granted::Refused("as many as are allowed are in use".to_owned()), None);
             return;
         }
-        let refused = |why: &str| say(connection, &Granted::Refused(why.to_owned()));
+        let refused = |why: String| connection.reply(&Granted::Refused(why), None);
         if outside && self.outside.is_none() {
-            let _ = refused("it opens no way out; `monohull network --outside DEVICE` does");
+            let _ = refused("it opens no way out; `monohull network --outside DEVICE` does".to_owned());
             return;
         }
         // It stays open until this returns.
@@ -138,17 +140,17 @@ impl Shared {
         let said = match self.device(outside) {
             Ok(Some((device, addresses, opened))) => {
                 way = opened;
-                give(connection, &Granted::Device(addresses), device.as_fd())
+                connection.reply(&Granted::Device(addresses), Some(device.as_fd()))
             }
-            Ok(None) => say(connection, &Granted::Refused("all addresses of the pool are in use".to_owned())),
+            Ok(None) => refused("all addresses of the pool are in use".to_owned()),
             Err(error) => {
                 tracing::error!("a device cannot be made: {error}");
-                say(connection, &Granted::Refused(error.to_string()))
+                refused(error.to_string())
             }
         };
         if said.is_ok() {
             // Nothing more is said; this waits for the end.
-            while let Ok(Some(_)) = room.hear(connection) {}
+            while let Ok(Some(_)) = connection.receive() {}
         }
         drop(way);
     }
@@ -170,10 +172,4 @@ impl Shared {
         }
         Ok(None)
     }
-}
-
-#[allow(unsafe_code, reason = "only the kernel knows that nobody else has this descriptor")]
-fn owned(descriptor: i32) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }

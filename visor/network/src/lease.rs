@@ -4,8 +4,8 @@
 //! died. Then the helper forgets it, and the device, whose descriptor the same processes have, is gone too.
 
 use super::NetworkError;
-use super::wire::{Room, decode, say};
 use monohull_abi::network::{RESOLVERS_MAX, SocketAddress, TapConfig};
+use monohull_ipc::{Protocol, Requester};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -18,8 +18,14 @@ pub const SOCKET: &str = "/run/monohull/network.sock";
 /// The environment variable that names another place.
 pub const SOCKET_VARIABLE: &str = "MONOHULL_NETWORK";
 
-/// The longest message between a workflow and the helper.
-pub(super) const MESSAGE_MAX: usize = 4096;
+/// A device of the helper's.
+pub(super) enum Lease {}
+
+impl Protocol for Lease {
+    type Request<'m> = LeaseRequest;
+    type Reply = Granted;
+    const MESSAGE_MAX: usize = 4096;
+}
 
 /// The addresses on both ends of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +55,7 @@ pub struct Link<A> {
 
 /// To the helper.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Wish {
+pub(super) enum LeaseRequest {
     /// A device.
     Lease {
         /// And a way out for it.
@@ -116,12 +122,9 @@ pub(super) fn ask(outside: bool) -> Result<(OwnedFd, OwnedFd, Addresses), Networ
     let lease = join(&path).map_err(|source| NetworkError::NoHelper { path, source })?;
     let what = "asking the network helper for a device";
     let failed = |source| NetworkError::Host { what, source };
-    say(&lease, &Wish::Lease { outside }).map_err(failed)?;
-    let mut room = Room::new(MESSAGE_MAX);
-    let answer = room.hear(&lease).map_err(failed)?;
-    let (bytes, device) = answer.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))?;
-    match (decode(bytes).map_err(failed)?, device) {
-        (Granted::Device(addresses), Some(device)) => Ok((device, lease, addresses)),
+    let helper = Requester::<Lease>::new(lease);
+    match helper.ask(&LeaseRequest::Lease { outside }).map_err(failed)? {
+        (Granted::Device(addresses), Some(device)) => Ok((device, helper.into(), addresses)),
         (Granted::Device(_), None) => Err(failed(io::ErrorKind::InvalidData.into())),
         (Granted::Refused(why), _) => Err(NetworkError::Refused(format!("the network helper has no device: {why}"))),
     }

@@ -10,12 +10,11 @@
 //!   way_out   masquerading for devices whose workflows ask for it, where the operator has it
 //!   probe     what this host has for all that
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod broker;
 mod client;
-#[allow(unsafe_code, reason = "no safe wrapper has the requests that make and configure a device")]
 mod device;
 pub mod helper;
 pub mod https;

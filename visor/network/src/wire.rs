@@ -1,12 +1,20 @@
-//! What a worker and its broker say to each other: one packet is one message, with a socket attached where one is given.
+//! Messages between a worker and its broker, with a socket attached to a reply where one is asked for.
 
 use monohull_abi::network::DATAGRAM_MAX;
-pub(super) use monohull_ipc::packets::{Room, decode, give, pair, say};
+use monohull_ipc::Protocol;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-/// The longest message: a datagram and its address.
-pub(super) const MESSAGE_MAX: usize = DATAGRAM_MAX + 256;
+/// Sockets of a workflow.
+#[derive(Debug)]
+pub(super) enum Sockets {}
+
+impl Protocol for Sockets {
+    type Request<'m> = Request<'m>;
+    type Reply = Reply;
+    /// A datagram and its address.
+    const MESSAGE_MAX: usize = DATAGRAM_MAX + 256;
+}
 
 /// To the broker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Text from outside, made safe to print.
+//! Untrusted text, made safe to print.
 //!
 //! Function output, panic messages, symbols of an image, names in a disk image and file names are chosen by a function's
 //! author or by a file's owner. A terminal acts on some of their characters instead of showing them: an escape sequence sets
@@ -142,7 +142,7 @@ impl Pieces {
         text
     }
 
-    /// What is left when no more comes.
+    /// The rest, when no more comes.
     pub fn finish(self) -> String {
         let mut text = String::new();
         self.not_text(&mut text, &self.cut);

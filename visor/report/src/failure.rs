@@ -1,4 +1,4 @@
-//! How something can fail, who is at fault, and what is known about it.
+//! Kinds of failures, who is at fault, and what is known about a failure.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// `main` returned an error.
     Error,
-    /// `main` returned an error that another attempt would not mend. It is never tried again, so workflow files cannot name
+    /// `main` returned an error that another attempt would not avoid. It is never tried again, so workflow files cannot name
     /// it.
     #[schemars(skip)]
     Permanent,
@@ -27,7 +27,7 @@ pub enum FailureKind {
     Arithmetic,
     /// A breakpoint or single-step trap.
     Trap,
-    /// A system call outside the gate.
+    /// A system call that did not go through the gate.
     SystemCall,
     /// The time-stamp counter was read, and the workflow denies it.
     TimeStampCounter,
@@ -35,7 +35,7 @@ pub enum FailureKind {
     Timeout,
     /// The memory limit was reached.
     MemoryLimit,
-    /// All threads wait, and nothing is left that could wake them.
+    /// All threads wait, and no event can wake one.
     Deadlock,
     /// A libos module failed.
     Libos,
@@ -44,10 +44,10 @@ pub enum FailureKind {
     /// An input slot could not be filled. Not the functions' doing, so workflow files cannot name it.
     #[schemars(skip)]
     Input,
-    /// An output slot was left empty or could not be written. Workflow files cannot name it.
+    /// An output slot is empty or could not be written. Workflow files cannot name it.
     #[schemars(skip)]
     Output,
-    /// Slots were left that nothing has read. Workflow files cannot name it.
+    /// Slots were filled and not read. Workflow files cannot name it.
     #[schemars(skip)]
     Unread,
     /// The process of the workflow ended before its workflow did. Workflow files cannot name it.
@@ -167,7 +167,7 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Who is at fault.
     pub blame: Blame,
-    /// What happened, in words.
+    /// What happened, as text.
     pub message: String,
     /// The step it happened in.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
-//! What went wrong, whose fault it is, and how people get to see it.
+//! Failures, who is at fault, and reports for people.
 //!
 //! ```text
-//!   failure   kinds of failures, whose fault each is, places in code
-//!   run       the report of a run, and what is said while it goes on
+//!   failure   kinds of failures, who is at fault, places in code
+//!   run       the report of a run, and its progress
 //!   text      names in messages; what a misspelt one might have meant
 //!   escape    text without characters that a terminal acts on
 //! ```

@@ -1,4 +1,4 @@
-//! What a run tells: while it goes on ([`Progress`]) and when it has ended ([`RunReport`]).
+//! What a run reports: its progress ([`Progress`]), and its result ([`RunReport`]).
 //!
 //! [`RunReport`] is the one document `monohull run --json` prints. Its field names are stable; fields may be added.
 //! All times are whole microseconds, all sizes bytes.
@@ -34,7 +34,7 @@ pub struct RunReport {
     pub modules: Vec<String>,
     /// The output slots, by name.
     pub output: BTreeMap<String, OutputReport>,
-    /// Slots that were left unread, as far as the workflow does not ignore them; absent if there are none.
+    /// Slots that were filled and not read, as far as the workflow does not ignore them; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<Unread>,
     /// Why the workflow failed.
@@ -49,7 +49,7 @@ pub struct RunReport {
     /// slow. They are in the report, or were passed on at the end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lines_delayed: u64,
-    /// What the process of the workflow had given up; absent if it ran in the caller's own.
+    /// The sandbox of the workflow's process; absent if the workflow ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
 }
@@ -65,7 +65,7 @@ pub struct MappedFiles {
     pub mappings: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// How often somebody had to wait for a page.
+    /// How often a thread had to wait for a page.
     pub faults: u64,
     /// Why mappings were filled when they were made and not when they were touched; absent if only their size was the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub struct Point {
     pub at_ns: u64,
 }
 
-/// What the process of a workflow gave up before it mapped a function. Each part says how much of it is in force.
+/// The sandbox of a workflow's process, which was in force before it mapped a function.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Sandbox {
     /// No program it could start would gain rights.
@@ -264,7 +264,7 @@ pub struct Unread {
     pub slots: Vec<UnreadSlot>,
 }
 
-/// A slot that was left unread.
+/// A slot that was filled and not read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnreadSlot {
     /// Its name.
@@ -277,7 +277,7 @@ pub struct UnreadSlot {
     /// The instance of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<u32>,
-    /// What the workflow file says about it: `fail` or `warn`.
+    /// The workflow file's rule for it: `fail` or `warn`.
     pub outcome: OnUnread,
 }
 

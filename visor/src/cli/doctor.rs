@@ -9,7 +9,6 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::exit::Exit;
-use super::probe;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
 use monohull_domain::keys::{self, Support};
@@ -17,6 +16,7 @@ use monohull_domain::weaken;
 use monohull_engine::options::modules_folder;
 use monohull_network as network;
 use monohull_report::escape::shown;
+use monohull_sys::probe;
 use monohull_worker::cgroup;
 
 /// Report what this host has and lacks
@@ -322,7 +322,7 @@ fn landlock() -> Finding {
 
 /// What `serve` would find if it were started as this was.
 fn control_groups() -> Finding {
-    let (found, enough) = match cgroup::look() {
+    let (found, enough) = match cgroup::probe() {
         Ok(folder) => (format!("{} can be divided", shown(&folder)), true),
         Err(error) => (error.to_string(), false),
     };
@@ -355,7 +355,7 @@ fn address_space() -> Finding {
     measured("address space limit", limit, unlimited, State::Missing, advice)
 }
 
-/// What a server has by default: 1024 connections, 64 workflows that run and their blanks with two descriptors each, and results
+/// What a server has by default: 1024 connections, 64 workflows that run and their idle workers with two descriptors each, and results
 /// that are remembered.
 fn descriptors() -> Finding {
     const ENOUGH: u64 = 4096;

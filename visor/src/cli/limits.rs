@@ -6,7 +6,7 @@
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::signal::Signal;
 
 /// The least stack with which every command has room, in bytes.
 const STACK: u64 = 1 << 20;
@@ -33,7 +33,6 @@ pub(super) fn arrange() -> Result<(), LimitError> {
         }
         setrlimit(Resource::RLIMIT_STACK, USUAL_STACK.min(most), most).map_err(io::Error::from)?;
     }
-    // SAFETY: ignoring a signal runs no code. A write that goes over the limit is an error then.
-    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.map_err(io::Error::from)?;
-    Ok(())
+    // A write that goes over the limit is an error then.
+    Ok(monohull_sys::signals::ignore(Signal::SIGXFSZ)?)
 }

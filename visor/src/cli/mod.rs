@@ -2,7 +2,6 @@
 //!
 //! Verbs read arguments, call the library and show what came of it; they decide nothing else. Results go to standard
 //! output, everything about them to standard error, so that `--json` output can be piped as it is.
-#![deny(unsafe_code)]
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -20,7 +19,6 @@ mod image;
 mod imports;
 mod invoke;
 mod isolation;
-#[allow(unsafe_code, reason = "what a signal does is the whole process's")]
 mod limits;
 mod lines;
 mod list;
@@ -29,8 +27,6 @@ mod mistakes;
 mod network;
 mod new;
 mod output;
-#[allow(unsafe_code, reason = "only trying tells what the kernel can do, and no safe wrapper has these system calls")]
-mod probe;
 mod progress;
 mod run;
 mod schema;

@@ -13,7 +13,7 @@ use super::show;
 use monohull_engine::RunOptions;
 use monohull_report::text::{quoted, suggestion};
 use monohull_report::{Progress, Status};
-use monohull_worker::cgroup::Wish;
+use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, ProcessError};
 use monohull_workflow::{self as workflow, Plan, WorkflowError};
 
@@ -40,8 +40,8 @@ pub(super) struct Run {
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
     /// Whether the process of the workflow has a control group of its own, with limits of memory and tasks; it starts later then
-    #[arg(long, value_enum, default_value_t = Wish::Never)]
-    cgroup: Wish,
+    #[arg(long, value_enum, default_value_t = CgroupMode::Never)]
+    cgroup: CgroupMode,
     /// When libos modules are loaded: each on its first call, or all at the start (to measure the difference)
     #[arg(long, value_enum, default_value_t)]
     load: Load,

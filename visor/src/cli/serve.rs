@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::isolation::Isolation;
 use monohull_host_files::input;
 use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, TlsFiles, Token};
-use monohull_worker::cgroup::Wish;
+use monohull_worker::cgroup::CgroupMode;
 use monohull_workflow::units;
 
 /// Serve functions and workflows over HTTP
@@ -43,8 +43,8 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Processes kept ready for the next invocation
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().blanks))]
-    blanks: u16,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().prefork))]
+    prefork: u16,
     /// Invocations that run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().concurrency))]
     concurrency: u16,
@@ -90,7 +90,7 @@ pub(super) struct Serve {
     isolation: Isolation,
     /// Whether the process of each workflow has a control group of its own, with limits of memory and tasks
     #[arg(long, value_enum, default_value_t)]
-    cgroup: Wish,
+    cgroup: CgroupMode,
     /// How messages are written to standard error; RUST_LOG chooses which
     #[arg(long, value_enum, default_value_t)]
     pub(super) log: Log,
@@ -160,7 +160,7 @@ impl Serve {
             tls,
             grants: self.grants,
             token,
-            blanks: self.blanks.into(),
+            prefork: self.prefork.into(),
             concurrency: self.concurrency.into(),
             queue: self.queue.into(),
             body: self.max_body.0,

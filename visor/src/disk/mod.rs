@@ -3,7 +3,6 @@
 //! ```text
 //!   store   an image's bytes in a file        tree   copies of whole directories, in and out
 //! ```
-#![deny(unsafe_code)]
 
 mod store;
 mod tree;

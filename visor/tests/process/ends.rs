@@ -21,7 +21,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_spawner_is_not_forked_from_a_program_with_threads", a_spawner_is_not_forked_from_a_program_with_threads),
     ("a_process_that_is_killed_is_told_of", a_process_that_is_killed_is_told_of),
     ("a_process_killed_at_any_moment_is_told_of", a_process_killed_at_any_moment_is_told_of),
-    ("a_blank_that_is_killed_is_told_of_when_it_gets_its_job", a_blank_that_is_killed_is_told_of_when_it_gets_its_job),
+    (
+        "an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job",
+        an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job,
+    ),
     ("a_stopped_process_can_be_ended", a_stopped_process_can_be_ended),
     ("who_is_dropped_ends", who_is_dropped_ends),
     ("a_function_that_fails_does_not_end_its_process_badly", a_function_that_fails_does_not_end_its_process_badly),
@@ -46,7 +49,8 @@ fn a_spawner_is_not_forked_from_a_program_with_threads(_: &Spawners) {
 
 /// A workflow that runs and does not end.
 fn running(spawner: &Spawner) -> Running {
-    let mut running = spawner.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("a job is taken");
+    let mut running =
+        spawner.idle_worker().expect("an idle worker").assign(&job(&endless(), Vec::new())).expect("a job is taken");
     while !matches!(next(&mut running), Some(Message::Notice(Notice::StepStarted { .. }))) {}
     running
 }
@@ -79,7 +83,7 @@ fn a_process_killed_at_any_moment_is_told_of(spawners: &Spawners) {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "{before} killed before the answer, {after} after it");
-        let running = spawners.usual.blank().expect("a blank").give(&job).expect("a job is taken");
+        let running = spawners.usual.idle_worker().expect("an idle worker").assign(&job).expect("a job is taken");
         std::thread::sleep(Duration::from_micros(delay * delay * 5));
         running.kill();
         let heard = listen(running);
@@ -106,11 +110,11 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-fn a_blank_that_is_killed_is_told_of_when_it_gets_its_job(spawners: &Spawners) {
-    let blank = spawners.usual.blank().expect("a blank");
-    kill(Pid::from_raw(blank.pid()), Signal::SIGKILL).expect("it is there");
-    eventually("it is gone", || state(blank.pid()).is_none());
-    let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
+fn an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job(spawners: &Spawners) {
+    let worker = spawners.usual.idle_worker().expect("an idle worker");
+    kill(Pid::from_raw(worker.pid()), Signal::SIGKILL).expect("it is there");
+    eventually("it is gone", || state(worker.pid()).is_none());
+    let heard = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is told as any other"));
     was_killed(heard.death());
 }
 
@@ -127,10 +131,10 @@ fn a_stopped_process_can_be_ended(spawners: &Spawners) {
 }
 
 fn who_is_dropped_ends(spawners: &Spawners) {
-    let blank = spawners.usual.blank().expect("a blank");
+    let worker = spawners.usual.idle_worker().expect("an idle worker");
     let running = running(&spawners.usual);
-    let pids = [blank.pid(), running.pid()];
-    drop((blank, running));
+    let pids = [worker.pid(), running.pid()];
+    drop((worker, running));
     eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
 }
 
@@ -144,16 +148,16 @@ fn a_function_that_fails_does_not_end_its_process_badly(spawners: &Spawners) {
 
 fn the_end_of_the_spawner_ends_all_below_it(spawners: &Spawners) {
     let spawner = &spawners.mortal;
-    let blank = spawner.blank().expect("a blank");
+    let worker = spawner.idle_worker().expect("an idle worker");
     let at_work = running(spawner);
-    let pids = [blank.pid(), at_work.pid()];
+    let pids = [worker.pid(), at_work.pid()];
     kill(Pid::from_raw(spawner.pid()), Signal::SIGKILL).expect("it is there");
     let heard = listen(at_work);
     assert_eq!(heard.death().cause, Cause::Unknown);
-    let heard = listen(blank.give(&job(&endless(), Vec::new())).expect("its death is told as any other"));
+    let heard = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is told as any other"));
     assert_eq!(heard.death().cause, Cause::Unknown);
     eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
-    assert!(matches!(spawner.blank(), Err(ProcessError::SpawnerGone)));
+    assert!(matches!(spawner.idle_worker(), Err(ProcessError::SpawnerEnded)));
     // Who polls the spawner hears of its end.
     let mut polled = [nix::poll::PollFd::new(spawner.as_fd(), nix::poll::PollFlags::POLLIN)];
     assert_eq!(nix::poll::poll(&mut polled, nix::poll::PollTimeout::NONE), Ok(1));
@@ -205,7 +209,7 @@ fn nothing_is_left_behind(spawners: &Spawners) {
     let job = job(&one_step("no-op", json!({})), Vec::new());
     let once = || {
         run(spawner, &job);
-        let dropped = spawner.blank().expect("a blank");
+        let dropped = spawner.idle_worker().expect("an idle worker");
         eventually("it is there", || state(dropped.pid()).is_some());
     };
     once();

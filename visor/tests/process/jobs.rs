@@ -29,7 +29,7 @@ fn a_workflow_runs_and_its_process_ends(spawners: &Spawners) {
     let heard = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
     assert_eq!(heard.report().status, Status::Done);
     assert_eq!((&heard.death().cause, heard.death().answered), (&Cause::Exited(0), true));
-    assert_eq!(heard.death().last_words, "");
+    assert_eq!(heard.death().stderr, "");
 }
 
 fn every_shipped_workflow_runs(spawners: &Spawners) {
@@ -39,9 +39,9 @@ fn every_shipped_workflow_runs(spawners: &Spawners) {
         _ => Vec::new(),
     };
     for name in ["no-op", "function-chain", "json-report", "parallel-sort", "std-tour", "word-count"] {
-        for blank in [&spawners.usual, &spawners.quiet] {
+        for worker in [&spawners.usual, &spawners.quiet] {
             let job = Job::new(Arc::new(support::shipped(name)), inputs(name));
-            let heard = run(blank, &job);
+            let heard = run(worker, &job);
             assert_eq!(heard.report().status, Status::Done, "{name}: {:?}", heard.report().error);
         }
     }
@@ -158,7 +158,7 @@ fn more_files_than_fit_into_a_message(spawners: &Spawners) {
     document["outputs"] = json!(["slot-449"]);
     document["unread"] = json!("ignore");
     let job = job(&document, slots.iter().map(large).collect());
-    let heard = listen(spawners.usual.blank().expect("a blank").give(&job).expect("a job is taken"));
+    let heard = listen(spawners.usual.idle_worker().expect("an idle worker").assign(&job).expect("a job is taken"));
     assert_eq!(heard.report().error.as_ref().map(|error| error.kind), None::<FailureKind>);
     let [(_, data)] = <[_; 1]>::try_from(heard.outputs).expect("one output");
     assert!(data.into_bytes().expect("its bytes").ends_with(b"slot-449"));

@@ -1,49 +1,49 @@
 //! What a worker has given up, as the kernel tells it.
 
 use crate::{Spawners, Test};
-use monohull::worker::Blank;
+use monohull::worker::IdleWorker;
 use std::fs::{read, read_dir, read_to_string};
 use std::os::unix::fs::MetadataExt;
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_blank_can_gain_no_rights", a_blank_can_gain_no_rights),
-    ("a_blank_has_no_descriptors_but_its_own", a_blank_has_no_descriptors_but_its_own),
-    ("a_blank_has_no_environment", a_blank_has_no_environment),
-    ("a_blank_has_limits_and_no_terminal", a_blank_has_limits_and_no_terminal),
+    ("an_idle_worker_can_gain_no_rights", an_idle_worker_can_gain_no_rights),
+    ("an_idle_worker_has_no_descriptors_but_its_own", an_idle_worker_has_no_descriptors_but_its_own),
+    ("an_idle_worker_has_no_environment", an_idle_worker_has_no_environment),
+    ("an_idle_worker_has_limits_and_no_terminal", an_idle_worker_has_limits_and_no_terminal),
     ("what_is_in_force_is_reported", what_is_in_force_is_reported),
 ];
 
-fn blank(spawners: &Spawners) -> Blank {
-    spawners.usual.blank().expect("a blank")
+fn idle_worker(spawners: &Spawners) -> IdleWorker {
+    spawners.usual.idle_worker().expect("an idle worker")
 }
 
 /// A line of `/proc/PID/status`.
-fn status(blank: &Blank, name: &str) -> String {
-    let text = read_to_string(format!("/proc/{}/status", blank.pid())).expect("the blank is there");
+fn status(worker: &IdleWorker, name: &str) -> String {
+    let text = read_to_string(format!("/proc/{}/status", worker.pid())).expect("the worker is there");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("{name} is not in {text}")).trim().to_owned()
 }
 
-fn a_blank_can_gain_no_rights(spawners: &Spawners) {
-    let blank = blank(spawners);
-    assert_eq!(status(&blank, "NoNewPrivs"), "1");
-    assert_eq!(status(&blank, "Seccomp"), "2");
+fn an_idle_worker_can_gain_no_rights(spawners: &Spawners) {
+    let worker = idle_worker(spawners);
+    assert_eq!(status(&worker, "NoNewPrivs"), "1");
+    assert_eq!(status(&worker, "Seccomp"), "2");
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-        assert_eq!(status(&blank, set), "0000000000000000", "{set}");
+        assert_eq!(status(&worker, set), "0000000000000000", "{set}");
     }
-    assert_eq!(status(&blank, "Threads"), "1");
-    assert_eq!(status(&blank, "SigBlk"), "0000000000000000");
+    assert_eq!(status(&worker, "Threads"), "1");
+    assert_eq!(status(&worker, "SigBlk"), "0000000000000000");
 }
 
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").expect("our own").uid() == 0
 }
 
-fn a_blank_has_no_descriptors_but_its_own(spawners: &Spawners) {
-    // Some more blanks: none has what belongs to another.
-    let others: Vec<Blank> = (0..3).map(|_| blank(spawners)).collect();
-    let blank = blank(spawners);
-    let folder = format!("/proc/{}/fd", blank.pid());
+fn an_idle_worker_has_no_descriptors_but_its_own(spawners: &Spawners) {
+    // Some more idle workers: none has what belongs to another.
+    let others: Vec<IdleWorker> = (0..3).map(|_| idle_worker(spawners)).collect();
+    let worker = idle_worker(spawners);
+    let folder = format!("/proc/{}/fd", worker.pid());
     if !is_root() {
         assert!(read_dir(&folder).is_err(), "only root may look into a process that is not dumpable");
         return;
@@ -61,25 +61,25 @@ fn a_blank_has_no_descriptors_but_its_own(spawners: &Spawners) {
     drop(others);
 }
 
-fn a_blank_has_no_environment(spawners: &Spawners) {
+fn an_idle_worker_has_no_environment(spawners: &Spawners) {
     let own = read("/proc/self/environ").expect("our own");
     assert!(own.iter().any(|byte| *byte != 0), "there was something to be cleared");
-    let blank = blank(spawners);
-    match read(format!("/proc/{}/environ", blank.pid())) {
+    let worker = idle_worker(spawners);
+    match read(format!("/proc/{}/environ", worker.pid())) {
         Ok(environment) => assert!(environment.iter().all(|byte| *byte == 0)),
         Err(error) => assert!(!is_root(), "{error}"),
     }
 }
 
-fn a_blank_has_limits_and_no_terminal(spawners: &Spawners) {
-    let blank = blank(spawners);
-    let limits = read_to_string(format!("/proc/{}/limits", blank.pid())).expect("the blank is there");
+fn an_idle_worker_has_limits_and_no_terminal(spawners: &Spawners) {
+    let worker = idle_worker(spawners);
+    let limits = read_to_string(format!("/proc/{}/limits", worker.pid())).expect("the worker is there");
     for (name, most) in [("Max core file size", 0), ("Max open files", 8192), ("Max locked memory", 0)] {
         let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{limits}"));
         let values: Vec<u64> = line.split_whitespace().take(2).map(|value| value.parse().expect("a number")).collect();
         assert!(values[0] == values[1] && values[0] <= most, "{name}: {values:?}");
     }
-    let stat = read_to_string(format!("/proc/{}/stat", blank.pid())).expect("the blank is there");
+    let stat = read_to_string(format!("/proc/{}/stat", worker.pid())).expect("the worker is there");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
     // That of the spawner, which has no terminal.
     let (session, terminal) = (fields[3], fields[4]);
@@ -87,8 +87,8 @@ fn a_blank_has_limits_and_no_terminal(spawners: &Spawners) {
 }
 
 fn what_is_in_force_is_reported(spawners: &Spawners) {
-    let blank = blank(spawners);
-    let sandbox = blank.sandbox();
+    let worker = idle_worker(spawners);
+    let sandbox = worker.sandbox();
     assert!(sandbox.no_new_privs && sandbox.seccomp);
     assert!(!sandbox.landlock.is_empty() && !sandbox.cgroup.is_empty(), "{sandbox:?}");
 }

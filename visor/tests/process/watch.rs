@@ -45,7 +45,7 @@ pub(crate) fn listen(mut running: Running) -> Heard {
     let mut heard = Heard::default();
     loop {
         match next(&mut running) {
-            None | Some(Message::Words) => {}
+            None | Some(Message::Stderr) => {}
             Some(Message::Ended { report, outputs }) => {
                 heard.report = Some(report);
                 heard.outputs = outputs;
@@ -71,7 +71,7 @@ pub(crate) fn job(document: &Value, inputs: Vec<(String, Data)>) -> Job {
 /// Runs a job in a new process.
 #[track_caller]
 pub(crate) fn run(spawner: &Spawner, job: &Job) -> Heard {
-    listen(spawner.blank().expect("a blank").give(job).expect("a job is taken"))
+    listen(spawner.idle_worker().expect("an idle worker").assign(job).expect("a job is taken"))
 }
 
 /// A workflow of one step.

@@ -65,9 +65,9 @@ fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawner) {
 }
 
 fn a_call_on_the_list_is_made(spawner: &Spawner) {
-    let blank = spawner.blank().expect("a blank");
-    let pid = blank.pid();
-    let heard = listen(blank.give(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
+    let worker = spawner.idle_worker().expect("an idle worker");
+    let pid = worker.pid();
+    let heard = listen(worker.assign(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
     assert_eq!(first(&heard.report().error.as_ref().expect("it always fails").message), i64::from(pid));
 }
 
@@ -82,7 +82,7 @@ fn files_beside_the_modules_cannot_be_opened(spawner: &Spawner) {
 }
 
 fn a_call_outside_the_list_ends_only_its_process(spawner: &Spawner) {
-    let neighbour = spawner.blank().expect("a blank").give(&job(&endless(), Vec::new())).expect("taken");
+    let neighbour = spawner.idle_worker().expect("an idle worker").assign(&job(&endless(), Vec::new())).expect("taken");
     for (name, call, arguments) in forbidden() {
         let heard = run(spawner, &job(&asking(call, &arguments), Vec::new()));
         assert!(heard.report.is_none(), "{name} was made: {:?}", heard.report().error);

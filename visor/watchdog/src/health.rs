@@ -96,7 +96,7 @@ impl Watchdog {
             "version": env!("CARGO_PKG_VERSION"),
             "running": running,
             "queued": queued,
-            "blanks": self.launcher.ready(),
+            "idle_workers": self.launcher.ready(),
             "damaged": self.registry.damages().iter().chain(self.ledger.damages()).collect::<Vec<_>>(),
         });
         json(Response::builder().status(status), &document)
@@ -105,10 +105,10 @@ impl Watchdog {
     pub(super) fn show_metrics(&self) -> Response<Answer> {
         let (running, queued) = self.admission.load();
         let (remembered, remembered_bytes) = self.history.kept();
-        let blanks = self.launcher.ready();
+        let idle_workers = self.launcher.ready();
         let log_dropped = log::dropped();
         let state_in_place = self.state_watch.trouble().is_none();
-        let now = Now { running, queued, blanks, remembered, remembered_bytes, log_dropped, state_in_place };
+        let now = Now { running, queued, idle_workers, remembered, remembered_bytes, log_dropped, state_in_place };
         let body = Answer::from(self.metrics.encode(&now).into_bytes());
         let response = Response::builder().header(CONTENT_TYPE, metrics::CONTENT_TYPE).body(body);
         response.expect("the header is a constant")

@@ -1,27 +1,27 @@
 //! Processes for workflows, as asynchronous code sees them.
 //!
 //! ```text
-//! spawner ─▶ thread `blanks` ─▶ [ blank | blank | … ] ─▶ invocation ─▶ Run
-//!            waits while the          never more than
-//!            row is full              `Settings::blanks`
+//! spawner ─▶ thread `prefork` ─▶ [ idle worker | idle worker | … ] ─▶ invocation ─▶ Run
+//!            waits while the         never more than
+//!            row is full             `Settings::prefork`
 //! ```
 //!
-//! Blanks are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
+//! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
 //! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::unix::AsyncFd;
-use tokio::io::{self, Interest};
+use tokio::io;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
 use super::error::Refusal;
-use monohull_worker::{Blank, Job, Message, ProcessError, Running, Spawner};
+use monohull_sys::watched::Watched;
+use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
 
-/// The pause after a blank could not be made; it doubles up to the second one.
+/// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
 const TROUBLE: u32 = 4;
@@ -30,18 +30,18 @@ const TROUBLE: u32 = 4;
 /// memory as the message that brings them.
 static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
-/// Gives out blanks.
+/// Gives out idle workers.
 pub(super) struct Launcher {
     /// Readable when the spawner has ended.
-    spawner: AsyncFd<OwnedFd>,
-    blanks: Mutex<mpsc::Receiver<Blank>>,
+    spawner: Watched,
+    idle_workers: Mutex<mpsc::Receiver<IdleWorker>>,
     ready: Arc<AtomicUsize>,
     state: watch::Receiver<State>,
     /// Since when the spawner has owed an answer.
     asked: Arc<StdMutex<Option<Instant>>>,
 }
 
-/// How the making of blanks goes.
+/// How the making of idle workers goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// As it should.
@@ -68,11 +68,11 @@ const SLOW: Duration = Duration::from_secs(2);
 /// What is said of it then.
 const SILENT: &str = "the process that makes those of workflows does not answer";
 
-/// Why there are no blanks any more, if nothing else is known.
+/// Why there are no idle workers any more, if nothing else is known.
 const OVER: &str = "no process for a workflow can be made any more";
 
 impl Launcher {
-    /// Begins to make blanks, and keeps this many ready.
+    /// Begins to make idle workers, and keeps this many ready.
     pub(super) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
         let count = count.max(1);
         let (sender, receiver) = mpsc::channel(count);
@@ -80,22 +80,21 @@ impl Launcher {
         let ready = Arc::new(AtomicUsize::new(0));
         let asked = Arc::default();
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
-        // SAFETY: an `OwnedFd` is one descriptor and stays open as long as it exists, and the `AsyncFd` owns it.
-        let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?;
+        let watched = Watched::new(descriptor)?;
         let runtime = tokio::runtime::Handle::current();
         let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
-        std::thread::Builder::new().name("blanks".to_owned()).spawn(move || maker.run())?;
-        Ok(Launcher { spawner: watched, blanks: Mutex::new(receiver), ready, state, asked })
+        std::thread::Builder::new().name("prefork".to_owned()).spawn(move || maker.run())?;
+        Ok(Launcher { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
     }
 
-    /// A blank; waits for one if none is ready. The order is that of asking.
-    pub(super) async fn blank(&self) -> Result<Blank, Refusal> {
-        let mut blanks = self.blanks.lock().await;
+    /// An idle worker; waits for one if none is ready. The order is that of asking.
+    pub(super) async fn idle_worker(&self) -> Result<IdleWorker, Refusal> {
+        let mut idle_workers = self.idle_workers.lock().await;
         loop {
             let mut state = self.state.clone();
-            let blank = tokio::select! {
+            let worker = tokio::select! {
                 biased;
-                blank = blanks.recv() => blank.ok_or_else(|| Refusal::unavailable(OVER))?,
+                worker = idle_workers.recv() => worker.ok_or_else(|| Refusal::unavailable(OVER))?,
                 trouble = state.wait_for(|state| *state != State::Well) => {
                     let trouble = trouble.as_deref().map_or(OVER, |state| state.trouble().unwrap_or(OVER));
                     return Err(Refusal::unavailable(trouble));
@@ -103,10 +102,10 @@ impl Launcher {
             };
             self.ready.fetch_sub(1, Ordering::Relaxed);
             // One that was killed while it waited costs nobody an invocation.
-            if blank.is_waiting() {
-                return Ok(blank);
+            if worker.is_waiting() {
+                return Ok(worker);
             }
-            tracing::warn!(pid = blank.pid(), "a process that waited for a workflow is gone");
+            tracing::warn!(pid = worker.pid(), "a process that waited for a workflow is gone");
         }
     }
 
@@ -123,11 +122,11 @@ impl Launcher {
         }
     }
 
-    /// Comes back when no blank can be made any more.
+    /// Comes back when no idle worker can be made any more.
     pub(super) async fn over(&self) -> String {
         let mut state = self.state.clone();
         tokio::select! {
-            _ = self.spawner.readable() => ProcessError::SpawnerGone.to_string(),
+            _ = self.spawner.readable() => ProcessError::SpawnerEnded.to_string(),
             over = state.wait_for(|state| matches!(state, State::Over(_))) => match over.as_deref() {
                 Ok(State::Over(why)) => why.clone(),
                 _ => OVER.to_owned(),
@@ -136,10 +135,10 @@ impl Launcher {
     }
 }
 
-/// The thread that makes blanks.
+/// The thread that makes idle workers.
 struct Maker {
     spawner: Spawner,
-    sender: mpsc::Sender<Blank>,
+    sender: mpsc::Sender<IdleWorker>,
     /// How many are kept ready.
     count: usize,
     /// The loop that serves clients.
@@ -161,7 +160,7 @@ impl Maker {
                     (pause, failures) = (PAUSE[0], 0);
                     self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
                 }
-                Err(error @ ProcessError::SpawnerGone) => {
+                Err(error @ ProcessError::SpawnerEnded) => {
                     tracing::error!(%error);
                     self.tell.send_replace(State::Over(error.to_string()));
                     return;
@@ -179,8 +178,8 @@ impl Maker {
         }
     }
 
-    /// Makes blanks for these places, or for some of them. An error if there is none.
-    fn fill(&self, mut places: mpsc::PermitIterator<'_, Blank>) -> Result<(), ProcessError> {
+    /// Makes idle workers for these places, or for some of them. An error if there is none.
+    fn fill(&self, mut places: mpsc::PermitIterator<'_, IdleWorker>) -> Result<(), ProcessError> {
         let (mut made, mut failed) = (0, None);
         let note = |asked| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         note(Some(Instant::now()));
@@ -188,9 +187,9 @@ impl Maker {
         note(None);
         for unready in forked? {
             match (unready.wait(), places.next()) {
-                (Ok(blank), Some(place)) => {
+                (Ok(worker), Some(place)) => {
                     self.ready.fetch_add(1, Ordering::Relaxed);
-                    place.send(blank);
+                    place.send(worker);
                     made += 1;
                 }
                 (Err(error), _) => failed = Some(error),
@@ -207,35 +206,30 @@ pub(super) type Turn = SemaphorePermit<'static>;
 /// A workflow that runs in its process. The process ends when this is dropped.
 pub(super) struct Run {
     /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
-    watched: Option<AsyncFd<Pollable>>,
+    running: Option<Running>,
+    /// Its socket, a duplicate.
+    watched: Watched,
     pid: i32,
     /// The last message was a long one, and this is what others wait for that come with one.
     turn: Option<Turn>,
 }
 
-struct Pollable(Running);
-
-impl AsRawFd for Pollable {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
-}
-
 impl Run {
-    /// Gives a blank its job.
-    pub(super) fn start(blank: Blank, job: &Job) -> Result<Run, Refusal> {
-        let running = blank.give(job).map_err(|error| failed(&error))?;
+    /// Gives an idle worker its job.
+    pub(super) fn start(worker: IdleWorker, job: &Job) -> Result<Run, Refusal> {
+        let running = worker.assign(job).map_err(|error| failed(&error))?;
         let pid = running.pid();
-        Ok(Run { watched: Some(watch(running)?), pid, turn: None })
+        let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
+        Ok(Run { running: Some(running), watched, pid, turn: None })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
     pub(super) async fn next(&mut self) -> Result<Message, Refusal> {
-        while let Some(watched) = &mut self.watched {
-            let mut ready = watched.readable_mut().await.map_err(|error| lost(&error))?;
-            let running = &mut ready.get_inner_mut().0;
+        while let Some(running) = &mut self.running {
+            let mut ready = self.watched.readable().await.map_err(|error| lost(&error))?;
             self.turn = None;
             let message = if running.next_is_long() {
+                drop(ready);
                 self.next_long().await?
             } else {
                 let message = running.next_message().map_err(|error| failed(&error))?;
@@ -255,10 +249,10 @@ impl Run {
     async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
         // The semaphore is never closed.
         self.turn = LONG_MESSAGES.acquire().await.ok();
-        let Some(Pollable(mut running)) = self.watched.take().map(AsyncFd::into_inner) else { return Ok(None) };
+        let Some(mut running) = self.running.take() else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
         let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
-        self.watched = Some(watch(running)?);
+        self.running = Some(running);
         message.map_err(|error| failed(&error))
     }
 
@@ -271,13 +265,6 @@ impl Run {
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
-}
-
-fn watch(running: Running) -> Result<AsyncFd<Pollable>, Refusal> {
-    // SAFETY: a `Running` owns one socket, which it names each time and closes only when it is dropped; the `AsyncFd`
-    // owns it, and who takes it out takes it from the `AsyncFd` that ends with that.
-    let watched = unsafe { AsyncFd::register_with_interest(Pollable(running), Interest::READABLE) };
-    watched.map_err(|error| lost(&error.into()))
 }
 
 fn failed(error: &ProcessError) -> Refusal {

@@ -5,7 +5,7 @@
 //! client ──▶ │ server ─▶ routes ─▶ entries   ─▶ registry ─▶ state          PUT, GET, DELETE               │
 //!            │              │                      │ images, plans                                        │
 //!            │              └────▶ calls ─▶ slots ─▶ admission ─▶ perform ─▶ launch ──┐                   │
-//!            │                     records ◀─ history ◀─ invocation ◀─┘     (blanks)  │                   │
+//!            │                     records ◀─ history ◀─ invocation ◀─┘     (idle)    │                   │
 //!            │                     ledger ◀─ recorded ◀─ (asynchronous ones) ┘        │                   │
 //!            └────────────────────────────────────────────────────────────────────────┼───────────────────┘
 //!                                                                     worker process ◀┘ by socket
@@ -14,7 +14,7 @@
 //! One thread serves all connections: between two processes of a workflow there is little to do, and a request that
 //! stays on one core is answered sooner. This process never maps user code. What a worker says may come from hostile
 //! code: it is bounded, escaped, and believed only about the invocation that it is for.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod admission;
@@ -30,7 +30,6 @@ mod head;
 mod health;
 mod history;
 mod invocation;
-#[allow(unsafe_code, reason = "whoever gives tokio a descriptor to watch has to promise that it stays open")]
 mod launch;
 mod ledger;
 pub mod log;

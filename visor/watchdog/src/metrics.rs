@@ -117,7 +117,7 @@ pub(super) struct Metrics {
 pub(super) struct Now {
     pub(super) running: usize,
     pub(super) queued: usize,
-    pub(super) blanks: usize,
+    pub(super) idle_workers: usize,
     pub(super) remembered: usize,
     pub(super) remembered_bytes: u64,
     pub(super) log_dropped: u64,
@@ -294,7 +294,7 @@ impl Metrics {
 
     /// All of it as text.
     pub(super) fn encode(&self, now: &Now) -> String {
-        self.domains.get_or_create(&ByState { state: "blank" }).set(now.blanks as i64);
+        self.domains.get_or_create(&ByState { state: "idle" }).set(now.idle_workers as i64);
         self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
         self.queued.set(now.queued as i64);
         self.remembered.set(now.remembered as i64);
@@ -334,7 +334,7 @@ mod tests {
         let now = Now {
             running: 0,
             queued: 0,
-            blanks: 0,
+            idle_workers: 0,
             remembered: 0,
             remembered_bytes: 0,
             log_dropped: 0,

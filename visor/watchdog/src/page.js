@@ -57,7 +57,7 @@ async function ask(path) {
 async function showHealth() {
   const state = await ask("/healthz");
   const parts = [`version ${state.version}`, `isolation ${state.isolation}`, state.status,
-    `${state.running} running`, `${state.queued} queued`, `${state.blanks} ready`];
+    `${state.running} running`, `${state.queued} queued`, `${state.idle_workers} ready`];
   if (state.trouble) parts.push(state.trouble);
   if (state.damaged.length) parts.push(`${state.damaged.length} damaged entries set aside`);
   health.textContent = parts.join(" · ");

@@ -1,7 +1,7 @@
 //! Runs an invocation: waits for its turn, gives it a process, listens, and sees to it that it ends.
 //!
 //! ```text
-//! accepted ─ turn ─ blank ─ job given ─ … ─ report      each step within the deadline; whatever happens,
+//! accepted ─ turn ─ idle worker ─ job given ─ … ─ report      each step within the deadline; whatever happens,
 //!     └──────────── cancel, deadline, death ───────┘     one end is recorded, and the process is gone
 //! ```
 
@@ -153,8 +153,8 @@ impl Watchdog {
             let message = format!("it was not its turn within {:?}", self.settings.timeout);
             return (None, Err(Refusal::deadline(message, Blame::Host)));
         };
-        let blank = match timeout_at(latest, self.launcher.blank()).await {
-            Ok(Ok(blank)) => blank,
+        let worker = match timeout_at(latest, self.launcher.idle_worker()).await {
+            Ok(Ok(worker)) => worker,
             Ok(Err(refusal)) => return (None, Err(refusal)),
             Err(_) => {
                 let message = format!("there was no process for it within {:?}", self.settings.timeout);
@@ -185,14 +185,14 @@ impl Watchdog {
         invocation.point("dispatched");
         let started = match job.workflow.plan().network {
             network::Plan::None if job.files.is_empty() => {
-                let started = Run::start(blank, &job);
+                let started = Run::start(worker, &job);
                 // Inputs may be large; the process has them now.
                 drop(job);
                 started
             }
             // Brokers are started, and the helper is asked for a device: others do not wait for that.
             _ => {
-                let started = spawn_blocking(move || Run::start(blank, &job)).await;
+                let started = spawn_blocking(move || Run::start(worker, &job)).await;
                 started.map_err(|error| Refusal::monohull(error.to_string())).flatten()
             }
         };
@@ -248,7 +248,7 @@ impl Watchdog {
                 Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
                     invocation.line(step, instance, stream, redactor.text(text));
                 }
-                Ok(Message::Notice(_) | Message::Words) => {}
+                Ok(Message::Notice(_) | Message::Stderr) => {}
                 Ok(Message::Ended { report, outputs }) => {
                     if let Some(turn) = run.take_turn() {
                         invocation.set_long(Some(turn));

@@ -71,7 +71,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
     let mut processes = worker::Settings::usual(settings.isolation)?;
-    processes.groups = Membership::arrange(settings.cgroup)?;
+    processes.groups = Membership::set_up(settings.cgroup)?;
     let isolation = keys::isolation(processes.keys);
     // Before there are threads, and before there is anything in memory that workflows should not inherit.
     let spawner = Spawner::start(&processes)?;
@@ -101,7 +101,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history,
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
-            launcher: Launcher::start(spawner, settings.blanks)?,
+            launcher: Launcher::start(spawner, settings.prefork)?,
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
             ledger,
@@ -133,7 +133,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         tokio::spawn(watchdog.clone().call_back_late(late));
         watchdog.serve(listener, ends, hangups).await
     });
-    // Threads that wait for a disk, or for a blank, do not hold up the end.
+    // Threads that wait for a disk, or for an idle worker, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
     processes.groups.end();
     done

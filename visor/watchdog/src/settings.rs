@@ -27,7 +27,7 @@ pub struct Settings {
     /// every invocation, and making one takes about as long as a small workflow runs, so that a burst as wide as the
     /// machine finds one each; an unused one costs a few hundred kilobytes. Half of them are made at once, when as many
     /// have been used up: that is cheaper than one by one.
-    pub blanks: usize,
+    pub prefork: usize,
     /// Invocations that run at the same time. Default: 64. They share the cores and each holds its memory, so more
     /// only helps workflows that mostly wait.
     pub concurrency: usize,
@@ -56,7 +56,7 @@ pub struct Settings {
     pub isolation: IsolationWish,
     /// Whether the process of each workflow gets a control group of its own. Default: where the host permits; what it is given
     /// by the host's service manager is this service's to use.
-    pub cgroup: cgroup::Wish,
+    pub cgroup: cgroup::CgroupMode,
     /// The pace clients have to keep.
     pub pace: Pace,
 }
@@ -113,7 +113,7 @@ impl Settings {
             state,
             grants: None,
             token: None,
-            blanks: (4 * cores).max(16),
+            prefork: (4 * cores).max(16),
             concurrency: 64,
             queue: 256,
             body: 256 << 20,
@@ -124,7 +124,7 @@ impl Settings {
             callbacks: Vec::new(),
             callbacks_max: 256,
             isolation: IsolationWish::Auto,
-            cgroup: cgroup::Wish::Auto,
+            cgroup: cgroup::CgroupMode::Auto,
             pace: Pace::default(),
         }
     }

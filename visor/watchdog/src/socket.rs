@@ -68,13 +68,8 @@ impl Stream {
     }
 
     /// Bytes that were written and that the client has not taken.
-    #[allow(unsafe_code, reason = "no safe wrapper has this request")]
     fn unsent(&self) -> u64 {
-        let mut bytes: libc::c_int = 0;
-        let descriptor = each!(self, stream => std::os::fd::AsRawFd::as_raw_fd(stream));
-        // SAFETY: the request writes one integer; the descriptor is open as long as its stream is there.
-        let status = unsafe { libc::ioctl(descriptor, libc::TIOCOUTQ, &raw mut bytes) };
-        if status == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+        each!(self, stream => monohull_sys::socket::unsent(stream)).unwrap_or(0)
     }
 
     /// Comes back once nobody waits for an answer any more.

@@ -1,26 +1,29 @@
-//! A control group for each worker: what the kernel holds a process to when every other limit has been got round.
+//! A control group for each worker: limits that the kernel enforces when every other limit has been bypassed.
 //!
 //! ```text
-//! the group the server was started in      holds nobody but the server, and was given to it
-//!   └─ monohull-PID                        only leaves may hold processes, hence
+//! the group the server was started in      has no other process, and is delegated to the server
+//!   └─ monohull-PID                        only leaves may have processes, hence
 //!        ├─ server                           supervisor and spawner
 //!        ├─ worker-0                         one worker at a time: its memory and its tasks are limited
 //!        └─ worker-1                         …
 //! ```
 //!
-//! Groups are made for blanks, before anybody waits for them, and used again: making one costs more than a fork. A worker is
-//! born in its group (`CLONE_INTO_CGROUP`), because moving a process makes the kernel wait for all others. What a job
-//! costs is one write, and only if its workflow's memory differs from that of the last one in the same group.
+//! Groups are made for idle workers, ahead of requests, and reused: making one costs more than a fork. A worker is in its group
+//! from its first instruction (`CLONE_INTO_CGROUP`), because moving a process makes the kernel wait for all others. A job costs
+//! one write, and only if its workflow's memory differs from that of the last one in the same group.
 //!
-//! A server that ends takes its workers' groups away. Its own it can only leave where the group above is the root; that, and all
-//! that a killed server leaves, the next one removes. `monohull run` does all this for the one worker it has.
+//! A server that ends removes its workers' groups. It can move out of its own group, to remove that too, only where the parent
+//! group is the root. The next server removes what remains, as it does after a server that was killed. `monohull run` does
+//! the same for its one worker.
 
-use super::{ProcessError, birth};
+use super::ProcessError;
 use monohull_abi::layout::{CARRIER_MAX, CELL_COUNT};
 use monohull_report::escape::shown;
+use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, exit_now};
 use monohull_workflow::Plan;
 use monohull_workflow::plan::MountSource;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::wait::{WaitStatus, waitpid};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -34,10 +37,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The controllers that limit what a worker takes.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
-/// What the group of a server is called, before its process id.
+/// The prefix of the name of a server's group; the process id follows.
 const FAMILY: &str = "monohull-";
 const SERVER: &str = "server";
-/// Most tasks of a worker: its carriers, and as many again for what the C library or a successor of this code may start.
+/// The most tasks of a worker: its carriers, and as many again for threads that the C library may start.
 const TASKS: u64 = 2 * CARRIER_MAX as u64;
 /// What a worker may take besides what its functions may: libos modules and their state, page tables, carriers' stacks,
 /// and the kernel's own memory for it.
@@ -47,17 +50,17 @@ const INSTANCE_BYTES: u64 = 1024;
 
 /// Whether workers get groups of their own (`--cgroup`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Wish {
-    /// Where the host permits; otherwise it is told why not
+pub enum CgroupMode {
+    /// Where the host permits; otherwise reports have the reason
     #[default]
     Auto,
-    /// They stay in the group of their server
+    /// Workers stay in the group of their server
     Never,
     /// Refuse to start without
     Require,
 }
 
-/// The groups workers are in.
+/// The control groups of workers.
 #[derive(Clone, Debug)]
 pub enum Membership {
     /// Each in one of its own.
@@ -69,22 +72,30 @@ pub enum Membership {
 /// Why there are no groups for workers.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
-    /// control groups of version 2 are not mounted
-    #[error("control groups of version 2 are not mounted")]
+    /// There is no hierarchy of version 2.
+    #[error("cgroup v2 is not mounted")]
     NoHierarchy,
-    /// {folder} cannot give the controllers {missing:?}: version 1 has them, or whoever is above keeps them
-    #[error("{folder} cannot give the controllers {missing:?}: version 1 has them, or whoever is above keeps them")]
+    /// The parent group does not delegate a controller.
+    #[error(
+        "controllers {missing:?} are not available in {}/cgroup.controllers: they are mounted as cgroup v1, or the parent cgroup \
+         does not delegate them",
+        shown(folder)
+    )]
     NoController {
         /// The group the server is in.
         folder: PathBuf,
         /// Those of [`CONTROLLERS`] that it lacks.
         missing: Vec<&'static str>,
     },
-    /// {0} holds other processes too, and a group that holds any can have none below it that are limited
-    #[error("{0} holds other processes too, and a group that holds any can have none below it that are limited")]
+    /// The group has other processes.
+    #[error(
+        "cgroup {} contains other processes, and cgroup v2 enables no controllers for the children of such a group \
+         (no-internal-process rule): start the server in a cgroup of its own (systemd: `Delegate=yes`)",
+        shown(.0)
+    )]
     Crowded(PathBuf),
-    /// {what} {path}: {source}
-    #[error("{what} {path}: {source}")]
+    /// A file of the hierarchy cannot be used.
+    #[error("{what} {}: {source}", shown(path))]
     Host {
         /// What was tried.
         what: &'static str,
@@ -93,9 +104,9 @@ pub enum GroupError {
         /// The host's answer.
         source: io::Error,
     },
-    /// no process can be born in a group: {0}
-    #[error("no process can be born in a group: {0}")]
-    Birth(io::Error),
+    /// `CLONE_INTO_CGROUP` does not work.
+    #[error("no process can be forked into a cgroup: {0}")]
+    Fork(io::Error),
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroupError {
@@ -103,19 +114,24 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroupErr
 }
 
 impl Membership {
-    /// As wished, as far as the host permits. Moves this process, which must have one thread and no children.
-    pub fn arrange(wish: Wish) -> Result<Membership, ProcessError> {
-        match (wish, || Groups::found()) {
-            (Wish::Never, _) => Ok(Membership::Shared("--cgroup never".to_owned())),
-            (Wish::Auto, found) => Ok(found().map_or_else(|why| Membership::Shared(why.to_string()), Membership::Own)),
-            (Wish::Require, found) => match found() {
+    /// Sets groups up, as far as the mode asks for and the host permits. Moves this process, which must have one thread and no
+    /// children.
+    pub fn set_up(mode: CgroupMode) -> Result<Membership, ProcessError> {
+        match (mode, || Groups::found()) {
+            (CgroupMode::Never, _) => Ok(Membership::Shared("--cgroup never".to_owned())),
+            (CgroupMode::Auto, found) => {
+                Ok(found().map_or_else(|why| Membership::Shared(why.to_string()), Membership::Own))
+            }
+            (CgroupMode::Require, found) => match found() {
                 Ok(groups) => Ok(Membership::Own(groups)),
-                Err(why) => Err(ProcessError::Refused(format!("it would have no control group of its own: {why}"))),
+                Err(why) => {
+                    Err(ProcessError::Refused(format!("workers would have no control group of their own: {why}")))
+                }
             },
         }
     }
 
-    /// In words: `own`, or `none` and why.
+    /// As reports have it: `own`, or `none` and the reason.
     pub fn describe(&self) -> String {
         match self {
             Membership::Own(_) => "own".to_owned(),
@@ -123,24 +139,24 @@ impl Membership {
         }
     }
 
-    /// Takes all groups of workers away, and the workers with them.
+    /// Removes all groups of workers, and kills the workers in them.
     pub fn end(&self) {
         if let Membership::Own(groups) = self {
             groups.end();
         }
     }
 
-    /// A group for one more worker, if each has its own.
-    pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
+    /// A group for one more worker, if each has a group of its own.
+    pub(super) fn worker_cgroup(&self) -> io::Result<Option<WorkerCgroup>> {
         match self {
-            Membership::Own(groups) => groups.leaf().map(Some),
+            Membership::Own(groups) => groups.worker_cgroup().map(Some),
             Membership::Shared(_) => Ok(None),
         }
     }
 }
 
-/// Whether [`Membership::arrange`] would find what it needs, without changing anything: the group this process is in.
-pub fn look() -> Result<PathBuf, GroupError> {
+/// The group of this process, if [`Membership::set_up`] could use it. Changes nothing.
+pub fn probe() -> Result<PathBuf, GroupError> {
     let folder = own_group().ok_or(GroupError::NoHierarchy)?;
     let read = |name: &str| {
         let path = folder.join(name);
@@ -152,7 +168,7 @@ pub fn look() -> Result<PathBuf, GroupError> {
     if !missing.is_empty() {
         return Err(GroupError::NoController { folder, missing });
     }
-    // The root may hold processes all the same; it is the one that has no type.
+    // The root may have processes and limited children; it is the one group without a type.
     let is_root = !folder.join("cgroup.type").exists();
     let own = std::process::id().to_string();
     if !is_root && read("cgroup.procs")?.lines().any(|pid| pid != own) {
@@ -170,22 +186,22 @@ fn own_group() -> Option<PathBuf> {
     // Fields: number, parent, device, root, mount point, …, "-", kind, …
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     mounts.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut words = line.split(|byte| *byte == b' ');
-        let (root, point) = (words.nth(3)?, words.next()?);
-        let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+        let mut fields = line.split(|byte| *byte == b' ');
+        let (root, point) = (fields.nth(3)?, fields.next()?);
+        let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
         let path = Path::new(OsStr::from_bytes(own)).strip_prefix(OsStr::from_bytes(root)).ok()?;
         (kind == b"cgroup2").then(|| Path::new(OsStr::from_bytes(point)).join(path))
     })
 }
 
-/// What the functions of a workflow may take together, and what it costs to run them.
+/// The memory that all functions of a workflow may use together, and what it costs to run them.
 fn memory_of(plan: &Plan) -> u64 {
     let mut instances: Vec<(u64, u64)> =
         plan.steps.iter().map(|step| (step.memory.saturating_add(step.stack), step.instances.most().into())).collect();
-    // Not more run at once than there are cells: those that may take most.
+    // At most as many run at once as there are cells: those that may use the most.
     instances.sort_unstable_by_key(|(each, _)| std::cmp::Reverse(*each));
-    let books = plan.instances().saturating_mul(INSTANCE_BYTES);
-    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots).saturating_add(books));
+    let reports = plan.instances().saturating_mul(INSTANCE_BYTES);
+    let (mut cells, mut bytes) = (CELL_COUNT as u64, SLACK.saturating_add(plan.limits.slots).saturating_add(reports));
     for (each, count) in instances {
         let count = count.min(cells);
         cells -= count;
@@ -193,7 +209,7 @@ fn memory_of(plan: &Plan) -> u64 {
     }
     let files = plan.files.iter().map(|mount| match mount.source {
         MountSource::Memory { size } => size,
-        // A copy is memory as far as it is changed; what is mapped of a file counts as long as it is.
+        // Changed pages of a copy are memory; mapped pages of a file count while they are mapped.
         MountSource::Image { ref path, .. } => fs::metadata(path).map_or(0, |metadata| metadata.len()),
         MountSource::Directory { .. } | MountSource::Granted { .. } => 0,
     });
@@ -205,14 +221,12 @@ fn memory_of(plan: &Plan) -> u64 {
 pub struct Groups {
     /// `…/monohull-PID`.
     folder: PathBuf,
-    /// Where the C library keeps the id of the thread that forks; see [`birth`].
-    thread: usize,
     made: AtomicU32,
-    /// Those that nobody is in, or nobody will be soon: the oldest first.
+    /// Groups without a process, or whose process ends soon, the oldest first.
     free: Mutex<VecDeque<Free>>,
 }
 
-/// A group that waits for its next worker, and the last one, if it may still be there.
+/// A group that waits for its next worker, and the last one, if that may not have ended yet.
 #[derive(Debug)]
 struct Free(Group, Option<Arc<OwnedFd>>);
 
@@ -222,55 +236,51 @@ struct Group {
     folder: PathBuf,
     /// The folder, for the kernel.
     directory: File,
-    /// `memory.max`, and what was last written there.
+    /// `memory.max`, and the value that was last written to it.
     limit: (File, Option<u64>),
-    /// `memory.events`, and what it said before the present worker.
+    /// `memory.events`, and its content before the present worker.
     events: (File, Events),
 }
 
-/// Most bytes that may still be charged to a group that is used again: what the kernel has not given back yet.
+/// The most bytes that may still be charged to a group that is reused: memory that the kernel has not reclaimed yet.
 const CHARGED_MAX: u64 = 4 << 20;
-/// How many groups are looked at before a new one is made.
-const LOOKED_AT: usize = 4;
+/// How many free groups are tried before a new one is made.
+const TRIED_MAX: usize = 4;
 
-/// What the kernel has counted in a group.
+/// Counters of a group.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Events {
-    /// How often memory could not be had for the group's limit.
+    /// How often the group's limit was hit.
     over: u64,
-    /// How many processes were ended for want of memory, the group's or the host's.
+    /// How many processes the OOM killer has killed, for the group's limit or the host's memory.
     killed: u64,
 }
 
-/// Why the kernel ended a worker.
+/// Why the OOM killer killed a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Want {
-    /// The group's memory, so many bytes, did not do.
+pub(super) enum OomCause {
+    /// The group was at its limit of so many bytes.
     Own(u64),
-    /// The host had no more.
-    Hosts,
+    /// The host had no memory left.
+    Host,
 }
 
 impl Groups {
     fn found() -> Result<Arc<Groups>, GroupError> {
-        let above = look()?;
+        let above = probe()?;
         sweep(&above);
         let folder = above.join(format!("{FAMILY}{}", std::process::id()));
-        let groups = Groups {
-            thread: birth::thread_word().map_err(GroupError::Birth)?,
-            folder,
-            made: AtomicU32::new(0),
-            free: Mutex::default(),
-        };
-        let settled = groups.settle(&above);
-        if settled.is_err() {
+        let groups = Groups { folder, made: AtomicU32::new(0), free: Mutex::default() };
+        let ready = groups.enable_controllers(&above);
+        if ready.is_err() {
             groups.end();
         }
-        settled.map(|()| Arc::new(groups))
+        ready.map(|()| Arc::new(groups))
     }
 
-    /// Moves this process into a leaf, has the controllers given, and tries whether a process can be born in a group.
-    fn settle(&self, above: &Path) -> Result<(), GroupError> {
+    /// Moves this process into a leaf, enables the controllers for its siblings, and tries whether a process can be forked into
+    /// a group.
+    fn enable_controllers(&self, above: &Path) -> Result<(), GroupError> {
         let server = self.folder.join(SERVER);
         for folder in [&self.folder, &server] {
             fs::create_dir(folder).map_err(failed("making", folder))?;
@@ -282,16 +292,16 @@ impl Groups {
             fs::write(&list, wanted).map_err(failed("writing to", &list))?;
         }
         let group = self.make().map_err(failed("making a group in", &self.folder))?;
-        birth::try_birth(&group.directory, self.thread).map_err(GroupError::Birth)?;
+        try_fork_into(&group.directory).map_err(GroupError::Fork)?;
         self.free().push_back(Free(group, None));
         Ok(())
     }
 
-    /// A group that nobody is in, and to which next to nothing is charged: one that was used before, or a new one. What a worker has
-    /// handed out is its group's as long as somebody keeps it, and would be missing to the next.
-    fn leaf(self: &Arc<Self>) -> io::Result<Leaf> {
+    /// A group without a process, and to which next to nothing is charged: one that was used before, or a new one. The outputs of
+    /// a worker are charged to its group as long as they exist, and the next worker could use so much less.
+    fn worker_cgroup(self: &Arc<Self>) -> io::Result<WorkerCgroup> {
         let mut used = None;
-        for _ in 0..LOOKED_AT {
+        for _ in 0..TRIED_MAX {
             let mut free = self.free();
             let is_empty = free.front().is_some_and(|Free(_, last)| last.as_deref().is_none_or(has_ended));
             let Some(group) = (if is_empty { free.pop_front() } else { None }) else { break };
@@ -308,16 +318,16 @@ impl Groups {
             }
             None => self.make()?,
         };
-        Ok(Leaf { groups: self.clone(), group: Some(group) })
+        Ok(WorkerCgroup { groups: self.clone(), group: Some(group) })
     }
 
     fn make(&self) -> io::Result<Group> {
         let folder = self.folder.join(format!("worker-{}", self.made.fetch_add(1, Ordering::Relaxed)));
         fs::create_dir(&folder)?;
         fs::write(folder.join("pids.max"), TASKS.to_string())?;
-        // Half a workflow is none.
+        // The OOM killer kills the whole group: a worker without one of its threads is of no use.
         fs::write(folder.join("memory.oom.group"), "1")?;
-        // A limit that is got round by way of the swap is none. Not every kernel accounts for it.
+        // Swap would bypass the limit. Not every kernel accounts for it.
         match fs::write(folder.join("memory.swap.max"), "0") {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -332,14 +342,14 @@ impl Groups {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the groups of all workers, and ends those that are still in one. Where this process may leave its own, it goes
-    /// back to where it came from, and removes that too.
+    /// Removes the groups of all workers, and kills processes in them. Where this process may move back to the parent group, it
+    /// does, and its own group is removed too.
     fn end(&self) {
         self.free().clear();
         for number in 0..self.made.load(Ordering::Relaxed) {
             let folder = self.folder.join(format!("worker-{number}"));
             let _ = fs::write(folder.join("cgroup.kill"), "1");
-            // A process takes a moment to end. What cannot be removed now the next server removes.
+            // A process takes a moment to end. The next server removes what cannot be removed now.
             let busy = |_: &u32| fs::remove_dir(&folder).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy);
             let pause = |_| std::thread::sleep(std::time::Duration::from_millis(1));
             (0..50).take_while(busy).for_each(pause);
@@ -374,18 +384,18 @@ impl Events {
     }
 }
 
-/// The group of one worker, from before its birth until it has ended.
+/// The group of one worker, from before its fork until it has ended.
 ///
-/// If it is only dropped, a process may be in the group of which nothing is known, so no other worker gets the group.
+/// If it is only dropped, the group may have a process of which nothing is known, so no other worker gets the group.
 #[derive(Debug)]
-pub(super) struct Leaf {
+pub(super) struct WorkerCgroup {
     groups: Arc<Groups>,
-    /// Always there, until it is freed or dropped.
+    /// `Some` until it is freed or dropped.
     group: Option<Group>,
 }
 
-impl Leaf {
-    /// Limits what is in it to what this workflow may take.
+impl WorkerCgroup {
+    /// Limits its processes to the memory that this workflow may use.
     pub(super) fn limit(&mut self, plan: &Plan) -> io::Result<()> {
         let Some(Group { limit: (file, last), .. }) = &mut self.group else { return Ok(()) };
         let bytes = memory_of(plan);
@@ -396,7 +406,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// The folder and what is limited, in words.
+    /// The folder and the limits, as reports have them.
     pub(super) fn describe(&self) -> String {
         let Some(group) = &self.group else { return String::new() };
         let folder = shown(&group.folder);
@@ -406,39 +416,39 @@ impl Leaf {
         }
     }
 
-    /// Whether the kernel has ended what was in it for want of memory.
-    pub(super) fn want(&self) -> Option<Want> {
+    /// Why the OOM killer has killed its process, if it has.
+    pub(super) fn oom_cause(&self) -> Option<OomCause> {
         let group = self.group.as_ref()?;
         let (now, before) = (group.events().ok()?, group.events.1);
         match (now.killed > before.killed, now.over > before.over) {
-            (true, true) => Some(Want::Own(group.limit.1.unwrap_or_default())),
-            (true, false) => Some(Want::Hosts),
+            (true, true) => Some(OomCause::Own(group.limit.1.unwrap_or_default())),
+            (true, false) => Some(OomCause::Host),
             (false, _) => None,
         }
     }
 
-    /// What the spawner needs to put a worker in it.
+    /// The folder, for `CLONE_INTO_CGROUP`.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.group.as_ref().expect("it is there until it is dropped").directory.as_fd()
     }
 
-    /// Free once this process, the only one that was born in it, has ended.
+    /// Free once this process, the only one that was forked into it, has ended.
     pub(super) fn free_after(mut self, worker: Arc<OwnedFd>) {
         let free = self.group.take().map(|group| Free(group, Some(worker)));
         self.groups.free().extend(free);
     }
 }
 
-impl Drop for Leaf {
+impl Drop for WorkerCgroup {
     fn drop(&mut self) {
         if let Some(group) = self.group.take() {
-            // One that a process is still in is removed when the server ends.
+            // A group with a process in it is removed when the server ends.
             let _ = fs::remove_dir(&group.folder);
         }
     }
 }
 
-/// Whether a process has ended, and is in no group any more.
+/// Whether a process has ended, and belongs to no group any more.
 fn has_ended(process: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
 }
@@ -449,19 +459,19 @@ fn join(folder: &Path) -> Result<(), GroupError> {
     fs::write(&list, "0").map_err(failed("moving to", &list))
 }
 
-/// Removes what servers have left that are not there any more.
+/// Removes the groups of servers that do not run any more.
 fn sweep(above: &Path) {
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let server = name.to_str().and_then(|name| name.strip_prefix(FAMILY)?.parse::<u32>().ok());
-        // One that is being set up has nobody in it for a moment, but a process.
+        // A group that is being set up has no process for a moment, but its server runs.
         if server.is_some_and(|pid| pid == std::process::id() || !Path::new("/proc").join(pid.to_string()).exists()) {
             let _ = remove_family(&entry.path());
         }
     }
 }
 
-/// Removes the groups of a server; an error, and nothing else, while it is in there.
+/// Removes the groups of a server; an error, and no change, while the server is in its group.
 fn remove_family(folder: &Path) -> io::Result<()> {
     match fs::remove_dir(folder.join(SERVER)) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -475,10 +485,15 @@ fn remove_family(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-impl Groups {
-    /// For [`birth::born_in`].
-    pub(super) fn thread(&self) -> usize {
-        self.thread
+/// Forks a process into a group, which ends at once. This process has one thread.
+fn try_fork_into(group: &File) -> io::Result<()> {
+    let only = OnlyThread::new()?;
+    match only.fork_into_cgroup(group.as_fd(), &ThreadIdAddress::of(&only)?)? {
+        Fork::Child(_) => exit_now(0),
+        Fork::Parent((child, _pidfd)) => match waitpid(child, None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            other => Err(io::Error::other(format!("the first one ended as {other:?}"))),
+        },
     }
 }
 
@@ -486,7 +501,7 @@ impl Groups {
 mod tests {
     use super::*;
 
-    /// A group in which no process can be, for what is decided about it.
+    /// A folder with the files of a group.
     fn group(folder: PathBuf) -> Group {
         let path = |name: &str| folder.join(name);
         fs::create_dir(&folder).expect("made");
@@ -504,24 +519,20 @@ mod tests {
     #[test]
     fn a_group_goes_to_the_next_worker_once_it_is_known_to_be_empty() {
         let root = tempfile::TempDir::new().expect("a folder");
-        let groups = Arc::new(Groups {
-            folder: root.path().to_owned(),
-            thread: 0,
-            made: AtomicU32::new(7),
-            free: Mutex::default(),
-        });
-        let used = || groups.leaf().ok().map(|leaf| leaf.describe());
-        let leaf = |name: &str| Leaf { groups: groups.clone(), group: Some(group(root.path().join(name))) };
+        let groups =
+            Arc::new(Groups { folder: root.path().to_owned(), made: AtomicU32::new(7), free: Mutex::default() });
+        let used = || groups.worker_cgroup().ok().map(|cgroup| cgroup.describe());
+        let cgroup = |name: &str| WorkerCgroup { groups: groups.clone(), group: Some(group(root.path().join(name))) };
         // Outside of the control groups' file system no new group can be made, so there is one only if an old one is used again.
         groups.free().push_back(Free(group(root.path().join("free")), None));
         assert!(used().is_some_and(|found| found.contains("free")), "the positive control");
-        drop(leaf("dropped"));
-        assert_eq!(used(), None, "nothing is known of the process in a group that was only dropped");
+        drop(cgroup("dropped"));
+        assert_eq!(used(), None, "a group that was only dropped may have a process");
 
         let mut worker = std::process::Command::new("sleep").arg("3600").spawn().expect("it starts");
         let pid = rustix::process::Pid::from_child(&worker);
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
-        leaf("busy").free_after(Arc::new(pidfd));
+        cgroup("busy").free_after(Arc::new(pidfd));
         assert_eq!(used(), None, "its worker has not ended");
         worker.kill().expect("it runs");
         worker.wait().expect("a child");

@@ -1,11 +1,10 @@
-//! One workflow, run in a worker of the calling process: `monohull run`.
-#![deny(unsafe_code)]
+//! `monohull run`: one workflow, run in a worker of the calling process.
 
-use super::cgroup::{Membership, Wish};
-use super::{Blank, Data, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
+use super::cgroup::{CgroupMode, Membership};
+use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
-use monohull_engine::border::{OpenError, write_whole};
+use monohull_engine::workflow_io::{OpenError, write_whole};
 use monohull_engine::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use monohull_host_files::input::InputError;
 use monohull_report::escape::shown;
@@ -17,22 +16,22 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long after its own timeout a workflow may take to say so: outputs are collected in that time, too.
+/// How long after its own timeout a workflow may take to report it: outputs are collected in that time, too.
 const GRACE: Duration = Duration::from_secs(5);
 /// The same where it has disk images or directories to write to.
 const DISK_GRACE: Duration = Duration::from_secs(60);
 /// Reading inputs for less than this does not count towards the workflow's timeout.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 
-/// Checks a plan's images, runs it once, in a process of its own, and takes its outputs to where the options say. The calling
-/// process must have one thread and no children. What goes wrong inside of the workflow is in the report.
+/// Checks a plan's images, runs it once, in a process of its own, and writes its outputs where the options direct them. The
+/// calling process must have one thread and no children. The report has the workflow's own failures.
 pub fn run(
     plan: &Plan,
     options: &RunOptions,
-    cgroup: Wish,
+    cgroup: CgroupMode,
     watcher: Option<&dyn Progress>,
 ) -> Result<RunReport, ProcessError> {
-    let groups = Membership::arrange(cgroup)?;
+    let groups = Membership::set_up(cgroup)?;
     let report = run_in(&groups, plan, options, watcher);
     groups.end();
     report
@@ -60,7 +59,7 @@ fn run_in(
         match options.open(input, plan.limits.slots, plan.limits.timeout.map(|limit| begin + limit)) {
             Ok(source) => inputs.push((input.slot.clone(), Data::from(source))),
             Err(OpenError::Unreadable { source: InputError::Late, path }) => {
-                let text = format!("input slot `{}`: the end of {} has not come in time", input.slot, shown(&path));
+                let text = format!("input slot `{}`: {} did not end in time", input.slot, shown(&path));
                 return failed(Failure::blamed(FailureKind::Timeout, Blame::Workflow, text));
             }
             Err(source) => return Err(ProcessError::Input { slot: input.slot.clone(), source }),
@@ -80,12 +79,12 @@ fn run_in(
     }
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();
-    // Where somebody has to watch the worker's signals, or to have it born in its group, a spawner does.
+    // A spawner traces the worker, or forks it into its control group, where one of these is needed.
     let spawned = settings.keys_are_silent() || matches!(groups, Membership::Own(_));
     let spawner = if spawned { Some(Spawner::start(&settings)?) } else { None };
-    let blank = spawner.as_ref().map_or_else(|| Blank::fork(&settings), Spawner::blank)?;
-    let mut running = blank.give(&job)?;
-    // What is on its way to a disk is not cut off soon.
+    let worker = spawner.as_ref().map_or_else(|| IdleWorker::fork(&settings), Spawner::idle_worker)?;
+    let mut running = worker.assign(&job)?;
+    // Writes to a disk get more time.
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
     match follow(&mut running, watcher, latest)? {
@@ -94,7 +93,7 @@ fn run_in(
                 pass_on_delayed(&mut report, watcher);
             }
             for (slot, data) in outputs {
-                if let Err(text) = hand_out(&mut report, &slot, data, options) {
+                if let Err(text) = write_output(&mut report, &slot, data, options) {
                     let text = format!("output slot `{slot}`: {text}");
                     report.status = Status::Failed;
                     report.error = Some(Failure::blamed(FailureKind::Output, Blame::Host, text));
@@ -116,7 +115,7 @@ fn run_in(
 /// An answer: the report, and the output slots.
 type Answer = (Box<RunReport>, Vec<(String, Data)>);
 
-/// Passes on what is heard until there is an answer, or none can come any more, or it is too late for one.
+/// Passes notices on until there is an answer, the process has died, or the time is up.
 fn follow(
     running: &mut Running,
     watcher: Option<&dyn Progress>,
@@ -134,12 +133,12 @@ fn follow(
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
-            (Some(Message::Notice(_)), None) | (Some(Message::Words) | None, _) => {}
+            (Some(Message::Notice(_)), None) | (Some(Message::Stderr) | None, _) => {}
         }
     }
 }
 
-/// Passes on what could not be while the workflow ran.
+/// Passes on the lines that were not sent while the workflow ran.
 fn pass_on_delayed(report: &mut RunReport, to: &dyn Progress) {
     for step in &mut report.steps {
         for instance in &mut step.instances {
@@ -162,7 +161,7 @@ fn pass_on(notice: Notice, to: &dyn Progress) {
 }
 
 /// Writes an output slot to its file, or puts it into the report.
-fn hand_out(report: &mut RunReport, slot: &str, data: Data, options: &RunOptions) -> Result<(), String> {
+fn write_output(report: &mut RunReport, slot: &str, data: Data, options: &RunOptions) -> Result<(), String> {
     let bytes = data.size().map_err(|error| error.to_string())?;
     let path = options.output_path(slot);
     let content = match &path {

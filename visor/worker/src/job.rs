@@ -1,13 +1,12 @@
-//! One invocation as data: what a worker needs to know, and nothing of where it came from.
-#![deny(unsafe_code)]
+//! One invocation as data: all that a worker needs, and nothing about its origin.
 
-use super::link::FILES_MAX;
-use super::protocol::{Content, ToWorker, WireJob};
-use super::{Link, ProcessError};
+use super::ProcessError;
+use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use monohull_domain::Ears;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::Opened;
-use monohull_engine::{HostError, Means, Ready, Source};
+use monohull_engine::{HostError, Ready, RunResources, Source};
+use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
 use std::fs::File;
@@ -15,8 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Slots up to this size travel inside of messages, larger ones as memory. Most of a message's room is left for the
-/// plan; a memfd costs some 5 µs, as much as copying this much twice.
+/// Slots up to this size are part of messages, larger ones are sealed memory. Most of a message's room is for the plan; a memfd
+/// costs some 5 µs, as much as copying this much twice.
 const INLINE_SLOT: usize = 16 << 10;
 
 /// What fills an input slot, or what an output slot held.
@@ -45,7 +44,7 @@ impl Data {
         }
     }
 
-    /// These bytes, so that they can be sent.
+    /// These bytes, as a message or sealed memory.
     pub(super) fn of(bytes: &[u8]) -> io::Result<Data> {
         match bytes.len() {
             ..=INLINE_SLOT => Ok(Data::Bytes(bytes.to_vec())),
@@ -74,25 +73,25 @@ pub struct Job {
     pub files: Vec<Opened>,
     /// Load all libos modules at the start instead of each on its first call.
     pub load_all: bool,
-    /// When the invocation was asked for (CLOCK_MONOTONIC, ns); the report's times count from here.
+    /// When the invocation was requested (CLOCK_MONOTONIC, ns); the report's times count from here.
     pub requested_ns: u64,
     /// When it has to end (CLOCK_MONOTONIC, ns), if that is before its own timeout: what it waited for counts too.
     pub latest_ns: Option<u64>,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
-    /// Whether steps, instances and points in time are to be told as they happen. The report has all of them anyway.
+    /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
     pub progress: bool,
 }
 
 impl Job {
-    /// A job that was asked for now, of which nothing but the end is told, without files of the host.
+    /// A job that was requested now, without notices, and without files of the host.
     pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
         let (files, requested_ns) = (Vec::new(), monotonic_ns());
         Job { workflow, inputs, files, load_all: false, requested_ns, latest_ns: None, lines: false, progress: false }
     }
 
     /// Sends the job to a worker.
-    pub(super) fn send(&self, link: &Link) -> Result<(), ProcessError> {
+    pub(super) fn send(&self, channel: &WorkerChannel) -> Result<(), ProcessError> {
         let failed = |source| ProcessError::Host { what: "sending a job", source };
         let images = self.workflow.distinct_images();
         let mut files: Vec<BorrowedFd<'_>> = images.iter().map(|image| image.sealed()).collect();
@@ -103,8 +102,8 @@ impl Job {
                 Data::Bytes(bytes) if bytes.len() <= INLINE_SLOT => Content::Bytes(bytes.clone()),
                 Data::Bytes(bytes) => {
                     made.push((files.len(), seal(bytes, 0).map_err(failed)?));
-                    // A place for it, until all are made.
-                    files.push(link.as_fd());
+                    // Replaced below, when all are made.
+                    files.push(channel.as_fd());
                     Content::Attached
                 }
                 Data::File(file) => {
@@ -117,7 +116,7 @@ impl Job {
         for (index, file) in &made {
             files[*index] = file.as_fd();
         }
-        // Brokers are started now, and no earlier: each ends when nobody has the other end.
+        // Brokers are started now, and no earlier: each ends when the other end is closed.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
         let ears = self.workflow.ears().map_err(failed)?.map(Ears::into_files);
@@ -139,22 +138,22 @@ impl Job {
         files.extend(network.files.iter().map(AsFd::as_fd));
         let last = files.len() - files.len().min(FILES_MAX);
         for files in files[..last].chunks(FILES_MAX) {
-            link.send(&ToWorker::Files, files).map_err(failed)?;
+            channel.send(&ToWorker::Files, files).map_err(failed)?;
         }
-        link.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
+        channel.send(&ToWorker::Job(job), &files[last..]).map_err(failed)
     }
 }
 
-/// A job as its worker takes it up.
+/// A job as its worker receives it.
 pub(super) struct Received {
     pub(super) workflow: Ready,
     pub(super) inputs: Vec<(String, Data)>,
-    pub(super) means: Means,
+    pub(super) resources: RunResources,
     pub(super) wire: WireJob,
 }
 
 impl Received {
-    /// Puts a message's parts together again. The supervisor is believed.
+    /// Puts a message's parts together again. The supervisor is trusted.
     pub(super) fn unpack(mut wire: WireJob, files: Vec<OwnedFd>) -> Result<Received, String> {
         let mut files = files.into_iter();
         let workflow = Ready::unpack(&wire.workflow, &mut files).map_err(|error| format!("the job: {error}"))?;
@@ -176,9 +175,9 @@ impl Received {
             Some(_) => return Err("the job lacks a file".to_owned()),
             None => None,
         };
-        // All that are left lead to the network.
+        // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let means = Means { files: mounts, network, ears };
-        Ok(Received { workflow, inputs, means, wire })
+        let resources = RunResources { files: mounts, network, ears };
+        Ok(Received { workflow, inputs, resources, wire })
     }
 }

@@ -1,65 +1,52 @@
-//! The processes a workflow runs in: one for each, so that a crash, a leak or an escape stays with one workflow.
+//! Processes for workflows: one for each, so that a crash, a leak or an escape stays with one workflow.
 //!
 //! ```text
 //! supervisor (HTTP, any threads; never maps user code)      or: monohull run
 //!    │ control                                                     │ forks its one worker itself
 //!    ▼                                                             ▼
-//! spawner (one thread, forked once, before there are others)    worker
-//!    ├─ worker   blank ─▶ job ─▶ runs ─▶ answers ─▶ ends
-//!    └─ worker   blank: has its layout, its keys and its sandbox; knows no tenant
+//! spawner (one thread, forked before there are others)          worker
+//!    ├─ worker   idle ─▶ job ─▶ runs ─▶ answers ─▶ ends
+//!    └─ worker   idle: has its address space, its keys and its sandbox, and no tenant yet
 //! ```
 //!
-//! Each worker is connected with the supervisor by a socket of its own. The spawner keeps the worker's end too: it reaps the
-//! worker, says on that socket how it ended, and closes it. So whoever holds a [`Running`] has all of it in one
-//! descriptor, in order: what the worker says, how it died, and the end. Everything dies with what is above it
-//! (`PR_SET_PDEATHSIG`, and the end of a socket).
+//! A socket of its own connects each worker with the supervisor. The spawner keeps the worker's end too: it reaps the worker,
+//! sends the exit status over that socket, and closes it. So a [`Running`] has everything about a worker in one descriptor, in
+//! order: the worker's messages, its exit status, and the end. Each process dies with its parent (`PR_SET_PDEATHSIG`, and the
+//! end of a socket).
 //!
 //! All of this is synchronous, on descriptors: [`Running`] can be polled.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 
-#[allow(unsafe_code, reason = "a fork that the C library does not know")]
-mod birth;
 pub mod cgroup;
-#[allow(unsafe_code, reason = "advice to the kernel about pages")]
-mod code;
-mod death;
+mod exit_status;
 mod foreground;
-#[allow(unsafe_code, reason = "the program's own code is moved")]
-mod huge;
 mod job;
-mod link;
 mod notices;
-#[allow(unsafe_code, reason = "ptrace")]
-mod opener;
+mod pkru_tracer;
 mod protocol;
-mod rehearsal;
 mod sandbox;
-#[allow(unsafe_code, reason = "fork")]
 mod spawner;
-#[allow(unsafe_code, reason = "advice to the kernel about pages")]
-mod warm;
-#[allow(unsafe_code, reason = "system calls with one argument more than the C library gives them")]
-mod word;
-#[allow(unsafe_code, reason = "a process that was just forked puts its descriptors in order")]
+mod warmup;
 mod worker;
 
-pub use death::{Cause, Death};
+pub use exit_status::{Cause, Death};
 pub use foreground::run;
 pub use job::{Data, Job};
 pub use protocol::Notice;
-pub use spawner::{Spawner, Unready};
+pub use spawner::{Spawner, StartingWorker};
 
-use cgroup::{Leaf, Membership, Want};
-use link::{Link, LinkError, Packet};
+use cgroup::{Membership, OomCause, WorkerCgroup};
 use monohull_domain::keys;
-use monohull_engine::border::OpenError;
+use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{HostError, IsolationWish, modules_folder};
+use monohull_ipc as ipc;
+use monohull_ipc::ChannelError;
 use monohull_report::{RunReport, Sandbox};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use protocol::{Content, FromWorker};
+use protocol::{Content, FromWorker, WorkerChannel};
 use rustix::process::{Signal, pidfd_send_signal};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -70,20 +57,20 @@ use std::time::Duration;
 /// What is the same for every workflow of a spawner.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder with the libos modules. Besides them a worker can open no file; of them, those that were there when the
-    /// spawner started.
+    /// The folder with the libos modules. A worker can open no other file, and only modules that existed when the spawner
+    /// started.
     pub modules: PathBuf,
     /// Whether protection keys are in force.
     pub keys: bool,
-    /// Libos modules (by name) that workers have mapped before they know their workflow. A module that is not here costs
-    /// its first caller 30 to 130 µs, one that is here costs every worker a page or two.
+    /// Names of libos modules that are mapped before the first fork. A module that is not preloaded costs its first caller 30 to
+    /// 130 µs, one that is costs every worker a page or two.
     pub preload: Vec<String>,
-    /// The control groups workers are in.
+    /// The control groups of workers.
     pub groups: Membership,
 }
 
 impl Settings {
-    /// The usual folder; preloaded is what most workflows use: slots and output.
+    /// The default settings. Preloaded are the modules that most workflows use: slots and output.
     pub fn usual(isolation: IsolationWish) -> Result<Settings, HostError> {
         let modules = modules_folder().ok_or(HostError::NoModules)?;
         let preload = ["mm", "stdio"].map(str::to_owned).to_vec();
@@ -91,41 +78,41 @@ impl Settings {
         if let Some(note) = &decision.note {
             tracing::error!("{note}");
         }
-        let groups = Membership::Shared("nobody has asked for one".to_owned());
+        let groups = Membership::Shared("not requested".to_owned());
         Ok(Settings { modules, keys: decision.keys, preload, groups })
     }
 }
 
 impl Settings {
-    /// Whether keys are in force under a kernel that cannot report a fault then.
+    /// Whether keys are in force on a kernel that cannot deliver signals with them (before Linux 6.12).
     fn keys_are_silent(&self) -> bool {
         self.keys && !keys::by_default()
     }
 }
 
-/// How long a worker may take from its fork to being ready. It takes well under a millisecond; on a host that is so busy
-/// that this does not do, an error is better than waiting on.
+/// How long a worker may take from its fork until it is ready. It takes well under a millisecond. An error is better than a
+/// longer wait on a host that is so busy.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// Most bytes of a worker's standard error that are kept.
-const LAST_WORDS_MAX: usize = 4096;
-/// Most pieces in which they come. Code that panics or gives up writes some dozens.
-const LAST_WORDS_PIECES: usize = 4096;
+/// The most bytes of a worker's standard error that are kept.
+const STDERR_TAIL_MAX: usize = 4096;
+/// The most packets in which they arrive. Code that panics or aborts sends some dozens.
+const STDERR_PIECES_MAX: usize = 4096;
 
-/// A process could not be had, or could not go on.
+/// A process could not be made, or could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull
+    /// The program has several threads.
     #[error("processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull")]
-    Threads(usize),
-    /// the host failed at {what}: {source}
+    Threads(u64),
+    /// The host failed.
     #[error("the host failed at {what}: {source}")]
     Host {
         /// What was tried.
         what: &'static str,
-        /// The host's answer.
+        /// The host's error.
         source: io::Error,
     },
-    /// {0}
+    /// The workflow could not be run.
     #[error(transparent)]
     Run(#[from] HostError),
     /// An input slot cannot be filled.
@@ -136,117 +123,119 @@ pub enum ProcessError {
         /// Why.
         source: OpenError,
     },
-    /// the spawner is gone; no workflow can be started any more
-    #[error("the spawner is gone; no workflow can be started any more")]
-    SpawnerGone,
-    /// a process for a workflow cannot be prepared: {0}
+    /// The spawner has ended.
+    #[error("the spawner has ended; no workflow can be started any more")]
+    SpawnerEnded,
+    /// The new process has reported why it cannot run a workflow.
     #[error("a process for a workflow cannot be prepared: {0}")]
     Refused(String),
 }
 
-/// A failure of the host at something.
+/// An error of the host at this step.
 fn host(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
     move |source| ProcessError::Host { what, source }
 }
 
-/// What is heard of a running workflow.
+/// An event of a running workflow.
 #[derive(Debug)]
 pub enum Message {
-    /// What happens while it runs.
+    /// Progress or output while it runs.
     Notice(Notice),
-    /// The workflow has ended. Its process ends by itself now; whoever does not care to see that may drop it.
+    /// The workflow has ended. Its process ends by itself now; it may be dropped before.
     Ended {
-        /// How it went. Outputs have sizes in it, and no content.
+        /// The report. It has the sizes of outputs, and no content.
         report: Box<RunReport>,
         /// The output slots.
         outputs: Vec<(String, Data)>,
     },
-    /// It has written to its standard error: its last words, which its death tells.
-    Words,
-    /// The process is gone. Nothing comes after this.
+    /// The worker has written to its standard error. [`Death::stderr`] has the text.
+    Stderr,
+    /// The process has ended. This is the last message.
     Died(Death),
 }
 
-/// A process of ours, seen from above.
+/// A worker process, as its supervisor sees it.
 #[derive(Debug)]
 struct Worker {
-    link: Link,
-    /// Shared with its control group, which waits for the end of the process.
+    channel: WorkerChannel,
+    /// Shared with the worker's control group, which is used again after the end of the process.
     pidfd: Arc<OwnedFd>,
     pid: i32,
     reaper: Reaper,
-    /// Its control group, if it has one of its own.
-    leaf: Option<Leaf>,
-    words: LastWords,
-    /// The kernel cannot tell of faults while keys are in force, and nobody helps it.
+    /// The worker's own control group, if it has one.
+    cgroup: Option<WorkerCgroup>,
+    stderr: StderrTail,
+    /// Faults end the process without a report: keys are in force, and neither the kernel nor a tracer opens them.
     keys_silent: bool,
-    /// What it was given to run. An answer with other outputs, or larger ones, was not made by our code.
+    /// The workflow it was assigned. An answer with other outputs, or larger ones, is a protocol violation.
     plan: Option<Arc<Plan>>,
     answered: bool,
     dead: bool,
 }
 
-/// What a worker has written to its standard error.
+/// The beginning of what a worker has written to its standard error.
 #[derive(Debug, Default)]
-struct LastWords {
+struct StderrTail {
     bytes: Vec<u8>,
     pieces: usize,
 }
 
-impl LastWords {
-    /// Keeps a piece, as far as there is room. An error if it goes on and on.
-    fn hear(&mut self, piece: &[u8]) -> Result<(), LinkError> {
-        let room = LAST_WORDS_MAX - self.bytes.len();
+impl StderrTail {
+    /// Keeps a piece, as far as there is room. More than [`STDERR_PIECES_MAX`] pieces are an error.
+    fn receive(&mut self, piece: &[u8]) -> Result<(), ChannelError> {
+        let room = STDERR_TAIL_MAX - self.bytes.len();
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         self.pieces += 1;
         match self.pieces {
-            ..=LAST_WORDS_PIECES => Ok(()),
-            _ => Err(LinkError::Malformed("it writes on and on".to_owned())),
+            ..=STDERR_PIECES_MAX => Ok(()),
+            _ => Err(ChannelError::Malformed("too much output to standard error".to_owned())),
         }
     }
 }
 
-/// Who reaps a worker.
+/// The process that reaps a worker.
 #[derive(Clone, Copy, Debug)]
 enum Reaper {
-    /// This process: its parent.
+    /// This process, which is the parent.
     Here,
     /// The spawner with this process id.
     Spawner(i32),
 }
 
-/// A process that waits for a job. Ends when it is dropped.
+/// A worker that waits for a job. Its process ends when this is dropped.
 #[derive(Debug)]
-pub struct Blank {
+pub struct IdleWorker {
     worker: Worker,
     sandbox: Sandbox,
 }
 
-impl Blank {
+impl IdleWorker {
     /// Waits until the worker is ready.
-    fn new(mut worker: Worker) -> Result<Blank, ProcessError> {
-        if !worker.link.wait(Some(READY_LIMIT)).map_err(host("waiting for a new process"))? {
+    fn new(mut worker: Worker) -> Result<IdleWorker, ProcessError> {
+        if !worker.channel.wait(Some(READY_LIMIT)).map_err(host("waiting for a new process"))? {
             let text = format!("it was not ready within {READY_LIMIT:?}");
             return Err(ProcessError::Refused(text));
         }
-        let heard = loop {
-            match worker.hear()? {
-                Some(Heard::Message(Message::Words)) => {}
-                heard => break heard,
+        let first = loop {
+            match worker.receive()? {
+                Some(WorkerMessage::Message(Message::Stderr)) => {}
+                other => break other,
             }
         };
-        match heard {
-            Some(Heard::Ready(mut sandbox)) => {
-                sandbox.cgroup = worker.leaf.as_ref().map_or(sandbox.cgroup, Leaf::describe);
-                Ok(Blank { worker, sandbox })
+        match first {
+            Some(WorkerMessage::Ready(mut sandbox)) => {
+                sandbox.cgroup = worker.cgroup.as_ref().map_or(sandbox.cgroup, WorkerCgroup::describe);
+                Ok(IdleWorker { worker, sandbox })
             }
-            Some(Heard::Refused(why)) => Err(ProcessError::Refused(why)),
-            Some(Heard::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
-            Some(Heard::Message(_)) | None => Err(ProcessError::Refused("it spoke out of turn".to_owned())),
+            Some(WorkerMessage::Refused(why)) => Err(ProcessError::Refused(why)),
+            Some(WorkerMessage::Message(Message::Died(death))) => Err(ProcessError::Refused(death.failure().message)),
+            Some(WorkerMessage::Message(_)) | None => {
+                Err(ProcessError::Refused("unexpected message in this state".to_owned()))
+            }
         }
     }
 
-    /// What it has given up.
+    /// The sandbox that is in force.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
@@ -256,24 +245,24 @@ impl Blank {
         self.worker.pid
     }
 
-    /// Whether it still waits. One that has ended was killed, which the spawner may not have told yet; one that has something
-    /// to say is not what it should be.
+    /// Whether it still waits. A worker whose process has ended was killed, which the spawner may not have reported yet. A worker
+    /// that sends something before its job violates the protocol.
     pub fn is_waiting(&self) -> bool {
         let mut both =
-            [self.worker.link.as_fd(), self.worker.pidfd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            [self.worker.channel.as_fd(), self.worker.pidfd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         poll(&mut both, PollTimeout::ZERO) == Ok(0)
     }
 
-    /// Gives it its one job.
-    pub fn give(mut self, job: &Job) -> Result<Running, ProcessError> {
+    /// Sends the worker its one job.
+    pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
-        if let Some(leaf) = &mut self.worker.leaf {
-            leaf.limit(plan).map_err(host("limiting the memory of a process"))?;
-            self.sandbox.cgroup = leaf.describe();
+        if let Some(cgroup) = &mut self.worker.cgroup {
+            cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
+            self.sandbox.cgroup = cgroup.describe();
         }
-        // A blank that was killed in the meantime is told of as any other death.
-        match job.send(&self.worker.link) {
+        // A worker that was killed in the meantime is reported as dead later, as any other.
+        match job.send(&self.worker.channel) {
             Err(ProcessError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {}
             other => other?,
         }
@@ -281,7 +270,7 @@ impl Blank {
     }
 }
 
-/// A process that does a job. It ends, wherever it is, when this is dropped.
+/// A worker with a job. Its process ends at once when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     worker: Worker,
@@ -289,26 +278,26 @@ pub struct Running {
 }
 
 impl Running {
-    /// The next message, if there is one now. A worker that sends what it should not is killed, and told of as dead.
-    /// After [`Message::Died`] there is none.
+    /// The next message, if there is one now. A worker that violates the protocol is killed and reported as dead. After
+    /// [`Message::Died`] there is none.
     pub fn next_message(&mut self) -> Result<Option<Message>, ProcessError> {
-        match self.worker.hear()? {
+        match self.worker.receive()? {
             None => Ok(None),
-            Some(Heard::Message(Message::Ended { mut report, outputs })) => {
+            Some(WorkerMessage::Message(Message::Ended { mut report, outputs })) => {
                 report.sandbox = Some(self.sandbox.clone());
                 Ok(Some(Message::Ended { report, outputs }))
             }
-            Some(Heard::Message(message)) => Ok(Some(message)),
-            Some(Heard::Ready(_) | Heard::Refused(_)) => {
-                Ok(Some(Message::Died(self.worker.misbehaved("it spoke out of turn"))))
+            Some(WorkerMessage::Message(message)) => Ok(Some(message)),
+            Some(WorkerMessage::Ready(_) | WorkerMessage::Refused(_)) => {
+                Ok(Some(Message::Died(self.worker.protocol_violation("unexpected message in this state"))))
             }
         }
     }
 
-    /// Whether [`Running::next_message`] may take a while: it has many megabytes to read, and not only a few bytes. Each call reads
-    /// one message.
+    /// Whether [`Running::next_message`] may take a while because the next message has many megabytes. Each call reads one
+    /// message.
     pub fn next_is_long(&self) -> bool {
-        self.worker.link.next_is_spilled()
+        self.worker.channel.next_is_spilled()
     }
 
     /// Waits until there is a message; false if that takes longer than `limit`.
@@ -316,10 +305,10 @@ impl Running {
         if self.worker.dead {
             return Ok(true);
         }
-        self.worker.link.wait(limit).map_err(host("waiting for a workflow"))
+        self.worker.channel.wait(limit).map_err(host("waiting for a workflow"))
     }
 
-    /// Ends the process at once. [`Message::Died`] comes soon.
+    /// Kills the process. [`Message::Died`] follows.
     pub fn kill(&self) {
         self.worker.kill();
     }
@@ -329,7 +318,7 @@ impl Running {
         self.worker.pid
     }
 
-    /// What it has given up.
+    /// The sandbox that is in force.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
@@ -338,58 +327,64 @@ impl Running {
 /// Readable when a message waits.
 impl AsFd for Running {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.worker.link.as_fd()
+        self.worker.channel.as_fd()
     }
 }
 
-/// What a worker can say.
-enum Heard {
+/// A message of a worker in any state.
+enum WorkerMessage {
     Ready(Sandbox),
     Refused(String),
     Message(Message),
 }
 
 impl Worker {
-    /// What has come, if anything has.
-    fn hear(&mut self) -> Result<Option<Heard>, ProcessError> {
+    /// The next message, if there is one now.
+    fn receive(&mut self) -> Result<Option<WorkerMessage>, ProcessError> {
         if self.dead {
             return Ok(None);
         }
-        let packet = match self.link.try_receive() {
+        let packet = match self.channel.try_receive() {
             Ok(None) => return Ok(None),
             Ok(Some(Some(packet))) => packet,
             Ok(Some(None)) => {
-                let death = self.end_of_link();
-                return Ok(Some(Heard::Message(Message::Died(death))));
+                let death = self.end_of_channel();
+                return Ok(Some(WorkerMessage::Message(Message::Died(death))));
             }
             Err(error) => {
                 let error = error.no_descriptor().map(host("receiving a file")).map_or_else(Ok, Err)?;
-                return Ok(Some(Heard::Message(Message::Died(self.misbehaved(error)))));
+                return Ok(Some(WorkerMessage::Message(Message::Died(self.protocol_violation(error)))));
             }
         };
-        let heard = match packet.text() {
-            Some(_) if !packet.files.is_empty() => Err(LinkError::Malformed("it wrote files".to_owned())),
-            Some(text) => self.words.hear(text).map(|()| Heard::Message(Message::Words)),
-            None => packet.read::<FromWorker>().and_then(|said| self.understand(said, packet)),
+        let message = match packet.text() {
+            Some(_) if !packet.files.is_empty() => {
+                Err(ChannelError::Malformed("it has sent files with a text".to_owned()))
+            }
+            Some(text) => self.stderr.receive(text).map(|()| WorkerMessage::Message(Message::Stderr)),
+            None => packet.read().and_then(|message| self.interpret(message, packet)),
         };
-        Ok(Some(heard.unwrap_or_else(|error| Heard::Message(Message::Died(self.misbehaved(error))))))
+        Ok(Some(message.unwrap_or_else(|error| WorkerMessage::Message(Message::Died(self.protocol_violation(error))))))
     }
 
-    fn understand(&mut self, said: FromWorker, packet: Packet) -> Result<Heard, LinkError> {
-        let unexpected = |what: &str| LinkError::Malformed(what.to_owned());
-        let Packet { files, sender, spilled, .. } = packet;
-        if spilled && !matches!(said, FromWorker::Ended { .. }) {
-            return Err(unexpected("it is longer than anything but an answer"));
+    fn interpret(
+        &mut self,
+        message: FromWorker,
+        packet: ipc::Message<FromWorker>,
+    ) -> Result<WorkerMessage, ChannelError> {
+        let unexpected = |what: &str| ChannelError::Malformed(what.to_owned());
+        let ipc::Message { files, sender, spilled, .. } = packet;
+        if spilled && !matches!(message, FromWorker::Ended { .. }) {
+            return Err(unexpected("only an answer may be that long"));
         }
-        if !files.is_empty() && !matches!(said, FromWorker::Ended { .. }) {
-            return Err(unexpected("it has files that nobody asked for"));
+        if !files.is_empty() && !matches!(message, FromWorker::Ended { .. }) {
+            return Err(unexpected("only an answer may have files"));
         }
-        Ok(Heard::Message(match said {
+        Ok(WorkerMessage::Message(match message {
             FromWorker::Ready { sandbox, silent } => {
                 self.keys_silent = silent;
-                return Ok(Heard::Ready(sandbox));
+                return Ok(WorkerMessage::Ready(sandbox));
             }
-            FromWorker::Refused(why) => return Ok(Heard::Refused(why)),
+            FromWorker::Refused(why) => return Ok(WorkerMessage::Refused(why)),
             FromWorker::Notice(notice) => Message::Notice(notice),
             FromWorker::Ended { .. } if self.answered => return Err(unexpected("a second answer")),
             FromWorker::Ended { report, outputs } => {
@@ -404,13 +399,13 @@ impl Worker {
                     let cause = cause_of(status);
                     Message::Died(self.died(cause))
                 }
-                _ => return Err(unexpected("word of a death from somebody who cannot know")),
+                _ => return Err(unexpected("an exit status that the spawner has not sent")),
             },
         }))
     }
 
-    /// The other end is closed: the process ends, or pretends to.
-    fn end_of_link(&mut self) -> Death {
+    /// The other end is closed: the process ends, or pretends to. It is killed in either case.
+    fn end_of_channel(&mut self) -> Death {
         self.kill();
         let cause = match self.reaper {
             Reaper::Here => self.reap(),
@@ -419,24 +414,26 @@ impl Worker {
         self.died(cause)
     }
 
-    fn misbehaved(&mut self, how: impl ToString) -> Death {
+    fn protocol_violation(&mut self, how: impl ToString) -> Death {
         self.kill();
         if let Reaper::Here = self.reaper {
             self.reap();
         }
-        self.died(Cause::Misbehaved(how.to_string()))
+        self.died(Cause::ProtocolViolation(how.to_string()))
     }
 
     fn died(&mut self, mut cause: Cause) -> Death {
         self.dead = true;
-        if let (Cause::Signaled(libc::SIGKILL), Some(want)) = (&cause, self.leaf.as_ref().and_then(Leaf::want)) {
-            cause = match want {
-                Want::Own(bytes) => Cause::OutOfMemory(Some(bytes)),
-                Want::Hosts => Cause::OutOfMemory(None),
+        if let (Cause::Signaled(libc::SIGKILL), Some(oom)) =
+            (&cause, self.cgroup.as_ref().and_then(WorkerCgroup::oom_cause))
+        {
+            cause = match oom {
+                OomCause::Own(bytes) => Cause::OutOfMemory(Some(bytes)),
+                OomCause::Host => Cause::OutOfMemory(None),
             };
         }
-        let words = String::from_utf8_lossy(&std::mem::take(&mut self.words.bytes)).into_owned();
-        Death::new(cause, self.answered, self.keys_silent, words)
+        let stderr = String::from_utf8_lossy(&std::mem::take(&mut self.stderr.bytes)).into_owned();
+        Death::new(cause, self.answered, self.keys_silent, stderr)
     }
 
     /// Waits for the end of a child that has been killed.
@@ -461,27 +458,27 @@ impl Drop for Worker {
                 self.reap();
             }
         }
-        // Its group is free once it has ended, which it may not have yet.
-        if let Some(leaf) = self.leaf.take() {
-            leaf.free_after(self.pidfd.clone());
+        // The group can be used again once the process has ended.
+        if let Some(cgroup) = self.cgroup.take() {
+            cgroup.free_after(self.pidfd.clone());
         }
     }
 }
 
-/// Outputs are taken only if they are the workflow's, each once, and not larger than its slots; files only if they are sealed, so
-/// that nobody shortens them while they are read.
+/// Accepts outputs that are the workflow's, each once, and together not larger than its slots. Files have to be sealed, so that
+/// they cannot be shortened while they are read.
 fn take_outputs(
     outputs: Vec<(String, Content)>,
     files: Vec<OwnedFd>,
     plan: &Plan,
-) -> Result<Vec<(String, Data)>, LinkError> {
-    let wrong = |what: &str| LinkError::Malformed(what.to_owned());
+) -> Result<Vec<(String, Data)>, ChannelError> {
+    let wrong = |what: &str| ChannelError::Malformed(what.to_owned());
     let mut files = files.into_iter();
     let mut room = plan.limits.slots;
     let mut taken: Vec<(String, Data)> = Vec::new();
     for (slot, content) in outputs {
         if !plan.outputs.iter().any(|output| output.slot == slot) || taken.iter().any(|(other, _)| *other == slot) {
-            return Err(wrong("an output that is none of the workflow's"));
+            return Err(wrong("an output that the workflow does not have"));
         }
         let data = match content {
             Content::Bytes(bytes) => Data::Bytes(bytes),
@@ -500,7 +497,7 @@ fn take_outputs(
     }
 }
 
-/// What `waitpid` says.
+/// A status of `waitpid`.
 fn cause_of(status: i32) -> Cause {
     if libc::WIFEXITED(status) {
         Cause::Exited(libc::WEXITSTATUS(status))
@@ -511,7 +508,7 @@ fn cause_of(status: i32) -> Cause {
     }
 }
 
-/// Ends the process behind a descriptor. One that has ended already needs no ending.
+/// Kills a process. That it has ended already is no error.
 fn end(pidfd: &OwnedFd) {
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }

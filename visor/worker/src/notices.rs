@@ -1,31 +1,30 @@
-//! What a worker tells while its workflow runs, without ever waiting for its reader.
+//! Notices of a worker while its workflow runs. Sending one never waits for its reader.
 //!
 //! ```text
 //! carrier ── send ─▶ socket, while it has room
 //!               └──▶ queue, while it has room ─▶ socket, with the next notice or at the end
-//!                       └──▶ a line that finds no room is left out here, and stays in the report
+//!                       └──▶ a line that does not fit is omitted here, and stays in the report
 //! ```
 //!
 //! A function prints on a carrier, in trusted code, where no deadline interrupts it. If the reader stops (a terminal that is
 //! paused, a pager), a carrier that waited for it would wait for ever, and all functions with it.
 
-use super::link::Link;
-use super::protocol::{FromWorker, Notice};
+use super::protocol::{FromWorker, Notice, SupervisorChannel};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of lines that wait in the queue: some seconds of a talkative function.
+/// The most bytes of lines in the queue: some seconds of a function that prints a lot.
 const QUEUE_MAX: usize = 1 << 20;
-/// What a notice takes besides its texts, about.
+/// About the size of a notice without its texts.
 const OVERHEAD: usize = 64;
 
-/// Lines that were left out: how many of the last ones of which step and instance.
-pub(super) type LeftOut = HashMap<(String, u32), usize>;
+/// Lines that were not sent: how many of the last ones, by step and instance.
+pub(super) type OmittedLines = HashMap<(String, u32), usize>;
 
-/// The way of notices to the supervisor.
+/// Sends notices to the supervisor.
 pub(super) struct Notices {
-    link: Arc<Link>,
+    channel: Arc<SupervisorChannel>,
     queue: Mutex<Queue>,
 }
 
@@ -35,45 +34,45 @@ struct Queue {
     waiting: VecDeque<(FromWorker, usize)>,
     /// All of these bytes.
     bytes: usize,
-    left_out: LeftOut,
+    omitted: OmittedLines,
 }
 
 impl Notices {
-    pub(super) fn new(link: Arc<Link>) -> Notices {
-        Notices { link, queue: Mutex::default() }
+    pub(super) fn new(channel: Arc<SupervisorChannel>) -> Notices {
+        Notices { channel, queue: Mutex::default() }
     }
 
-    /// Sends a notice or queues it. A line that finds no room is left out, and so are all later ones of the same instance,
-    /// so that those that are told are its first ones. Other notices are few, and always find room.
+    /// Sends a notice or queues it. A line for which the queue has no room is omitted, and so are all later ones of the same
+    /// instance, so that the lines that are sent are its first ones. Other notices are few, and are always queued.
     pub(super) fn send(&self, notice: Notice) {
         let mut queue = self.lock();
-        let sent = queue.flush(|message| self.link.try_send(message));
+        let sent = queue.flush(|message| self.channel.try_send(message));
         let mut bytes = 0;
         if let Notice::Line { step, instance, text, .. } = &notice {
             bytes = OVERHEAD + step.len() + text.len();
             let full = queue.bytes + bytes > QUEUE_MAX;
-            if full || !queue.left_out.is_empty() {
+            if full || !queue.omitted.is_empty() {
                 let instance = (step.clone(), *instance);
-                if full || queue.left_out.contains_key(&instance) {
-                    *queue.left_out.entry(instance).or_default() += 1;
+                if full || queue.omitted.contains_key(&instance) {
+                    *queue.omitted.entry(instance).or_default() += 1;
                     return;
                 }
             }
         }
         let message = FromWorker::Notice(notice);
-        let sent = sent.and_then(|all| if all { self.link.try_send(&message) } else { Ok(false) });
-        // If there is no supervisor any more, this process is about to be killed.
+        let sent = sent.and_then(|all| if all { self.channel.try_send(&message) } else { Ok(false) });
+        // After an error the supervisor has ended, and this process is about to be killed.
         if let Ok(false) = sent {
             queue.bytes += bytes;
             queue.waiting.push_back((message, bytes));
         }
     }
 
-    /// Sends all that waits, however long that takes, and gives what was left out. The workflow has ended.
-    pub(super) fn finish(&self) -> LeftOut {
+    /// Sends the whole queue, however long that takes, and returns what was omitted. The workflow has ended.
+    pub(super) fn finish(&self) -> OmittedLines {
         let mut queue = self.lock();
-        let _ = queue.flush(|message| self.link.send(message, &[]).map(|()| true));
-        std::mem::take(&mut queue.left_out)
+        let _ = queue.flush(|message| self.channel.send(message, &[]).map(|()| true));
+        std::mem::take(&mut queue.omitted)
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -82,7 +81,7 @@ impl Notices {
 }
 
 impl Queue {
-    /// Sends what waits, as far as `send` takes it; whether that was all.
+    /// Sends the queue, as far as `send` accepts it; whether that was all.
     fn flush(&mut self, mut send: impl FnMut(&FromWorker) -> io::Result<bool>) -> io::Result<bool> {
         while let Some((message, bytes)) = self.waiting.front() {
             if !send(message)? {
@@ -97,15 +96,16 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::WorkerChannel;
     use super::*;
     use monohull_report::Stream;
     use std::sync::mpsc;
     use std::time::Duration;
 
     /// Numbers of the lines of an instance that arrive, in their order.
-    fn received(link: &Link) -> Vec<(u32, usize)> {
+    fn received(channel: &WorkerChannel) -> Vec<(u32, usize)> {
         let mut lines = Vec::new();
-        while let Some(packet) = link.receive().expect("a packet") {
+        while let Some(packet) = channel.receive().expect("a packet") {
             match packet.read().expect("a message") {
                 FromWorker::Notice(Notice::Line { instance, text, .. }) => {
                     lines.push((instance, text.trim().parse().expect("a number")));
@@ -118,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn who_prints_does_not_wait_for_a_reader_that_has_stopped() {
+    fn printing_does_not_wait_for_a_reader_that_has_stopped() {
         const LINES: usize = 20_000;
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         let (done, printed) = mpsc::channel();
         let printer = std::thread::spawn(move || {
             let notices = Notices::new(Arc::new(theirs));
@@ -139,19 +139,19 @@ mod tests {
         });
         printed.recv_timeout(Duration::from_secs(60)).expect("printing waits for the reader");
         let lines = received(&ours);
-        let left_out = printer.join().expect("it does not panic");
+        let omitted = printer.join().expect("it does not panic");
         for instance in 0..2 {
-            let told: Vec<_> = lines.iter().filter(|(of, _)| *of == instance).map(|(_, line)| *line).collect();
-            assert!(told.iter().copied().eq(0..told.len()), "the first ones, in their order");
-            let left_out = left_out[&("s".to_owned(), instance)];
-            assert!(left_out > 0 && told.len() + left_out == LINES, "{} told, {left_out} left out", told.len());
+            let sent: Vec<_> = lines.iter().filter(|(of, _)| *of == instance).map(|(_, line)| *line).collect();
+            assert!(sent.iter().copied().eq(0..sent.len()), "the first ones, in their order");
+            let omitted = omitted[&("s".to_owned(), instance)];
+            assert!(omitted > 0 && sent.len() + omitted == LINES, "{} sent, {omitted} omitted", sent.len());
         }
     }
 
     #[test]
     fn a_reader_that_goes_on_gets_every_line() {
         const LINES: usize = 2_000;
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         let notices = Notices::new(Arc::new(theirs));
         let print = |lines: std::ops::Range<usize>| {
             for line in lines {
@@ -164,7 +164,7 @@ mod tests {
         assert!(!notices.lock().waiting.is_empty(), "the socket holds all of it, which shows nothing");
         let reader = std::thread::spawn(move || received(&ours));
         print(LINES..2 * LINES);
-        assert_eq!(notices.finish(), LeftOut::new());
+        assert_eq!(notices.finish(), OmittedLines::new());
         drop(notices);
         let lines = reader.join().expect("it does not panic");
         assert!(lines.into_iter().map(|(_, line)| line).eq(0..2 * LINES));

@@ -1,20 +1,29 @@
-//! What the processes say to each other. Each message is one packet of a [`Link`](super::link::Link).
+//! Messages between supervisor, spawner and workers. Each goes over a [`Channel`].
 //!
 //! ```text
 //! supervisor ── Files*, Job ──▶ worker            worker ── Ready | Refused, then Notice*, Ended ──▶ supervisor
 //! supervisor ── Fork ──▶ spawner ── Forked ──▶ supervisor        spawner ── Died ──▶ supervisor
 //! ```
 //!
-//! What a worker writes to its standard error goes the same way, as it is: its last words.
+//! Standard error of a worker is the same socket: what is written there arrives as a text.
 //!
-//! What a worker says is believed only as far as it concerns the worker itself: its own report and its own output.
-#![deny(unsafe_code)]
+//! Messages of a worker are trusted only as far as they are about the worker itself: its own report and its own output.
 
+use monohull_ipc::Channel;
 use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
+
+/// The end of a worker's channel that is above the worker.
+pub(super) type WorkerChannel = Channel<ToWorker, FromWorker>;
+/// The worker's end.
+pub(super) type SupervisorChannel = Channel<FromWorker, ToWorker>;
+/// The end of the spawner's channel that is above the spawner.
+pub(super) type SpawnerChannel = Channel<ToSpawner, FromSpawner>;
+/// The spawner's end.
+pub(super) type ControlChannel = Channel<FromSpawner, ToSpawner>;
 
 /// Bytes in a message, or in a file that is attached to it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,10 +34,10 @@ pub(super) enum Content {
     Attached,
 }
 
-/// The most output slots of an answer. Which ones a workflow has is looked at later.
+/// The most output slots of an answer. They are compared with the workflow's later.
 const OUTPUTS_MAX: usize = 1 << 16;
 
-/// A list in which each entry takes many times the memory that it takes in a message.
+/// Decodes a list whose entries take many times the memory that they take in a message.
 fn not_too_many<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, Content)>, D::Error> {
     struct Few;
     impl<'d> Visitor<'d> for Few {
@@ -57,7 +66,7 @@ fn not_too_many<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, Content
 pub(super) enum ToWorker {
     /// Files of the job that comes next, more than fit into one message.
     Files,
-    /// What to do. Its files: the images, then the inputs that are attached, then the way to the network.
+    /// The job. Its files: the images, then the inputs that are attached, then those of file systems, epoll and the network.
     Job(WireJob),
 }
 
@@ -69,21 +78,21 @@ pub(super) struct WireJob {
     pub(super) workflow: Vec<u8>,
     /// Input slots.
     pub(super) inputs: Vec<(String, Content)>,
-    /// How many files there are that file systems lie in; attached behind the inputs.
+    /// How many files there are for file systems; attached behind the inputs.
     pub(super) files: u32,
-    /// Whether what it hears of sockets and mapped files through is attached behind those ([`Ears`](monohull_domain::Ears)).
+    /// Whether epoll instances for sockets and mapped files are attached behind those ([`Ears`](monohull_domain::Ears)).
     pub(super) ears: bool,
     /// Load all libos modules at the start.
     pub(super) load_all: bool,
-    /// When the invocation was asked for, and when this message was sent (monotonic ns).
+    /// When the invocation was requested, and when this message was sent (monotonic ns).
     pub(super) requested_ns: u64,
     /// See `requested_ns`.
     pub(super) dispatched_ns: u64,
     /// When it has to end (monotonic ns), if that is before its own timeout.
     pub(super) latest_ns: Option<u64>,
-    /// Tell of lines as they are printed.
+    /// Send a notice of each line as it is printed.
     pub(super) lines: bool,
-    /// Tell of steps, instances and points in time as they happen.
+    /// Send notices of steps, instances and points in time as they happen.
     pub(super) progress: bool,
     /// The addresses of the workflow's device, if it has one.
     pub(super) addresses: Option<Box<Addresses>>,
@@ -94,18 +103,18 @@ pub(super) struct WireJob {
 pub(super) enum FromWorker {
     /// It waits for a job.
     Ready {
-        /// What it has given up.
+        /// The sandbox that is in force.
         sandbox: Sandbox,
-        /// Nobody will hear of a fault in it: keys are in force, and neither the kernel nor a tracer opens them.
+        /// Faults end the process without a report: keys are in force, and neither the kernel nor a tracer opens them.
         silent: bool,
     },
     /// It cannot take a job, for this reason.
     Refused(String),
-    /// What happens while the workflow runs.
+    /// Progress or output while the workflow runs.
     Notice(Notice),
     /// The workflow has ended.
     Ended {
-        /// The report as JSON: the document people see.
+        /// The report as JSON: the document for people.
         #[serde(with = "serde_bytes")]
         report: Vec<u8>,
         /// The output slots; those that are not here are attached.
@@ -119,7 +128,7 @@ pub(super) enum FromWorker {
     },
 }
 
-/// What a workflow tells of while it runs, as far as it is wanted.
+/// Progress or output of a workflow while it runs, as far as it was asked for.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Notice {
     /// A moment of its timeline.
@@ -153,7 +162,7 @@ pub enum Notice {
         step: String,
         /// The instance.
         instance: u32,
-        /// Whether it did its work.
+        /// Whether it succeeded.
         ok: bool,
     },
     /// A step has ended.
@@ -166,9 +175,9 @@ pub enum Notice {
 /// To the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSpawner {
-    /// Fork workers. Its files, for each: the worker's end of its link, and its control group if each has its own.
+    /// Fork workers. Its files, for each: the worker's end of its channel, and its control group if each has its own.
     Fork {
-        /// Whether each has.
+        /// Whether each has its own.
         grouped: bool,
     },
 }
@@ -176,11 +185,10 @@ pub(super) enum ToSpawner {
 /// From the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromSpawner {
-    /// It is there to fork.
+    /// It is ready to fork.
     Started,
-    /// It cannot be.
+    /// It is not, for this reason.
     NotStarted(String),
-    /// The workers' process ids; attached: a descriptor for each. Where there are fewer than were asked for: the host's
-    /// answer to the next.
+    /// The workers' process ids; attached: a descriptor for each. If there are fewer than requested: the error of the next fork.
     Forked(Vec<i32>, Option<i32>),
 }

@@ -1,29 +1,35 @@
 //! The spawner: a small process with one thread that forks workers and reaps them.
 //!
-//! A program with threads cannot fork and go on in the child; the supervisor has many. So it forks this process at the very
-//! beginning, which maps what workers have in common and from then on only waits: for requests to fork, for ends.
+//! A program with threads cannot fork and go on in the child, and the supervisor has many threads. So it forks the spawner at the
+//! very beginning. The spawner maps what workers have in common, and then waits for requests to fork and for workers that end.
 
-use super::birth;
-use super::cgroup::{Leaf, Membership};
-use super::link::{Link, Packet};
-use super::opener::Opener;
-use super::protocol::{FromSpawner, FromWorker, ToSpawner};
-use super::sandbox::{Inherit, Preparation};
-use super::{Blank, LastWords, ProcessError, Reaper, Settings, Worker, host, word, worker};
+use super::cgroup::{Membership, WorkerCgroup};
+use super::pkru_tracer::PkruTracer;
+use super::protocol::{
+    ControlChannel, FromSpawner, FromWorker, SpawnerChannel, SupervisorChannel, ToSpawner, WorkerChannel,
+};
+use super::sandbox::{Inherit, SandboxTemplate};
+use super::{IdleWorker, ProcessError, Reaper, Settings, StderrTail, Worker, host, worker};
+use monohull_ipc::Message;
+use monohull_sys::fork::{Fork, OnlyThread, ThreadIdAddress, ThreadsError};
+use monohull_sys::spawner::{poll, wait_any};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{ForkResult, Pid, fork, getpid};
+use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-/// The way to new processes, for a program with threads. The spawner and everything below it ends when this is dropped.
+/// A handle to the spawner, with which a program with threads makes processes. The spawner and its workers end when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Spawner {
     /// One request at a time.
-    control: Mutex<Link>,
+    control: Mutex<SpawnerChannel>,
     pidfd: OwnedFd,
     pid: i32,
     groups: Membership,
@@ -35,20 +41,17 @@ impl Spawner {
 
     /// Forks the spawner. To be called on the main thread before the program starts any other; the spawner dies with it.
     pub fn start(settings: &Settings) -> Result<Spawner, ProcessError> {
-        only_thread()?;
-        let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
-        let parent = getpid();
-        // SAFETY: this process has one thread (see above), so the child may run any code.
-        match unsafe { fork() }.map_err(|errno| host("forking the spawner")(errno.into()))? {
-            ForkResult::Child => {
-                let control = worker::settle(parent, theirs.into(), false);
-                let status = match worker::forget_origin() {
-                    Ok(()) => serve(&control, settings),
+        let only = only_thread()?;
+        let (ours, theirs) = SpawnerChannel::pair().map_err(host("making a socket"))?;
+        match only.fork().map_err(host("forking the spawner"))? {
+            Fork::Child(child) => child.run(theirs.into(), false, |control| {
+                let control = ControlChannel::new(control);
+                match worker::detach_from_parent() {
+                    Ok(only) => serve(&control, settings, &only),
                     Err(why) => not_started(&control, why),
-                };
-                worker::leave(status)
-            }
-            ForkResult::Parent { child } => {
+                }
+            }),
+            Fork::Parent(child) => {
                 let spawner = Spawner {
                     control: Mutex::new(ours),
                     pidfd: open_pidfd(child.as_raw()).map_err(host("opening a process"))?,
@@ -56,55 +59,55 @@ impl Spawner {
                     groups: settings.groups.clone(),
                 };
                 drop(theirs);
-                let (said, _) = answer(&spawner.lock())?;
-                match said {
+                let (reply, _) = reply(&spawner.lock())?;
+                match reply {
                     FromSpawner::Started => Ok(spawner),
                     FromSpawner::NotStarted(why) => Err(ProcessError::Refused(why)),
-                    _ => Err(ProcessError::SpawnerGone),
+                    _ => Err(ProcessError::SpawnerEnded),
                 }
             }
         }
     }
 
-    /// A new process that waits for a job. Blocks until it is ready, for well under a millisecond unless the host is busy.
-    pub fn blank(&self) -> Result<Blank, ProcessError> {
-        self.fork(1)?.pop().ok_or(ProcessError::SpawnerGone)?.wait()
+    /// A new worker. Blocks until it is ready, for well under a millisecond unless the host is busy.
+    pub fn idle_worker(&self) -> Result<IdleWorker, ProcessError> {
+        self.fork(1)?.pop().ok_or(ProcessError::SpawnerEnded)?.wait()
     }
 
-    /// So many new processes, at most [`Self::FORKS_MAX`], or at least one. Several at once cost less than one by one.
-    pub fn fork(&self, count: usize) -> Result<Vec<Unready>, ProcessError> {
+    /// So many new workers, at least one and at most [`Self::FORKS_MAX`]. Several at once cost less than one by one.
+    pub fn fork(&self, count: usize) -> Result<Vec<StartingWorker>, ProcessError> {
         let mut ends = Vec::with_capacity(count);
         for _ in 0..count.clamp(1, Spawner::FORKS_MAX) {
-            let leaf = self.groups.leaf().map_err(host("making a control group"))?;
-            ends.push((worker_link()?, leaf));
+            let cgroup = self.groups.worker_cgroup().map_err(host("making a control group"))?;
+            ends.push((worker_channel()?, cgroup));
         }
         let grouped = matches!(self.groups, Membership::Own(_));
         let mut files = Vec::with_capacity(2 * ends.len());
-        for ((_, theirs), leaf) in &ends {
+        for ((_, theirs), cgroup) in &ends {
             files.push(theirs.as_fd());
-            files.extend(leaf.as_ref().map(Leaf::as_fd));
+            files.extend(cgroup.as_ref().map(WorkerCgroup::as_fd));
         }
-        let (said, pidfds) = {
+        let (reply, pidfds) = {
             let control = self.lock();
             let sent = control.send(&ToSpawner::Fork { grouped }, &files);
             sent.map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => ProcessError::SpawnerGone,
+                io::ErrorKind::BrokenPipe => ProcessError::SpawnerEnded,
                 _ => host("asking for a process")(error),
             })?;
-            answer(&control)?
+            reply(&control)?
         };
-        match said {
+        match reply {
             FromSpawner::Forked(pids, Some(errno)) if pids.is_empty() => {
                 Err(host("forking a process for a workflow")(io::Error::from_raw_os_error(errno)))
             }
             FromSpawner::Forked(pids, _) if !pids.is_empty() && pids.len() == pidfds.len() => {
                 let made = ends.into_iter().zip(pids.into_iter().zip(pidfds));
-                let worker = |(((link, _), leaf), (pid, pidfd))| {
-                    Unready(Worker::new(link, pidfd, pid, Reaper::Spawner(self.pid), leaf))
+                let worker = |(((channel, _), cgroup), (pid, pidfd))| {
+                    StartingWorker(Worker::new(channel, pidfd, pid, Reaper::Spawner(self.pid), cgroup))
                 };
                 Ok(made.map(worker).collect())
             }
-            _ => Err(ProcessError::SpawnerGone),
+            _ => Err(ProcessError::SpawnerEnded),
         }
     }
 
@@ -113,7 +116,7 @@ impl Spawner {
         self.pid
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Link> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SpawnerChannel> {
         self.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -132,69 +135,65 @@ impl Drop for Spawner {
     }
 }
 
-/// A process that will wait for a job soon. Ends when it is dropped.
+/// A worker that is being set up. Its process ends when this is dropped.
 #[derive(Debug)]
-pub struct Unready(Worker);
+pub struct StartingWorker(Worker);
 
-impl Unready {
+impl StartingWorker {
     /// Waits until it is ready.
-    pub fn wait(self) -> Result<Blank, ProcessError> {
-        Blank::new(self.0)
+    pub fn wait(self) -> Result<IdleWorker, ProcessError> {
+        IdleWorker::new(self.0)
     }
 }
 
-impl Blank {
+impl IdleWorker {
     /// Forks a worker of this very process, which must have one thread.
-    pub(super) fn fork(settings: &Settings) -> Result<Blank, ProcessError> {
-        only_thread()?;
-        let (link, theirs) = Link::pair().map_err(host("making a socket"))?;
-        let parent = getpid();
-        // SAFETY: this process has one thread (see above), so the child may run any code.
-        match unsafe { fork() }.map_err(|errno| host("forking a process for a workflow")(errno.into()))? {
-            ForkResult::Child => {
-                let link = worker::settle(parent, theirs.into(), true);
-                let mut preparation =
-                    worker::forget_origin().and_then(|()| Preparation::new(settings, Inherit::Little));
-                if let Ok(preparation) = &mut preparation {
-                    preparation.gather();
-                }
-                worker::live(link, preparation.as_ref().map_err(String::clone))
-            }
-            ForkResult::Parent { child } => {
+    pub(super) fn fork(settings: &Settings) -> Result<IdleWorker, ProcessError> {
+        let only = only_thread()?;
+        let (channel, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
+        match only.fork().map_err(host("forking a process for a workflow"))? {
+            Fork::Child(child) => child.run(theirs.into(), true, |channel| {
+                let template = worker::detach_from_parent().and_then(|only| {
+                    let mut template = SandboxTemplate::new(&only, settings, Inherit::Little)?;
+                    template.compact_heap(&only)?;
+                    Ok(template)
+                });
+                worker::worker_main(channel, template.as_ref().map_err(String::clone))
+            }),
+            Fork::Parent(child) => {
                 drop(theirs);
                 let pidfd = open_pidfd(child.as_raw()).map_err(host("opening a process"))?;
-                Blank::new(Worker::new(link, pidfd, child.as_raw(), Reaper::Here, None))
+                IdleWorker::new(Worker::new(channel, pidfd, child.as_raw(), Reaper::Here, None))
             }
         }
     }
 }
 
-/// What the spawner says.
-fn answer(control: &Link) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
+/// The spawner's reply, and its descriptors.
+fn reply(control: &SpawnerChannel) -> Result<(FromSpawner, Vec<OwnedFd>), ProcessError> {
     match control.receive() {
         Ok(Some(packet)) => match packet.read() {
-            Ok(said) => Ok((said, packet.files)),
-            Err(_) => Err(ProcessError::SpawnerGone),
+            Ok(reply) => Ok((reply, packet.files)),
+            Err(_) => Err(ProcessError::SpawnerEnded),
         },
-        Ok(None) => Err(ProcessError::SpawnerGone),
-        // A process that was forked ends by itself: nobody has our end of its link.
-        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerGone, host("receiving a process"))),
+        Ok(None) => Err(ProcessError::SpawnerEnded),
+        // A process that was forked ends by itself, as our end of its channel is closed.
+        Err(error) => Err(error.no_descriptor().map_or(ProcessError::SpawnerEnded, host("receiving a process"))),
     }
 }
 
-/// Our end of a worker's socket, and the worker's.
-fn worker_link() -> Result<(Link, Link), ProcessError> {
-    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+/// The supervisor's end of a worker's channel, and the worker's.
+fn worker_channel() -> Result<(WorkerChannel, SupervisorChannel), ProcessError> {
+    let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     ours.name_senders().map_err(host("preparing a socket"))?;
     Ok((ours, theirs))
 }
 
-fn only_thread() -> Result<(), ProcessError> {
-    let tasks = std::fs::read_dir("/proc/self/task").map_err(host("counting threads"))?;
-    match tasks.count() {
-        1 => Ok(()),
-        count => Err(ProcessError::Threads(count)),
-    }
+fn only_thread() -> Result<OnlyThread, ProcessError> {
+    OnlyThread::new().map_err(|error| match error {
+        ThreadsError::Several(count) => ProcessError::Threads(count),
+        ThreadsError::Unknown(source) => host("counting threads")(source),
+    })
 }
 
 /// A descriptor for a child that has not been reaped.
@@ -203,63 +202,67 @@ fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// A worker of the spawner's.
+/// A worker, as its spawner has it.
 struct Child {
     pid: i32,
-    /// The worker's end of its socket.
-    link: Link,
-    /// How it ended, until the supervisor has been told.
+    /// The worker's end of its channel.
+    channel: SupervisorChannel,
+    /// Its exit status, until that has been sent.
     status: Option<i32>,
 }
 
-/// The spawner's life; its exit status.
-fn serve(control: &Link, settings: &Settings) -> i32 {
+/// The main function of the spawner; its exit status.
+fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i32 {
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGCHLD);
-    let told = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
+    let signals = sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), None)
         .and_then(|()| SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(|errno| format!("it cannot hear of its workers' ends: {errno}"));
-    // After this there are system calls that it can make no more.
-    let (told, mut preparation) = match told.and_then(|told| Ok((told, Preparation::new(settings, Inherit::Much)?))) {
-        Ok(both) => both,
-        Err(why) => {
-            return not_started(control, why);
-        }
+        .map_err(|errno| format!("SIGCHLD cannot be received: {errno}"));
+    let thread = match &settings.groups {
+        Membership::Own(_) => ThreadIdAddress::of(only).map(Some),
+        Membership::Shared(_) => Ok(None),
     };
+    let forks = match thread {
+        Ok(thread) => Forks { only, thread },
+        Err(error) => return not_started(control, format!("no process can be forked into a cgroup: {error}")),
+    };
+    // From here on the sandbox is in force.
+    let (signals, mut template) =
+        match signals.and_then(|signals| Ok((signals, SandboxTemplate::new(only, settings, Inherit::Much)?))) {
+            Ok(both) => both,
+            Err(why) => {
+                return not_started(control, why);
+            }
+        };
     if control.send(&FromSpawner::Started, &[]).is_err() {
         return worker::NOT_NEEDED;
     }
-    let thread = match &settings.groups {
-        Membership::Own(groups) => Some(groups.thread()),
-        Membership::Shared(_) => None,
-    };
     let mut children: Vec<Child> = Vec::new();
-    let mut opener = preparation.traced.then(Opener::new);
-    preparation.gather();
+    let mut tracer = template.traced.then(PkruTracer::new);
+    if let Err(why) = template.compact_heap(only) {
+        tracing::error!("the spawner cannot arrange its memory: {why}");
+        return worker::FAILED;
+    }
     loop {
-        let mut waiting = vec![waiting_for(control, libc::POLLIN), waiting_for(&told, libc::POLLIN)];
-        // A worker may have filled its socket before it ended: its end is told when there is room.
-        let untold = children.iter().filter(|child| child.status.is_some());
-        waiting.extend(untold.map(|child| waiting_for(&child.link, libc::POLLOUT)));
-        // SAFETY: the kernel writes to as many entries as it is told; no time limit.
-        let woken = unsafe {
-            let first = waiting.as_mut_ptr() as usize;
-            word::call(libc::SYS_poll, [first, waiting.len(), -1isize as usize, 0])
-        };
-        if woken.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
+        let mut waiting =
+            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        // A worker may have filled its socket before it ended: its status is sent when there is room.
+        let unsent = children.iter().filter(|child| child.status.is_some());
+        waiting.extend(unsent.map(|child| PollFd::new(child.channel.as_fd(), PollFlags::POLLOUT)));
+        if poll(&mut waiting).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
             return worker::FAILED;
         }
-        let asked = waiting[0].revents != 0;
-        if waiting[1].revents != 0 {
-            // One for any number of ends; those that come now are told of anew.
-            let _ = told.read_signal();
+        let [asked, ended] = [0, 1].map(|index| waiting[index].any() != Some(false));
+        if ended {
+            // One signal for any number of workers; those that end from now on raise another.
+            let _ = signals.read_signal();
         }
-        reap(&mut children, &mut opener);
+        reap(&mut children, &mut tracer);
         if asked {
             match control.receive() {
                 Ok(Some(packet)) => {
-                    if let Err(error) = fork_workers(control, packet, &preparation, thread, &mut children) {
-                        tracing::error!("the spawner cannot answer: {error}");
+                    if let Err(error) = fork_workers(control, packet, &template, &forks, &mut children) {
+                        tracing::error!("the spawner cannot reply: {error}");
                         return worker::FAILED;
                     }
                 }
@@ -267,7 +270,7 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
                 Err(error) => {
                     let refused = error.no_descriptor().and_then(|error| Ok(refuse(control, &error)?));
                     if let Err(error) = refused {
-                        tracing::error!("the spawner cannot hear: {error}");
+                        tracing::error!("the spawner cannot receive requests: {error}");
                         return worker::FAILED;
                     }
                 }
@@ -276,73 +279,55 @@ fn serve(control: &Link, settings: &Settings) -> i32 {
     }
 }
 
-/// Says why there is no spawner; its exit status.
-fn not_started(control: &Link, why: String) -> i32 {
+/// Sends why there is no spawner; its exit status.
+fn not_started(control: &ControlChannel, why: String) -> i32 {
     let _ = control.send(&FromSpawner::NotStarted(why), &[]);
     worker::REFUSED
 }
 
-fn waiting_for(file: &impl AsFd, events: libc::c_short) -> libc::pollfd {
-    libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 }
-}
-
-/// Takes note of workers that have ended, and tells the supervisor. Lets threads go on that are traced and have stopped.
-fn reap(children: &mut Vec<Child>, opener: &mut Option<Opener>) {
-    loop {
-        let mut status = 0i32;
-        let any = -1isize as usize;
-        let options = (libc::WNOHANG | libc::__WALL) as usize;
-        // SAFETY: writes one integer.
-        let ended = unsafe { word::call(libc::SYS_wait4, [any, &raw mut status as usize, options, 0]) };
-        let pid = match ended {
-            Ok(pid) if pid > 0 => pid as i32,
-            _ => break,
-        };
-        if let Some(opener) = opener {
+/// Reaps workers that have ended, and sends their status to the supervisor. Lets threads go on that are traced and have stopped.
+fn reap(children: &mut Vec<Child>, tracer: &mut Option<PkruTracer>) {
+    while let Some((pid, status)) = wait_any() {
+        if let Some(tracer) = tracer {
             if libc::WIFSTOPPED(status) {
-                opener.go_on(pid, status);
+                tracer.go_on(pid, status);
                 continue;
             }
-            opener.forget(pid);
+            tracer.forget(pid);
         }
-        // The number of one that has ended may be another's now.
+        // A process id may be used again once its process was reaped.
         if let Some(child) = children.iter_mut().find(|child| child.pid == pid && child.status.is_none()) {
             child.status = Some(status);
         }
     }
     children.retain(|child| match child.status {
         None => true,
-        // Told, or nobody listens any more: closing the last copy of this end says that it is over.
-        Some(status) => matches!(child.link.try_send(&FromWorker::Died { status }), Ok(false)),
+        // Sent, or the other end is closed: closing the last copy of this end is the end of the channel.
+        Some(status) => matches!(child.channel.try_send(&FromWorker::Died { status }), Ok(false)),
     });
 }
 
-/// Forks one after the other before it says so: what this process writes to in between it gets a copy of anew after each.
+/// Forks all workers before it replies: after each fork, every page that this process writes to is copied anew.
 fn fork_workers(
-    control: &Link,
-    packet: Packet,
-    preparation: &Preparation,
-    thread: Option<usize>,
+    control: &ControlChannel,
+    packet: Message<ToSpawner>,
+    template: &SandboxTemplate,
+    forks: &Forks<'_>,
     children: &mut Vec<Child>,
 ) -> io::Result<()> {
     let Ok(ToSpawner::Fork { grouped }) = packet.read() else {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
-    let parent = getpid();
     let mut files = packet.files.into_iter();
-    // On the stack, which is copied anyway.
+    // On the stack, whose pages are copied in any case.
     let mut made = [const { None }; Spawner::FORKS_MAX];
     let mut refused = None;
-    for place in &mut made {
-        let Some(link) = files.next() else { break };
+    for entry in &mut made {
+        let Some(channel) = files.next() else { break };
         let group = if grouped { files.next() } else { None };
-        // SAFETY: the spawner has one thread, so the child may run any code; it is a copy of the one that has asked for the word.
-        match unsafe { fork_one(group.as_ref().zip(thread)) } {
-            Ok(None) => {
-                let link = worker::settle(parent, link, true);
-                worker::live(link, Ok(preparation))
-            }
-            Ok(Some((pid, pidfd))) => *place = Some((pid.as_raw(), pidfd, link)),
+        match forks.fork(group.as_ref()) {
+            Ok(Fork::Child(child)) => child.run(channel, true, |channel| worker::worker_main(channel, Ok(template))),
+            Ok(Fork::Parent((pid, pidfd))) => *entry = Some((pid.as_raw(), pidfd, channel)),
             Err(error) => {
                 refused = Some(error.raw_os_error().unwrap_or(libc::EIO));
                 break;
@@ -350,41 +335,45 @@ fn fork_workers(
         }
     }
     let (mut pids, mut pidfds) = (Vec::new(), Vec::new());
-    for (pid, pidfd, link) in made.into_iter().flatten() {
-        children.push(Child { pid, link: Link::of(link), status: None });
+    for (pid, pidfd, channel) in made.into_iter().flatten() {
+        children.push(Child { pid, channel: SupervisorChannel::new(channel), status: None });
         pids.push(pid);
-        // SAFETY: the kernel has just made it for us.
-        pidfds.push(unsafe { OwnedFd::from_raw_fd(pidfd) });
+        pidfds.push(pidfd);
     }
     let answer = FromSpawner::Forked(pids, refused);
     match control.send(&answer, &pidfds.iter().map(AsFd::as_fd).collect::<Vec<_>>()) {
-        // Nobody has the other ends of their links then, so they end by themselves.
+        // The other ends of their channels are closed then, so they end by themselves.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => refuse(control, &error),
         sent => sent,
     }
 }
 
-/// Forks this process, into a control group if there is one: see [`word::fork`].
-///
-/// # Safety
-/// As for [`birth::born_in`].
-unsafe fn fork_one(group: Option<(&OwnedFd, usize)>) -> io::Result<Option<(Pid, i32)>> {
-    match group {
-        // SAFETY: the caller's promise.
-        Some((group, thread)) => unsafe { birth::born_in(group.as_fd(), thread) },
-        // SAFETY: the caller's promise.
-        None => unsafe { word::fork() },
+/// What the spawner needs to fork.
+struct Forks<'o> {
+    only: &'o OnlyThread,
+    /// For forks into control groups, if workers have them.
+    thread: Option<ThreadIdAddress>,
+}
+
+impl Forks<'_> {
+    /// Forks this process, into a control group if there is one.
+    fn fork(&self, group: Option<&OwnedFd>) -> io::Result<Fork<(Pid, OwnedFd)>> {
+        match (group, &self.thread) {
+            (Some(group), Some(thread)) => self.only.fork_into_cgroup(group.as_fd(), thread),
+            (Some(_), None) => Err(Errno::EINVAL.into()),
+            (None, _) => self.only.fork_with_cookie(),
+        }
     }
 }
 
-/// Says that there is no process, for this reason.
-fn refuse(control: &Link, error: &io::Error) -> io::Result<()> {
+/// Replies that there is no process, for this reason.
+fn refuse(control: &ControlChannel, error: &io::Error) -> io::Result<()> {
     control.send(&FromSpawner::Forked(Vec::new(), Some(error.raw_os_error().unwrap_or(libc::EIO))), &[])
 }
 
 impl Worker {
-    fn new(link: Link, pidfd: OwnedFd, pid: i32, reaper: Reaper, leaf: Option<Leaf>) -> Worker {
-        let (words, keys_silent, plan, answered, dead) = (LastWords::default(), false, None, false, false);
-        Worker { link, pidfd: Arc::new(pidfd), pid, reaper, leaf, words, keys_silent, plan, answered, dead }
+    fn new(channel: WorkerChannel, pidfd: OwnedFd, pid: i32, reaper: Reaper, cgroup: Option<WorkerCgroup>) -> Worker {
+        let (stderr, keys_silent, plan, answered, dead) = (StderrTail::default(), false, None, false, false);
+        Worker { channel, pidfd: Arc::new(pidfd), pid, reaper, cgroup, stderr, keys_silent, plan, answered, dead }
     }
 }

@@ -1,10 +1,10 @@
-//! A worker in the wrong hands: whatever it sends, the other side refuses it, ends the worker, and keeps nothing of it.
+//! A worker under an attacker's control: the supervisor refuses what it sends, kills the worker, and keeps nothing of it.
 //!
-//! The worker here is the test itself, and the process that is to be ended one that only waits.
+//! The worker here is the test itself, and the process that is killed is one that only waits.
 
-use super::link::{BODY_MAX, FILES_MAX, INLINE_MAX};
-use super::protocol::FromWorker;
+use super::protocol::{FromWorker, SupervisorChannel};
 use super::*;
+use monohull_ipc::channel::{BODY_MAX, FILES_MAX, INLINE_MAX};
 use monohull_ipc::sealed::seal;
 use monohull_report::Sandbox;
 use proptest::prelude::*;
@@ -18,16 +18,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn a_rehearsal_goes_from_a_job_to_its_answer() {
+fn the_warm_up_goes_from_a_job_to_its_answer() {
     // No module is loaded. No other unit test of this crate has a domain.
-    let home = worker::Home { modules: PathBuf::new(), keys: false };
-    rehearsal::run(home).expect("a workflow that does nothing is done");
+    let home = worker::DomainSettings { modules: PathBuf::new(), keys: false };
+    warmup::run(home).expect("a workflow that does nothing is done");
 }
 
-/// A worker that says what it is told to.
+/// A worker that sends what a test has it send.
 struct Impostor {
     running: Running,
-    theirs: Link,
+    theirs: SupervisorChannel,
     process: Child,
 }
 
@@ -36,21 +36,21 @@ const SPILLED: [u8; 2] = [1, 1];
 
 impl Impostor {
     fn new() -> Impostor {
-        // It reads until somebody writes, which nobody does.
+        // It reads from a pipe to which nothing is written.
         let process = Command::new("sh").args(["-c", "read wait"]).stdin(Stdio::piped()).spawn().expect("sh starts");
         let pid = process.id() as i32;
         let pidfd = pidfd_open(Pid::from_raw(pid).expect("a process id"), PidfdFlags::empty()).expect("it is there");
-        let (ours, theirs) = Link::pair().expect("a socket");
+        let (ours, theirs) = WorkerChannel::pair().expect("a socket");
         ours.name_senders().expect("an option of sockets");
-        // Nobody has this id: that of the first process is taken.
+        // No process of a test has the id of the first process.
         let reaper = Reaper::Spawner(1);
         let worker = Worker {
-            link: ours,
+            channel: ours,
             pidfd: Arc::new(pidfd),
             pid,
             reaper,
-            leaf: None,
-            words: LastWords::default(),
+            cgroup: None,
+            stderr: StderrTail::default(),
             keys_silent: false,
             plan: Some(plan()),
             answered: false,
@@ -67,22 +67,22 @@ impl Impostor {
     }
 
     /// A message in the right form.
-    fn say(&self, message: &FromWorker, files: &[BorrowedFd<'_>]) {
+    fn message(&self, message: &FromWorker, files: &[BorrowedFd<'_>]) {
         self.theirs.send(message, files).expect("it is sent");
     }
 
     /// What was sent is refused for this reason, and the process is ended.
     #[track_caller]
     fn refuses(mut self, reason: &str) {
-        let death = match self.running.next_message().expect("hearing") {
+        let death = match self.running.next_message().expect("receiving") {
             Some(Message::Died(death)) => death,
             other => panic!("{other:?}"),
         };
         match &death.cause {
-            Cause::Misbehaved(why) => assert!(why.contains(reason), "{why}"),
+            Cause::ProtocolViolation(why) => assert!(why.contains(reason), "{why}"),
             other => assert!(format!("{other:?}").contains(reason), "{other:?}"),
         }
-        assert!(self.running.next_message().expect("hearing").is_none(), "nothing comes after a death");
+        assert!(self.running.next_message().expect("receiving").is_none(), "nothing comes after a death");
         assert!(!self.process.wait().expect("it is our child").success(), "it was ended");
     }
 }
@@ -91,26 +91,26 @@ fn attached(count: usize) -> Vec<(String, Content)> {
     (0..count).map(|slot| (slot.to_string(), Content::Attached)).collect()
 }
 
-/// What it was given to run: a workflow with two output slots.
+/// The workflow it was assigned: it has two output slots.
 fn plan() -> Arc<Plan> {
     let document = r#"{ "name": "w", "functions": { "f": { "image": "f" } }, "steps": [{ "name": "s", "function": "f" }],
         "outputs": [{ "slot": "0" }, { "slot": "1" }], "limits": { "slots": "1MiB" } }"#;
     Arc::new(monohull_workflow::load_str(Path::new("w.json"), document).expect("a workflow"))
 }
 
-/// A pipe: what is sent, and what tells whether it is still open somewhere.
+/// A pipe: the end that is sent, and the end that shows whether the other is still open.
 fn pipe() -> (File, File) {
     let (read, write) = nix::unistd::pipe().expect("a pipe");
     (write.into(), read.into())
 }
 
 #[test]
-fn what_is_right_is_taken() {
+fn a_message_that_keeps_to_the_protocol_is_accepted() {
     let mut impostor = Impostor::new();
-    impostor.say(&FromWorker::Notice(Notice::Point { name: "now".to_owned(), at_ns: 7 }), &[]);
-    let heard = impostor.running.next_message().expect("hearing");
-    assert!(matches!(heard, Some(Message::Notice(Notice::Point { at_ns: 7, .. }))), "{heard:?}");
-    assert!(impostor.running.next_message().expect("hearing").is_none());
+    impostor.message(&FromWorker::Notice(Notice::Point { name: "now".to_owned(), at_ns: 7 }), &[]);
+    let received = impostor.running.next_message().expect("receiving");
+    assert!(matches!(received, Some(Message::Notice(Notice::Point { at_ns: 7, .. }))), "{received:?}");
+    assert!(impostor.running.next_message().expect("receiving").is_none());
     impostor.running.kill();
     impostor.process.wait().expect("it is our child");
 }
@@ -124,10 +124,10 @@ proptest! {
         let text = !right && bytes[0] >= b'\t';
         let sent = if right { [&HEADER[..], &bytes].concat() } else { bytes };
         impostor.send(&sent, &[]);
-        // They may happen to say something; then nothing more than that is heard.
-        match impostor.running.next_message().expect("hearing") {
+        // They may happen to be a message; then that is received and nothing more.
+        match impostor.running.next_message().expect("receiving") {
             Some(Message::Died(_) | Message::Notice(_)) if !text => {}
-            Some(Message::Words) if text => {}
+            Some(Message::Stderr) if text => {}
             other => panic!("{other:?}"),
         }
         impostor.running.kill();
@@ -142,23 +142,23 @@ fn what_is_written_is_kept_up_to_a_limit() {
         impostor.send(&[b'x'; 1000], &[]);
     }
     impostor.send(&[2, 0, 0], &[]);
-    let mut told = std::iter::repeat_with(|| impostor.running.next_message().expect("hearing"));
-    let Some(Some(Message::Died(death))) = told.find(|told| !matches!(told, Some(Message::Words))) else {
+    let mut received = std::iter::repeat_with(|| impostor.running.next_message().expect("receiving"));
+    let Some(Some(Message::Died(death))) = received.find(|message| !matches!(message, Some(Message::Stderr))) else {
         panic!("it is refused")
     };
-    assert_eq!(death.last_words, "x".repeat(LAST_WORDS_MAX));
+    assert_eq!(death.stderr, "x".repeat(STDERR_TAIL_MAX));
     impostor.process.wait().expect("it is our child");
 }
 
 #[test]
-fn who_writes_on_and_on_is_ended() {
+fn too_much_standard_error_ends_the_worker() {
     let mut impostor = Impostor::new();
-    let died = (0..=LAST_WORDS_PIECES).find_map(|_| {
+    let died = (0..=STDERR_PIECES_MAX).find_map(|_| {
         impostor.send(b"x", &[]);
-        impostor.running.next_message().expect("hearing").filter(|told| !matches!(told, Message::Words))
+        impostor.running.next_message().expect("receiving").filter(|message| !matches!(message, Message::Stderr))
     });
     let Some(Message::Died(death)) = died else { panic!("{died:?}") };
-    assert!(death.message.contains("on and on"), "{}", death.message);
+    assert!(death.message.contains("too much output"), "{}", death.message);
     impostor.process.wait().expect("it is our child");
 }
 
@@ -186,7 +186,7 @@ fn an_empty_packet_is_an_end() {
 #[test]
 fn a_closed_end_is_an_end() {
     let mut impostor = Impostor::new();
-    impostor.theirs = Link::pair().expect("a socket").0;
+    impostor.theirs = SupervisorChannel::pair().expect("a socket").0;
     impostor.refuses("Unknown");
 }
 
@@ -215,12 +215,12 @@ fn too_many_files_are_refused_and_closed() {
 }
 
 #[test]
-fn files_nobody_asked_for_are_refused_and_closed() {
+fn files_with_a_notice_are_refused_and_closed() {
     let impostor = Impostor::new();
     let (file, mut other) = pipe();
-    impostor.say(&FromWorker::Notice(Notice::Point { name: String::new(), at_ns: 0 }), &[file.as_fd()]);
+    impostor.message(&FromWorker::Notice(Notice::Point { name: String::new(), at_ns: 0 }), &[file.as_fd()]);
     drop(file);
-    impostor.refuses("nobody asked for");
+    impostor.refuses("only an answer may have files");
     assert_eq!(other.read(&mut [0]).expect("the other end is closed"), 0);
 }
 
@@ -251,8 +251,8 @@ fn a_body_that_is_too_large_is_refused_unread() {
 #[test]
 fn only_an_answer_may_be_long() {
     let impostor = Impostor::new();
-    impostor.say(&FromWorker::Notice(Notice::Point { name: "x".repeat(2 * INLINE_MAX), at_ns: 0 }), &[]);
-    impostor.refuses("longer than anything but an answer");
+    impostor.message(&FromWorker::Notice(Notice::Point { name: "x".repeat(2 * INLINE_MAX), at_ns: 0 }), &[]);
+    impostor.refuses("only an answer may be that long");
 }
 
 #[test]
@@ -266,10 +266,10 @@ fn a_body_that_is_missing_is_refused() {
 fn an_output_that_can_change_is_refused() {
     let unsealed = nix::sys::memfd::memfd_create(c"unsealed", nix::sys::memfd::MFdFlags::empty()).expect("memory");
     let mut impostor = Impostor::new();
-    impostor.say(&with_report(attached(1)), &[unsealed.as_fd()]);
-    let heard = impostor.running.next_message().expect("hearing");
+    impostor.message(&with_report(attached(1)), &[unsealed.as_fd()]);
+    let received = impostor.running.next_message().expect("receiving");
     assert!(
-        matches!(&heard, Some(Message::Died(Death { cause: Cause::Misbehaved(why), .. })) if why.contains("sealed"))
+        matches!(&received, Some(Message::Died(Death { cause: Cause::ProtocolViolation(why), .. })) if why.contains("sealed"))
     );
     impostor.process.wait().expect("it is our child");
 }
@@ -278,7 +278,7 @@ fn an_output_that_can_change_is_refused() {
 fn an_output_larger_than_the_slots_is_refused() {
     let huge = seal(b"", (1 << 20) + 1).expect("memory that is not there yet");
     let impostor = Impostor::new();
-    impostor.say(&with_report(attached(1)), &[huge.as_fd()]);
+    impostor.message(&with_report(attached(1)), &[huge.as_fd()]);
     impostor.refuses("larger than its slots");
 }
 
@@ -286,24 +286,24 @@ fn an_output_larger_than_the_slots_is_refused() {
 fn outputs_and_files_that_do_not_match_are_refused() {
     let sealed = seal(b"content", 0).expect("memory");
     let impostor = Impostor::new();
-    impostor.say(&with_report(attached(2)), &[sealed.as_fd()]);
+    impostor.message(&with_report(attached(2)), &[sealed.as_fd()]);
     impostor.refuses("missing");
     let impostor = Impostor::new();
-    impostor.say(&with_report(attached(1)), &[sealed.as_fd(), sealed.as_fd()]);
+    impostor.message(&with_report(attached(1)), &[sealed.as_fd(), sealed.as_fd()]);
     impostor.refuses("more files than outputs");
 }
 
 #[test]
-fn an_output_that_is_none_of_the_workflow_s_is_refused() {
+fn an_output_that_the_workflow_does_not_have_is_refused() {
     let output = |name: &str| (name.to_owned(), Content::Bytes(Vec::new()));
     for outputs in [vec![output("other")], vec![output("0"), output("0")]] {
         let impostor = Impostor::new();
-        impostor.say(&with_report(outputs), &[]);
-        impostor.refuses("none of the workflow's");
+        impostor.message(&with_report(outputs), &[]);
+        impostor.refuses("the workflow does not have");
     }
     // The control.
     let mut impostor = Impostor::new();
-    impostor.say(&with_report(vec![output("0"), output("1")]), &[]);
+    impostor.message(&with_report(vec![output("0"), output("1")]), &[]);
     assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Ended { .. }))));
     impostor.running.kill();
     impostor.process.wait().expect("it is our child");
@@ -313,7 +313,7 @@ fn an_output_that_is_none_of_the_workflow_s_is_refused() {
 fn outputs_in_a_message_count_as_those_in_files_do() {
     let half = || Content::Bytes(vec![0; (1 << 19) + 1]);
     let impostor = Impostor::new();
-    impostor.say(&with_report(vec![("0".to_owned(), half()), ("1".to_owned(), half())]), &[]);
+    impostor.message(&with_report(vec![("0".to_owned(), half()), ("1".to_owned(), half())]), &[]);
     impostor.refuses("larger than its slots");
 }
 
@@ -321,23 +321,23 @@ fn outputs_in_a_message_count_as_those_in_files_do() {
 fn more_outputs_than_a_workflow_can_have_are_not_even_read() {
     let many = (0..=1 << 16).map(|_| (String::new(), Content::Bytes(Vec::new()))).collect();
     let impostor = Impostor::new();
-    impostor.say(&with_report(many), &[]);
+    impostor.message(&with_report(many), &[]);
     impostor.refuses("cannot be read");
 }
 
 #[test]
-fn last_words_have_no_files() {
+fn a_text_has_no_files() {
     let impostor = Impostor::new();
     impostor.send(b"words", &[impostor.theirs.as_fd()]);
-    impostor.refuses("it wrote files");
+    impostor.refuses("files with a text");
 }
 
 #[test]
-fn a_report_that_is_none_is_refused() {
+fn a_malformed_report_is_refused() {
     let deep = [vec![b'['; 60_000], vec![b']'; 3]].concat();
     for report in [b"{}".to_vec(), b"nonsense".to_vec(), deep] {
         let impostor = Impostor::new();
-        impostor.say(&FromWorker::Ended { report, outputs: Vec::new() }, &[]);
+        impostor.message(&FromWorker::Ended { report, outputs: Vec::new() }, &[]);
         impostor.refuses("cannot be read");
     }
 }
@@ -345,18 +345,18 @@ fn a_report_that_is_none_is_refused() {
 #[test]
 fn a_second_answer_is_refused() {
     let mut impostor = Impostor::new();
-    impostor.say(&with_report(Vec::new()), &[]);
-    impostor.say(&with_report(Vec::new()), &[]);
-    let heard = impostor.running.next_message().expect("hearing");
-    assert!(matches!(heard, Some(Message::Ended { .. })), "{heard:?}");
+    impostor.message(&with_report(Vec::new()), &[]);
+    impostor.message(&with_report(Vec::new()), &[]);
+    let received = impostor.running.next_message().expect("receiving");
+    assert!(matches!(received, Some(Message::Ended { .. })), "{received:?}");
     impostor.refuses("second answer");
 }
 
 #[test]
-fn a_worker_cannot_tell_of_its_own_death() {
+fn a_worker_cannot_report_its_own_exit_status() {
     let impostor = Impostor::new();
-    impostor.say(&FromWorker::Died { status: 0 }, &[]);
-    impostor.refuses("somebody who cannot know");
+    impostor.message(&FromWorker::Died { status: 0 }, &[]);
+    impostor.refuses("that the spawner has not sent");
 }
 
 #[test]
@@ -365,8 +365,8 @@ fn a_worker_at_work_cannot_be_ready_again() {
         [FromWorker::Ready { sandbox: Sandbox::default(), silent: false }, FromWorker::Refused("because".to_owned())]
     {
         let impostor = Impostor::new();
-        impostor.say(&message, &[]);
-        impostor.refuses("out of turn");
+        impostor.message(&message, &[]);
+        impostor.refuses("unexpected message");
     }
 }
 

@@ -1,103 +1,70 @@
-//! A worker: the process of one workflow domain. It lays its ground, closes itself in, waits for its job, runs it, answers and
-//! ends.
+//! A worker: the process of one workflow domain. It takes its address space, enters its sandbox, waits for its job, runs it, answers
+//! and ends.
 
 use super::job::{Data, Received};
-use super::link::{BODY_MAX, Link};
-use super::notices::{LeftOut, Notices};
-use super::opener;
-use super::protocol::{Content, FromWorker, Notice, ToWorker};
-use super::sandbox::Preparation;
-use super::{warm, word};
+use super::notices::{Notices, OmittedLines};
+use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
+use super::sandbox::SandboxTemplate;
 use monohull_domain::Ground;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
-use monohull_engine::{Border, Conditions, Source, report_without_run};
+use monohull_engine::{RunContext, Source, WorkflowIo, report_without_run};
+use monohull_ipc::channel::BODY_MAX;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
+use monohull_sys::fork::{KEPT, OnlyThread, exit_now};
+use monohull_sys::spawner::be_traced;
+use monohull_sys::{environment, prefault, signals};
 use monohull_workflow::plan::Input;
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use nix::unistd::setsid;
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub(super) use super::death::status::*;
+pub(super) use super::exit_status::status::*;
 
-/// The descriptor of a process's link with what is above it; all higher ones are closed.
-pub(super) const LINK: i32 = 3;
+/// The descriptor of a process's channel with its supervisor; all higher ones are closed.
+pub(super) const CHANNEL_FD: i32 = KEPT;
 
 /// The number of the null device on every Linux.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
-/// The longest report as JSON. What is left of a message is for the outputs that are in it, and for notes about lines.
+/// The longest report as JSON. The rest of a message is for the outputs that are in it, and for notes about lines.
 const REPORT_MAX: usize = BODY_MAX as usize / 2;
 
-/// The pause before an answer is sent again that there was no room for.
-const CROWDED: Duration = Duration::from_millis(1);
+/// The pause before an answer is sent again for which the kernel had no room.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// The first thing after a fork: dies with `parent`, and has no more descriptors than these. Standard error goes the way of
-/// the link too, if that is wanted: last words.
-pub(super) fn settle(parent: Pid, link: OwnedFd, words: bool) -> Link {
-    // SAFETY: plain system calls on this process alone, which has one thread. Descriptors are moved before any is
-    // closed, and none that is closed is owned by a value that is used or dropped later: the process goes on with `LINK`
-    // alone and ends by `_exit`.
-    let steps = |link: usize| unsafe {
-        word::call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0])?;
-        if word::call(libc::SYS_getppid, [0; 4])? != parent.as_raw() as usize {
-            // It has died before that was arranged.
-            leave(NOT_NEEDED);
-        }
-        if words {
-            word::call(libc::SYS_dup2, [link, 2, 0, 0])?;
-        }
-        word::call(libc::SYS_dup2, [link, LINK as usize, 0, 0])?;
-        word::call(libc::SYS_close_range, [LINK as usize + 1, u32::MAX as usize, 0, 0])?;
-        // A worker that comes of the spawner must not inherit its mask.
-        let none = 0u64;
-        let mask = &raw const none as usize;
-        word::call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, mask, 0, size_of_val(&none)])
-    };
-    if let Err(error) = steps(link.into_raw_fd() as usize) {
-        eprintln!("a new process cannot be put in order: {error}");
-        leave(FAILED);
-    }
-    // SAFETY: duplicated just above.
-    Link::of(unsafe { OwnedFd::from_raw_fd(LINK) })
-}
-
-/// What the first of a family does besides, and those it forks inherit: a session without a terminal, deaf to signals that
-/// ask for an end, standard input and output that lead nowhere, and nothing of the environment.
+/// Detaches the first process, a spawner or the worker of `monohull run`, from its parent: a session without a terminal, signals
+/// that ask for an end ignored, standard input and output on the null device, an empty environment. Its forks inherit that.
 ///
 /// A service manager sends such a signal to all processes of a service at once. What is above decides what it means, and may
 /// let a workflow finish; it takes this process with it whenever it ends.
 ///
 /// An error is a text for people. Then the process must not be used: it could read and write what its caller can.
-pub(super) fn forget_origin() -> Result<(), String> {
-    let failed = |error: io::Error| format!("making a session of its own: {error}");
-    // SAFETY: as in `settle`; ignoring a signal runs no code; nobody in a process that was just forked holds a string of the environment.
-    unsafe {
-        checked(libc::setsid()).map_err(failed)?;
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        scrub_environment();
+pub(super) fn detach_from_parent() -> Result<OnlyThread, String> {
+    let only = OnlyThread::new().map_err(|error| error.to_string())?;
+    setsid().map_err(|errno| format!("making a session of its own: {errno}"))?;
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals::ignore(signal).map_err(|error| format!("ignoring {signal}: {error}"))?;
     }
+    environment::scrub(&only).map_err(|error| format!("clearing the environment: {error}"))?;
     let null = open_null(Path::new("/dev/null"))?;
-    for standard in [0, 1] {
-        // SAFETY: as in `settle`; whatever 0 and 1 led to is owned by no value.
-        checked(unsafe { libc::dup2(null.as_raw_fd(), standard) })
-            .map_err(|error| format!("disconnecting standard input and output: {error}"))?;
-    }
-    Ok(())
+    dup2_stdin(&null)
+        .and_then(|()| dup2_stdout(&null))
+        .map_err(|errno| format!("disconnecting standard input and output: {errno}"))?;
+    Ok(only)
 }
 
-/// Opens what should be the null device. A regular file in its place would keep what is written to it.
+/// Opens the null device. A regular file of its name would keep what is written to it.
 fn open_null(path: &Path) -> Result<File, String> {
     let failed = |error: io::Error| format!("opening {}: {error}", shown(path));
     let null = File::options().read(true).write(true).open(path).map_err(failed)?;
@@ -108,66 +75,30 @@ fn open_null(path: &Path) -> Result<File, String> {
     }
 }
 
-fn checked(answer: i32) -> io::Result<()> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Overwrites the environment: a secret in it is none of a workflow's business.
-///
-/// # Safety
-/// No other thread exists, and nobody holds a string of the environment.
-unsafe fn scrub_environment() {
-    unsafe extern "C" {
-        static mut environ: *mut *mut libc::c_char;
-    }
-    // SAFETY: the array is as `execve` or `setenv` made it: pointers to strings that may be written to, then a null.
-    unsafe {
-        let mut entry = environ;
-        while !entry.is_null() && !(*entry).is_null() {
-            std::ptr::write_bytes(*entry, 0, libc::strlen(*entry));
-            entry = entry.add(1);
-        }
-        libc::clearenv();
-    }
-}
-
-/// Ends the process without anything that its parent's memory would have it do.
-pub(super) fn leave(status: i32) -> ! {
-    // SAFETY: has no preconditions.
-    unsafe { libc::_exit(status) }
-}
-
-/// A worker's life.
-pub(super) fn live(link: Link, preparation: Result<&Preparation, String>) -> ! {
-    let link = Arc::new(link);
-    // Never closed: what came to be called `LINK` instead could be sent to with a destination, so the sandbox forbids it.
-    std::mem::forget(link.clone());
-    // The panic hook has left its words on standard error. Nothing of a worker that panicked is used any more.
-    let work = AssertUnwindSafe(|| work(link, preparation));
-    let status = std::panic::catch_unwind(work).unwrap_or(PANICKED);
-    leave(status)
-}
-
-fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
-    let ready = preparation.and_then(|preparation| {
-        // Where that is refused a fault ends the process, and its death says that this kernel cannot tell more.
-        let silent = preparation.traced && opener::be_traced().is_err();
-        warm::pages(&preparation.heap);
-        let ground = preparation.ground().map_err(|error| error.to_string())?;
-        let sandbox = preparation.close_in().map_err(|error| error.to_string())?;
-        Ok((ground, sandbox, silent, preparation))
+/// The main function of a worker.
+pub(super) fn worker_main(channel: OwnedFd, template: Result<&SandboxTemplate, String>) -> i32 {
+    let channel = Arc::new(SupervisorChannel::new(channel));
+    // Never closed: another socket under this number could be sent to with a destination. The sandbox forbids the close.
+    std::mem::forget(channel.clone());
+    let ready = template.and_then(|template| {
+        // Where tracing is refused a fault ends the process, and the report has that as the reason.
+        let silent = template.traced && be_traced().is_err();
+        prefault::populate(&template.heap);
+        let address_space = template.take_address_space().map_err(|error| error.to_string())?;
+        let sandbox = template.enter_sandbox().map_err(|error| error.to_string())?;
+        Ok((address_space, sandbox, silent, template))
     });
-    let (ground, sandbox, silent, preparation) = match ready {
+    let (address_space, sandbox, silent, template) = match ready {
         Ok(ready) => ready,
         Err(why) => {
-            let _ = link.send(&FromWorker::Refused(why), &[]);
+            let _ = channel.send(&FromWorker::Refused(why), &[]);
             return REFUSED;
         }
     };
-    if link.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
+    if channel.send(&FromWorker::Ready { sandbox, silent }, &[]).is_err() {
         return NOT_NEEDED;
     }
-    let job = match take_job(&link) {
+    let job = match take_job(&channel) {
         Ok(Some(job)) => job,
         Ok(None) => return NOT_NEEDED,
         Err(why) => {
@@ -175,23 +106,23 @@ fn work(link: Arc<Link>, preparation: Result<&Preparation, String>) -> i32 {
             return FAILED;
         }
     };
-    let home = Home { modules: preparation.modules.clone(), keys: preparation.keys };
-    // Nobody needs what is left: the kernel takes it down faster than we could.
-    match run(link, ground, home, job, || leave(DONE)) {
+    let settings = DomainSettings { modules: template.modules.clone(), keys: template.keys };
+    // The kernel frees the rest of the domain faster than this process could.
+    match run(channel, address_space, settings, job, || exit_now(DONE)) {
         Ok(()) => DONE,
         Err(error) => {
-            eprintln!("the answer cannot be given: {error}");
+            eprintln!("the answer cannot be sent: {error}");
             FAILED
         }
     }
 }
 
-/// Waits for the job; `None` if nobody is there any more to give one.
-pub(super) fn take_job(link: &Link) -> Result<Option<Received>, String> {
+/// Waits for the job; `None` if the other end is closed.
+pub(super) fn take_job(channel: &SupervisorChannel) -> Result<Option<Received>, String> {
     let mut files = Vec::new();
     loop {
-        let Some(mut packet) = link.receive().map_err(|error| error.to_string())? else { return Ok(None) };
-        let message = packet.read::<ToWorker>();
+        let Some(mut packet) = channel.receive().map_err(|error| error.to_string())? else { return Ok(None) };
+        let message = packet.read();
         files.append(&mut packet.files);
         match message.map_err(|error| error.to_string())? {
             ToWorker::Files => {}
@@ -201,7 +132,7 @@ pub(super) fn take_job(link: &Link) -> Result<Option<Received>, String> {
 }
 
 /// What all workers of a spawner have in common.
-pub(super) struct Home {
+pub(super) struct DomainSettings {
     /// The folder with the libos modules.
     pub(super) modules: PathBuf,
     /// Whether protection keys are in force.
@@ -210,48 +141,50 @@ pub(super) struct Home {
 
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
-    link: Arc<Link>,
-    ground: Ground,
-    home: Home,
+    channel: Arc<SupervisorChannel>,
+    address_space: Ground,
+    settings: DomainSettings,
     job: Received,
     answered: impl FnOnce(),
 ) -> io::Result<()> {
-    let Received { workflow, inputs, means, wire } = job;
-    let notices = Notices::new(link.clone());
-    let teller =
-        Arc::new(Teller { link, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
-    teller.point("dispatched", wire.dispatched_ns);
-    let conditions = Conditions {
-        modules: home.modules,
-        keys: home.keys,
+    let Received { workflow, inputs, resources, wire } = job;
+    let notices = Notices::new(channel.clone());
+    let reporter =
+        Arc::new(Reporter { channel, notices, lines: wire.lines, progress: wire.progress, points: Mutex::default() });
+    reporter.point("dispatched", wire.dispatched_ns);
+    let context = RunContext {
+        modules: settings.modules,
+        keys: settings.keys,
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
         latest_ns: wire.latest_ns,
     };
     let outputs = RefCell::default();
-    let mut border = Slots { inputs, outputs: &outputs };
+    let mut workflow_io = Slots { inputs, outputs: &outputs };
     let answer = |report| {
-        teller.answer(report, outputs.take())?;
+        reporter.answer(report, outputs.take())?;
         answered();
         Ok(())
     };
-    workflow.run_on(ground, &conditions, means, &mut border, teller.clone(), answer).unwrap_or_else(|error| {
-        let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
-        let isolation = keys::isolation(conditions.keys);
-        teller.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
-    })
+    workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer).unwrap_or_else(
+        |error| {
+            let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
+            let isolation = keys::isolation(context.keys);
+            reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+        },
+    )
 }
 
-/// The workflow's border in a worker: inputs as they came with the job, outputs as they leave with the answer.
+/// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.
 struct Slots<'o> {
     inputs: Vec<(String, Data)>,
     outputs: &'o RefCell<Vec<(String, Data)>>,
 }
 
-impl Border for Slots<'_> {
+impl WorkflowIo for Slots<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
         let found = self.inputs.iter().find(|(slot, _)| *slot == input.slot);
-        let (_, data) = found.ok_or("was given no content")?;
+        let (_, data) = found.ok_or("has no content in the job")?;
         match data {
             Data::Bytes(bytes) => Ok(Source::Bytes(bytes.clone())),
             Data::File(file) => {
@@ -261,13 +194,13 @@ impl Border for Slots<'_> {
     }
 
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String> {
-        let data = Data::of(bytes).map_err(|error| format!("cannot be handed out: {error}"))?;
+        let data = Data::of(bytes).map_err(|error| format!("cannot be sealed: {error}"))?;
         self.outputs.borrow_mut().push((slot.to_owned(), data));
         Ok(OutputReport { bytes: bytes.len() as u64, path: None, content: None })
     }
 }
 
-/// The report as JSON. Of one that would be too long, the last lines of the last instances are left out, and it says so.
+/// The report as JSON. If it would be too long, the last lines of the last instances are replaced by a note.
 fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
     let encoded = serde_json::to_vec(&report)?;
     let mut excess = encoded.len().saturating_sub(limit);
@@ -275,50 +208,50 @@ fn encode(mut report: RunReport, limit: usize) -> io::Result<Vec<u8>> {
         return Ok(encoded);
     }
     for instance in report.steps.iter_mut().flat_map(|step| &mut step.instances).rev() {
-        let mut left_out = 0;
+        let mut omitted = 0;
         while excess > 0
             && let Some(line) = instance.lines.pop()
         {
             excess = excess.saturating_sub(serde_json::to_vec(&line)?.len());
-            left_out += 1;
+            omitted += 1;
         }
-        if left_out > 0 {
-            let text = format!("({left_out} more lines are left out, as the report would be too long)");
+        if omitted > 0 {
+            let text = format!("({omitted} more lines are omitted, as the report would be too long)");
             instance.lines.push(Line { stream: Stream::Stderr, text });
         }
     }
     Ok(serde_json::to_vec(&report)?)
 }
 
-/// Takes out of a report the lines that were told one by one: of each instance all but the last ones, which were left out.
-fn keep_left_out(report: &mut RunReport, mut left_out: LeftOut) {
-    report.lines_delayed = left_out.values().map(|count| *count as u64).sum();
+/// Removes from a report the lines that were sent as notices: of each instance all but the last ones, which were omitted there.
+fn keep_omitted(report: &mut RunReport, mut omitted: OmittedLines) {
+    report.lines_delayed = omitted.values().map(|count| *count as u64).sum();
     for step in &mut report.steps {
         for instance in &mut step.instances {
-            let kept = left_out.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
+            let kept = omitted.remove(&(step.name.clone(), instance.index)).unwrap_or_default();
             instance.lines.drain(..instance.lines.len().saturating_sub(kept));
         }
     }
 }
 
-/// Tells the supervisor what happens, if it wants to know.
-struct Teller {
-    link: Arc<Link>,
+/// Sends the supervisor the notices that it has asked for, and the answer.
+struct Reporter {
+    channel: Arc<SupervisorChannel>,
     notices: Notices,
     lines: bool,
     progress: bool,
     points: Mutex<Vec<Point>>,
 }
 
-impl Teller {
-    fn tell(&self, wanted: bool, notice: Notice) {
+impl Reporter {
+    fn notify(&self, wanted: bool, notice: Notice) {
         if wanted {
             self.notices.send(notice);
         }
     }
 }
 
-impl Teller {
+impl Reporter {
     /// Sends the answer.
     fn answer(&self, mut report: RunReport, outputs: Vec<(String, Data)>) -> io::Result<()> {
         let mut points = std::mem::take(&mut *self.points.lock().expect("points"));
@@ -326,9 +259,9 @@ impl Teller {
         points.push(Point { name: "answered".to_owned(), at_ns: monotonic_ns() });
         points.sort_by_key(|point| point.at_ns);
         report.timeline = points;
-        let left_out = self.notices.finish();
+        let omitted = self.notices.finish();
         if self.lines {
-            keep_left_out(&mut report, left_out);
+            keep_omitted(&mut report, omitted);
         }
         let mut files = Vec::new();
         let outputs = outputs.into_iter().map(|(slot, data)| match data {
@@ -342,37 +275,37 @@ impl Teller {
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let answer = FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs };
         loop {
-            match self.link.send(&answer, &files) {
-                // Others have as many descriptors on their way as the kernel lets one user have; this workflow's deadline
-                // ends the wait.
-                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(CROWDED),
+            match self.channel.send(&answer, &files) {
+                // Other processes have as many descriptors in flight as the kernel permits a user; the workflow's deadline ends
+                // the wait.
+                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(RETRY_PAUSE),
                 sent => return sent,
             }
         }
     }
 }
 
-impl Progress for Teller {
+impl Progress for Reporter {
     fn step_started(&self, step: &str, instances: u32) {
-        self.tell(self.progress, Notice::StepStarted { step: step.to_owned(), instances });
+        self.notify(self.progress, Notice::StepStarted { step: step.to_owned(), instances });
     }
 
     fn instance_ended(&self, step: &str, index: u32, ok: bool) {
-        self.tell(self.progress, Notice::InstanceEnded { step: step.to_owned(), instance: index, ok });
+        self.notify(self.progress, Notice::InstanceEnded { step: step.to_owned(), instance: index, ok });
     }
 
     fn step_ended(&self, step: &str) {
-        self.tell(self.progress, Notice::StepEnded { step: step.to_owned() });
+        self.notify(self.progress, Notice::StepEnded { step: step.to_owned() });
     }
 
     fn point(&self, name: &'static str, at_ns: u64) {
         self.points.lock().expect("points").push(Point { name: name.to_owned(), at_ns });
-        self.tell(self.progress, Notice::Point { name: name.to_owned(), at_ns });
+        self.notify(self.progress, Notice::Point { name: name.to_owned(), at_ns });
     }
 
     fn line(&self, step: &str, index: u32, stream: Stream, text: &str) {
         let (step, text) = (step.to_owned(), text.to_owned());
-        self.tell(self.lines, Notice::Line { step, instance: index, stream, text });
+        self.notify(self.lines, Notice::Line { step, instance: index, stream, text });
     }
 }
 
@@ -387,7 +320,7 @@ mod tests {
         let refused = |path: &Path| open_null(path).expect_err("not the null device");
         let folder = tempfile::TempDir::new().expect("a folder");
         let file = folder.path().join("null");
-        assert!(refused(&file).contains("opening"), "there is none");
+        assert!(refused(&file).contains("opening"), "it does not exist");
         std::fs::write(&file, "").expect("written");
         assert!(refused(&file).contains("is not the null device"));
         assert!(refused(Path::new("/dev/zero")).contains("is not the null device"));
@@ -435,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_too_long_says_what_is_left_out() {
+    fn a_report_that_is_too_long_has_a_note_of_what_is_omitted() {
         let short = encode(report(&[10, 10]), 1 << 20).expect("encoded");
         assert_eq!(short, serde_json::to_vec(&report(&[10, 10])).expect("JSON"));
         let limit = 20_000;

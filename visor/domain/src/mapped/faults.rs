@@ -7,27 +7,19 @@
 use super::scratch::Scratch;
 use super::source::Source;
 use linux_raw_sys::general::{
-    UFFD_API, UFFD_EVENT_PAGEFAULT, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_api, uffdio_copy, uffdio_range,
-    uffdio_register, uffdio_zeropage,
+    UFFD_EVENT_PAGEFAULT, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_copy, uffdio_range, uffdio_zeropage,
 };
 use monohull_abi::layout::PAGE;
+pub use monohull_sys::userfaultfd::FLAGS;
+use monohull_sys::userfaultfd::{API, GROUP, REGISTER, open, register};
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
-use rustix::mm::{UserfaultfdFlags, userfaultfd};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-/// `UFFD_USER_MODE_ONLY` of `linux/userfaultfd.h`, Linux 5.11.
-const USER_MODE_ONLY: u32 = 1;
-/// The flags it is made with; the sandbox allows no others.
-pub const FLAGS: u32 = libc::O_CLOEXEC as u32 | libc::O_NONBLOCK as u32 | USER_MODE_ONLY;
-
 /// The requests that are made, as `linux/userfaultfd.h` numbers them; the sandbox allows no others.
-const GROUP: u8 = 0xaa;
-const API: Opcode = opcode::read_write::<uffdio_api>(GROUP, 0x3f);
-const REGISTER: Opcode = opcode::read_write::<uffdio_register>(GROUP, 0);
 const WAKE: Opcode = opcode::read::<uffdio_range>(GROUP, 2);
 const COPY: Opcode = opcode::read_write::<uffdio_copy>(GROUP, 3);
 const ZERO: Opcode = opcode::read_write::<uffdio_zeropage>(GROUP, 4);
@@ -48,24 +40,6 @@ pub(super) struct Faults {
 pub(super) struct Waiting {
     messages: [MaybeUninit<uffd_msg>; AT_ONCE],
     count: usize,
-}
-
-/// A descriptor through which faults are heard of, with these features of the kernel's (`UFFD_FEATURE_*`).
-pub fn open(features: u32) -> io::Result<OwnedFd> {
-    // SAFETY: what can be done with the descriptor is the business of whoever has it.
-    let descriptor = unsafe { userfaultfd(UserfaultfdFlags::from_bits_retain(FLAGS))? };
-    let mut api = uffdio_api { api: u64::from(UFFD_API), features: u64::from(features), ioctls: 0 };
-    // SAFETY: the request's own structure.
-    unsafe { ioctl(&descriptor, Updater::<API, _>::new(&mut api))? };
-    Ok(descriptor)
-}
-
-/// Has the faults in this range go there (`UFFDIO_REGISTER_MODE_*`), until the descriptor is closed.
-pub fn register(descriptor: &OwnedFd, range: Range<u64>, mode: u32) -> io::Result<()> {
-    let mut register = uffdio_register { range: as_range(range), mode: u64::from(mode), ioctls: 0 };
-    // SAFETY: the request's own structure.
-    unsafe { ioctl(descriptor, Updater::<REGISTER, _>::new(&mut register))? };
-    Ok(())
 }
 
 impl Faults {

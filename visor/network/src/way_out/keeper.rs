@@ -1,87 +1,102 @@
-//! Who switches forwarding on and off: a process beside the helper, so that flags are put back even if that is killed.
+//! A process beside the helper that switches forwarding on and off, so that flags are restored even if the helper is killed.
 //!
 //! ```text
-//!   helper ── + DEVICE INDEX ──▶ keeper   forwards from DEVICE, and, for the first, from the outside (answers come in there)
-//!          ── - DEVICE INDEX ──▶          no longer; after the last the outside is as it was
-//!          ◀── a line ──                  empty, or what went wrong
-//!          ── (end) ──▶                   all is put back; it ends
+//!   helper ── Check ──▶ keeper                   whether there is such a device
+//!          ── Forward(device, index) ──▶         forwards from it, and, for the first, from the outside (answers come in there)
+//!          ── Stop(device, index) ──▶            no longer; after the last the outside is as it was
+//!          ◀── nothing, or what went wrong ──
+//!          ── (end) ──▶                          all is restored; it ends
 //! ```
 //!
-//! A device is meant by name and index: when one has gone, another may have its name.
+//! A device is meant by name and index: when one has been removed, another may have its name. The keeper's standard input is the
+//! socket.
 
+use monohull_ipc::request::pair;
+use monohull_ipc::{Protocol, Requester, Responder};
 use nix::net::if_::if_nametoindex;
 use nix::sys::signal::{SigSet, Signal};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, Stdio};
 
 /// The option of `monohull network` that makes it the keeper.
 pub const OPTION: &str = "--keep-forwarding";
 
+/// Flags of devices.
+#[derive(Debug)]
+enum Forwarding {}
+
+impl Protocol for Forwarding {
+    type Request<'m> = Request<'m>;
+    /// What went wrong, if anything did.
+    type Reply = Result<(), String>;
+    const MESSAGE_MAX: usize = 4096;
+}
+
+/// To the keeper. Devices are meant by name and index.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request<'d> {
+    /// Can the outside's flag be read?
+    Check,
+    /// This device forwards from now on.
+    Forward(&'d str, u32),
+    /// It does no longer.
+    Stop(&'d str, u32),
+}
+
 /// The helper's side.
 #[derive(Debug)]
-pub(super) struct Keeper(Mutex<(ChildStdin, BufReader<ChildStdout>)>);
+pub(super) struct Keeper(Requester<Forwarding>);
 
 impl Keeper {
     pub(super) fn start(outside: &str) -> io::Result<Keeper> {
+        let (ours, theirs) = pair()?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("monohull").args(["network", OPTION, outside]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // What a terminal says to the helper is not for its keeper.
-        let mut child = command.process_group(0).spawn()?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(to), Some(from)) => {
-                let keeper = Keeper(Mutex::new((to, BufReader::new(from))));
-                // It says so if there is no such device.
-                keeper.ask("?")?;
-                Ok(keeper)
-            }
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        command.arg0("monohull").args(["network", OPTION, outside]).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        // A signal that a terminal sends to the helper is not for its keeper.
+        command.process_group(0).spawn()?;
+        // The parent's copy of the other end.
+        drop(command);
+        let keeper = Keeper(Requester::new(ours));
+        keeper.ask(&Request::Check)?;
+        Ok(keeper)
     }
 
     pub(super) fn forward(&self, device: &str, index: u32) -> io::Result<()> {
-        self.ask(&format!("+ {device} {index}"))
+        self.ask(&Request::Forward(device, index))
     }
 
     pub(super) fn stop(&self, device: &str, index: u32) -> io::Result<()> {
-        self.ask(&format!("- {device} {index}"))
+        self.ask(&Request::Stop(device, index))
     }
 
-    fn ask(&self, what: &str) -> io::Result<()> {
-        let mut pipes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut answer = String::new();
-        writeln!(pipes.0, "{what}")?;
-        pipes.1.read_line(&mut answer)?;
-        match answer.strip_suffix('\n') {
-            Some("") => Ok(()),
-            Some(why) => Err(io::Error::other(why)),
-            None => Err(io::Error::other("the process that switches forwarding is gone")),
-        }
+    fn ask(&self, request: &Request<'_>) -> io::Result<()> {
+        let ended = |error: io::Error| {
+            let text = format!("the process that switches forwarding does not answer: {error}");
+            io::Error::new(error.kind(), text)
+        };
+        self.0.ask(request).map_err(ended)?.0.map_err(io::Error::other)
     }
 }
 
 /// The keeper's side: until its input ends.
 pub fn run(outside: &str) -> io::Result<()> {
-    // It ends when the helper does, and not before: there would be nobody to put things back.
+    // It ends when the helper does, and not before: nothing else restores the flags.
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE]).thread_block()?;
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let mut kept = Kept { outside, before: None, devices: BTreeSet::new() };
-    for line in io::stdin().lines().map_while(Result::ok) {
-        let answer = match *line.split(' ').collect::<Vec<_>>() {
-            ["?"] => get(outside).map(drop),
-            [what, device, index] => match (what, index.parse()) {
-                ("+", Ok(index)) => kept.forward(device, index),
-                ("-", Ok(index)) => kept.stop(device, index),
-                _ => Err(io::ErrorKind::InvalidInput.into()),
-            },
-            _ => Err(io::ErrorKind::InvalidInput.into()),
+    Responder::<Forwarding>::new(socket).serve(|request| {
+        let done = match request {
+            Request::Check => get(outside).map(drop),
+            Request::Forward(device, index) => kept.forward(device, index),
+            Request::Stop(device, index) => kept.stop(device, index),
         };
-        // If nobody hears it, the input ends too.
-        #[expect(clippy::disallowed_methods, reason = "a pipe to the helper")]
-        let _ = writeln!(io::stdout(), "{}", answer.err().map_or_else(String::new, |error| error.to_string()));
-    }
+        Some((done.map_err(|error| error.to_string()), None))
+    });
     for (device, index) in std::mem::take(&mut kept.devices) {
         let _ = switch_off(&device, index);
     }

@@ -1,91 +1,93 @@
-//! What a worker gives up before it knows its workflow.
+//! The rights that a worker gives up before it knows its workflow.
 //!
 //! ```text
-//! the family, once (the spawner, or the worker of `monohull run`)      each worker
-//!   libos modules mapped; with keys, gadgets removed                    its ground laid
-//!   no new privileges, no capabilities, limits, not dumpable            the word forgotten
+//! once (the spawner, or the worker of `monohull run`)                  each worker
+//!   libos modules mapped; with keys, gadgets removed                    takes its address space
+//!   no new privileges, no capabilities, limits, not dumpable            revokes the syscall cookie
 //!   files: only the libos modules, only to read
-//!   system calls: a list, and others for those who know a word
+//!   system calls: a list, and some more with the cookie
 //! ```
 //!
-//! What the family gives up its workers never had. All of it is in force before a worker hears of a job, and what could
-//! not be had is in the report.
+//! Workers inherit what is given up once. All of it is in force before a worker receives its job. The report has what the
+//! host could not restrict.
 
-mod calls;
-mod files;
+mod landlock;
+mod seccomp;
 
-use super::code::{self, OneByOne};
-use super::worker::Home;
-use super::{Settings, huge, rehearsal, warm, word};
-use calls::Filters;
+use super::worker::DomainSettings;
+use super::{Settings, warmup};
 use monohull_domain::{DomainError, Ground, Site, gadgets, hostcall};
 use monohull_report::Sandbox;
+use monohull_sys::fork::OnlyThread;
+use monohull_sys::libc_text::{self, OneByOne};
+use monohull_sys::{capabilities, hugepages, prefault, spawner, syscall_cookie};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use seccomp::Filters;
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 
-/// Most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
+/// The most descriptors a worker has open: a thousand connections and more, besides two for each image and input.
 ///
-/// The kernel counts descriptors that are on their way through a socket for all processes of a user together, and refuses one
-/// to whoever may have fewer open than that. So workers have half of what the processes above them may have: nothing they send keeps
-/// those from sending.
+/// The kernel counts descriptors in flight through sockets for all processes of a user together. It refuses to send one to a
+/// process whose limit of open files is below that count. So workers have half the limit of the processes above them: nothing
+/// they send keeps those from sending.
 const FILES: u64 = 8192;
 
-/// Whether what this process has in its memory is to be had by many that it forks.
+/// How many processes inherit the memory of this one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inherit {
-    /// By nobody, or hardly anybody.
+    /// None, or hardly any.
     Little,
-    /// By one for each invocation.
+    /// One for each invocation.
     Much,
 }
 
-/// All that workers of the same settings have in common, made once before they are forked.
-pub(super) struct Preparation {
+/// What workers of the same settings have in common, made once before they are forked.
+pub(super) struct SandboxTemplate {
     /// The folder with the libos modules.
     pub(super) modules: PathBuf,
     /// Whether protection keys are to be in force.
     pub(super) keys: bool,
-    /// Whether the kernel cannot report faults with keys in force, so that workers are to be traced.
+    /// Whether the kernel cannot deliver signals with keys in force, so that workers are traced.
     pub(super) traced: bool,
     /// How many descriptors each worker may have.
     files: u64,
     /// How many pending signals and timers its user may have when a worker makes a timer. The kernel counts those of all
-    /// processes of the user together. A worker makes the timer that it cannot do without before it is limited to half of
-    /// what the user may have, so no worker can keep others from starting; what it takes besides only costs them carriers.
+    /// processes of the user together. A worker makes the timer that it needs before it is limited to half of the user's limit,
+    /// so no worker can keep others from starting; further timers only cost other workers carriers.
     timers: u64,
-    /// Where the domain of each of its workers will stand, until the worker has taken it.
+    /// The reserved address space of its workers' domains, until the worker has taken it.
     site: Cell<Option<Site>>,
-    /// What the allocator of its workers will touch.
-    pub(super) heap: warm::Heap,
+    /// The allocator's memory that its workers will touch.
+    pub(super) heap: prefault::Heap,
     /// In force until the first fork.
     one_by_one: Option<OneByOne>,
-    /// What is in force already.
+    /// The parts of the sandbox that are in force already.
     given_up: Sandbox,
 }
 
-impl Preparation {
-    /// Maps what is to be mapped, and gives up for this process and all it forks what none of them needs. An error is
-    /// words for people.
-    pub(super) fn new(settings: &Settings, inherit: Inherit) -> Result<Preparation, String> {
-        // Asked while the kernel's version can still be read.
+impl SandboxTemplate {
+    /// Maps the modules, and gives up the rights that neither this process nor any that it forks needs. An error is a text for
+    /// people.
+    pub(super) fn new(only: &OnlyThread, settings: &Settings, inherit: Inherit) -> Result<SandboxTemplate, String> {
+        // The kernel's version cannot be read later.
         let traced = settings.keys_are_silent();
         monohull_domain::prepare_forks(settings.keys);
         for name in &settings.preload {
-            // It costs only the workflows that use it, which are told why.
+            // Only workflows that use it fail, with the reason.
             if let Err(error) = hostcall::preload(&settings.modules, name) {
-                tracing::warn!("libos module `{name}` cannot be loaded beforehand: {error}");
+                tracing::warn!("libos module `{name}` cannot be preloaded: {error}");
             }
         }
         if settings.keys {
-            // Workers inherit the changed code, and can change none when they have closed themselves in.
+            // Workers inherit the changed code, and cannot change code in their sandbox.
             gadgets::remove().map_err(|error| format!("protection keys cannot be put in force: {error}"))?;
             gadgets::close();
         }
         let one_by_one = (inherit == Inherit::Much)
-            .then(|| rehearse(Home { modules: settings.modules.clone(), keys: settings.keys }))
+            .then(|| warm_up(only, DomainSettings { modules: settings.modules.clone(), keys: settings.keys }))
             .flatten();
         let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
@@ -96,89 +98,75 @@ impl Preparation {
         limit(Resource::RLIMIT_MEMLOCK, 0).map_err(failed("limiting locked memory"))?;
         limit(Resource::RLIMIT_MSGQUEUE, 0).map_err(failed("limiting message queues"))?;
         prctl::set_no_new_privs().map_err(failed("giving up new privileges"))?;
-        let landlock = files::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
-        drop_capabilities().map_err(|error| format!("giving up capabilities: {error}"))?;
+        let landlock = landlock::restrict(&settings.modules).map_err(|error| format!("restricting files: {error}"))?;
+        capabilities::drop_all().map_err(|error| format!("giving up capabilities: {error}"))?;
         // Other processes of the same user, other workers among them, can neither trace this one nor open its memory.
         prctl::set_dumpable(false).map_err(failed("making the process undumpable"))?;
         let filters =
             Filters::compile(traced).map_err(|error| format!("compiling the list of system calls: {error}"))?;
-        word::choose().map_err(|error| format!("choosing a word: {error}"))?;
+        syscall_cookie::generate().map_err(|error| format!("generating the syscall cookie: {error}"))?;
         filters.apply().map_err(|error| format!("putting the list of system calls in force: {error}"))?;
-        Ok(Preparation {
+        Ok(SandboxTemplate {
             modules: settings.modules.clone(),
             keys: settings.keys,
             traced,
             files: FILES.min(most / 2),
             timers: timers / 2,
             site: Cell::new(Some(site)),
-            heap: warm::Heap::default(),
+            heap: prefault::Heap::default(),
             one_by_one,
             given_up: Sandbox {
                 no_new_privs: true,
                 seccomp: false,
                 landlock,
-                // Whoever gives it one says so.
+                // Replaced where a worker has a group of its own.
                 cgroup: settings.groups.describe(),
             },
         })
     }
 
-    /// Arranges the memory for what is forked from here on. To be called when nothing is given back to the allocator any more
-    /// that was taken before.
-    pub(super) fn gather(&mut self) {
-        self.heap = warm::gather();
+    /// Arranges the allocator's memory for the processes that are forked from here on. To be called when no block that was
+    /// taken before is freed any more.
+    pub(super) fn compact_heap(&mut self, only: &OnlyThread) -> Result<(), String> {
+        self.heap = prefault::compact_heap(only).map_err(|error| error.to_string())?;
         self.one_by_one = None;
+        Ok(())
     }
 
-    /// The ground of this process, which can be had once.
-    pub(super) fn ground(&self) -> Result<Ground, DomainError> {
+    /// The reserved address space, once; a new one afterwards.
+    pub(super) fn take_address_space(&self) -> Result<Ground, DomainError> {
         self.site.take().map_or_else(|| Ground::lay(self.keys), Site::into_ground)
     }
 
-    /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.
-    pub(super) fn close_in(&self) -> io::Result<Sandbox> {
-        word::limit(libc::RLIMIT_NOFILE, self.files)?;
-        word::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
-        word::forget();
+    /// Puts the rest of the sandbox in force. From here on the system calls of a spawner end the process too.
+    pub(super) fn enter_sandbox(&self) -> io::Result<Sandbox> {
+        spawner::limit(libc::RLIMIT_NOFILE, self.files)?;
+        spawner::limit(libc::RLIMIT_SIGPENDING, self.timers)?;
+        syscall_cookie::revoke();
         Ok(Sandbox { seccomp: true, ..self.given_up.clone() })
     }
 }
 
-/// Runs a workflow that does nothing, and arranges that workers inherit what it leaves behind. Without that they are slower, and
-/// nothing else.
-fn rehearse(home: Home) -> Option<OneByOne> {
-    let one_by_one =
-        OneByOne::begin().inspect_err(|error| tracing::debug!("workers share more code than they run: {error}"));
-    if let Err(error) = code::give_back_read() {
+/// Runs a workflow that does nothing, and arranges that workers inherit the pages that it has touched. If this fails workers are
+/// slower, and nothing else.
+fn warm_up(only: &OnlyThread, settings: DomainSettings) -> Option<OneByOne> {
+    let one_by_one = OneByOne::begin()
+        .inspect_err(|error| tracing::debug!("workers inherit more pages of code than they run: {error}"));
+    if let Err(error) = libc_text::discard_clean_pages() {
         tracing::debug!("pages of code that was only read stay mapped: {error}");
     }
-    if let Err(error) = rehearsal::run(home) {
-        tracing::warn!("nothing is put in place for workers beforehand: {error}");
+    if let Err(error) = warmup::run(settings) {
+        tracing::warn!("the workflow that warms workers up has failed: {error}");
     }
-    if let Err(error) = huge::settle() {
+    if let Err(error) = hugepages::move_program(only) {
         tracing::debug!("the program's code is not on huge pages: {error}");
     }
-    if let Err(error) = code::hand_down() {
-        tracing::debug!("workers have to ask for code that they share: {error}");
+    if let Err(error) = libc_text::make_inheritable() {
+        tracing::debug!("workers fault on code that they share: {error}");
     }
     one_by_one.ok()
 }
 
 fn limit(resource: Resource, most: u64) -> nix::Result<()> {
     setrlimit(resource, most, most)
-}
-
-/// Gives up all capabilities: root without them is a user like others, who owns a few files more.
-#[allow(unsafe_code, reason = "no safe wrapper has this system call")]
-fn drop_capabilities() -> io::Result<()> {
-    /// `_LINUX_CAPABILITY_VERSION_3` of `linux/capability.h`.
-    const VERSION: u32 = 0x2008_0522;
-    let header: [u32; 2] = [VERSION, 0];
-    // Effective, permitted and inheritable, twice 32 of each.
-    let none = [0u32; 6];
-    // SAFETY: both are as the kernel declares them, and it only reads them.
-    match unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

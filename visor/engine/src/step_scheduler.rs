@@ -1,4 +1,4 @@
-//! The driver of a run: which step's turn it is, who is tried again, when it is over.
+//! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
 use super::clock::{Clock, Scale};
 use super::slots::filled;
@@ -25,11 +25,11 @@ pub(super) enum Outcome {
     /// A step failed for good, or the time was up.
     Failed(Failure),
     /// A step failed after it had used its inputs up: the whole workflow is to be run again after a pause.
-    Again(Duration),
+    RetryWorkflow(Duration),
 }
 
 /// Keeps the state of a run across domains.
-pub(super) struct Conductor {
+pub(super) struct StepScheduler {
     state: Arc<Mutex<State>>,
 }
 
@@ -93,14 +93,14 @@ const FAILED_KEPT_MAX: usize = 1000;
 /// The most instances that the domain has at a time. It runs fewer at once; the others are kept here as numbers, which take less.
 const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
-impl Conductor {
+impl StepScheduler {
     /// `latest_ns` is when the run has to end (CLOCK_MONOTONIC), if that is before its own timeout.
     pub(super) fn new(
         plan: Arc<Plan>,
         images: Vec<Arc<LoadedImage>>,
         progress: Arc<dyn Progress>,
         latest_ns: Option<u64>,
-    ) -> Conductor {
+    ) -> StepScheduler {
         let steps: Vec<_> = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
         let begin = Instant::now();
         let latest = latest_ns.map(|latest| begin + Duration::from_nanos(latest.saturating_sub(monotonic_ns())));
@@ -118,7 +118,7 @@ impl Conductor {
             begin,
             latest,
         };
-        Conductor { state: Arc::new(Mutex::new(state)) }
+        StepScheduler { state: Arc::new(Mutex::new(state)) }
     }
 
     /// A driver for one run through the plan.
@@ -133,7 +133,7 @@ impl Conductor {
             let text = "the run ended before its last step; this is a bug in Monohull";
             Outcome::Failed(Failure::blamed(FailureKind::Deadlock, Blame::Monohull, text))
         });
-        if matches!(outcome, Outcome::Again(_)) {
+        if matches!(outcome, Outcome::RetryWorkflow(_)) {
             let plan = state.plan.clone();
             for (state, step) in state.steps.iter_mut().zip(&plan.steps) {
                 state.rewind(step);
@@ -145,7 +145,7 @@ impl Conductor {
         outcome
     }
 
-    /// What a run tells in the end.
+    /// The report of a run.
     pub(super) fn report(&self, domain: &Domain, clock: &Clock, error: Option<Failure>) -> RunReport {
         let modules = domain.modules().into_iter().filter(|module| module.failure.is_none());
         let modules = modules.map(|module| module.name.to_owned()).collect();
@@ -164,7 +164,7 @@ impl Conductor {
         report
     }
 
-    /// What is told of a run without its domain.
+    /// The report of a run without its domain.
     pub(super) fn bare_report(&self, clock: &Clock, isolation: &str, error: Failure) -> RunReport {
         self.make_report(clock, isolation, 0, Vec::new(), Some(error))
     }
@@ -219,7 +219,7 @@ impl Conductor {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("the conductor does not panic")
+        self.state.lock().expect("the scheduler does not panic")
     }
 }
 
@@ -227,7 +227,7 @@ struct Handle(Arc<Mutex<State>>);
 
 impl Driver for Handle {
     fn on_event(&mut self, event: Event, domain: &Shared) {
-        let mut state = self.0.lock().expect("the conductor does not panic");
+        let mut state = self.0.lock().expect("the scheduler does not panic");
         match event {
             Event::Begin => state.begin(domain),
             Event::Ended(ended) => state.ended(*ended, domain),
@@ -259,7 +259,7 @@ impl State {
     fn begin(&mut self, domain: &Shared) {
         let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
         if let Some(end) = self.latest.or(own) {
-            // What is left, if the workflow is run again.
+            // The rest of the time, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }
         let free = (0..self.steps.len()).filter(|&step| self.steps[step].blocked_by == 0).collect();
@@ -376,7 +376,7 @@ impl State {
         let whole = ended.inputs_whole;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
         if self.outcome.is_some() || cancelled {
-            // The event that says why it was cancelled has been heard, or comes next.
+            // The event with the reason for the cancellation was handled before, or is the next.
             return;
         }
         let Some(failure) = failed else {
@@ -396,7 +396,7 @@ impl State {
             let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
             match whole {
                 true => domain.set_timer(token(step, index), pause),
-                false => self.stop(Outcome::Again(pause), domain),
+                false => self.stop(Outcome::RetryWorkflow(pause), domain),
             }
             return self.hand_over(domain);
         }
@@ -602,19 +602,19 @@ mod tests {
     /// A plan is a promise of instances; they take memory when their step starts, and not much.
     #[test]
     fn instances_take_memory_when_their_step_starts() {
-        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
-        let capacity = || conductor.lock().steps[0].instances.capacity();
+        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let capacity = || scheduler.lock().steps[0].instances.capacity();
         assert_eq!(capacity(), 0);
-        conductor.lock().start_step(0, 100_000);
+        scheduler.lock().start_step(0, 100_000);
         assert_eq!(capacity(), 100_000);
         assert!(size_of::<InstanceState>() <= 128, "{}", size_of::<InstanceState>());
     }
 
     #[test]
     fn a_step_that_never_started_is_cancelled_and_has_no_instances() {
-        let conductor = Conductor::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
         let failure = Failure::blamed(FailureKind::Load, Blame::Workflow, "missing".to_owned());
-        let report = conductor.bare_report(&Clock::start(0), "none", failure);
+        let report = scheduler.bare_report(&Clock::start(0), "none", failure);
         assert_eq!((report.steps[0].status, report.steps[0].instances.len()), (Status::Cancelled, 0));
     }
 }

@@ -1,8 +1,8 @@
 //! The program's code and constants on huge pages, for the processes that are forked from this one.
 //!
-//! A fork leaves out the pages of files: the new process asks for them again, a fault for every sixteen, and gives each of
-//! them back when it ends. For a process that lives for a millisecond that is a fifth of all it costs. A huge page is one
-//! entry that a fork copies.
+//! A fork does not copy page-table entries of files: the new process faults on them again, once for every sixteen, and unmaps each
+//! when it ends. For a process that lives for a millisecond that is a fifth of its cost. A huge page is one entry that a fork
+//! copies.
 //!
 //! ```text
 //!  file         | constants r-- |        | code r-x |             each segment in pieces of memory of its own: `build.rs`
@@ -10,19 +10,20 @@
 //!  after        ████████████████████████ ███████████████████████  a copy, on pages of 2 MiB, filled up
 //! ```
 //!
-//! The copy is complete and has its final rights before it takes the place of the original, in one step: nothing is
-//! writable and executable at once, and no address changes.
+//! The copy is complete and has its final rights before it replaces the original, in one step: nothing is writable and
+//! executable at once, and no address changes.
 
+use super::fork::OnlyThread;
 use std::fs;
 use std::io;
 use std::ops::Range;
 
 /// A huge page.
 const HUGE: u64 = 2 << 20;
-/// From Linux 6.1 on: puts pages on huge ones now.
+/// From Linux 6.1 on: puts these pages on huge pages now.
 const MADV_COLLAPSE: i32 = 25;
-/// `int3`: what lies behind the code is no code.
-const NOTHING: u8 = 0xcc;
+/// `int3` (Intel SDM volume 2): fills the pages behind the code.
+const FILLER: u8 = 0xcc;
 
 /// Segments of this program: where, and whether they are code.
 struct Segment {
@@ -30,8 +31,9 @@ struct Segment {
     code: bool,
 }
 
-/// Moves the segments that are never written to. Where the host has no huge pages all stays as it is.
-pub(super) fn settle() -> io::Result<()> {
+/// Moves the segments that are never written to onto huge pages. Where the host has none all stays as it is.
+pub fn move_program(only: &OnlyThread) -> io::Result<()> {
+    only.confirm()?;
     let program = fs::read_link("/proc/self/exe")?;
     let program = program.to_string_lossy();
     let maps = fs::read_to_string("/proc/self/maps")?;
@@ -49,7 +51,7 @@ pub(super) fn settle() -> io::Result<()> {
 }
 
 /// The addresses of a line of `/proc/self/maps`.
-pub(super) fn pages(line: &str) -> Option<Range<u64>> {
+pub(crate) fn pages(line: &str) -> Option<Range<u64>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
@@ -63,9 +65,10 @@ fn replace(segment: &Segment) -> io::Result<()> {
     let around = around(&segment.pages);
     let len = (around.end - around.start) as usize;
     let rights = libc::PROT_READ | if segment.code { libc::PROT_EXEC } else { 0 };
-    // SAFETY: a new mapping, large enough to hold the huge pages somewhere in it, is filled with what the segment's pages
-    // hold, which nobody writes to. The move replaces these pages, and the huge pages around them, which nothing else
-    // lies on; what is read or executed there is the same before and after.
+    // SAFETY: mmap(2), mremap(2): a new mapping, large enough to hold the huge pages somewhere in it, is filled with what the
+    // segment's pages hold, which are not writable. The move replaces these pages, and the huge pages around them, which
+    // nothing else lies on; what is read or executed there is the same before and after. There is no other thread that
+    // could run there in between.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let room =
@@ -76,7 +79,7 @@ fn replace(segment: &Segment) -> io::Result<()> {
         let copy = (room as u64).div_ceil(HUGE) * HUGE;
         let before = (segment.pages.start - around.start) as usize;
         let size = (segment.pages.end - segment.pages.start) as usize;
-        let fill = if segment.code { NOTHING } else { 0 };
+        let fill = if segment.code { FILLER } else { 0 };
         std::ptr::write_bytes(copy as *mut u8, fill, len);
         std::ptr::copy_nonoverlapping(segment.pages.start as *const u8, (copy as *mut u8).add(before), size);
         let moved = libc::madvise(copy as *mut _, len, MADV_COLLAPSE) == 0
@@ -89,7 +92,7 @@ fn replace(segment: &Segment) -> io::Result<()> {
                 around.start as *mut libc::c_void,
             ) != libc::MAP_FAILED;
         let error = io::Error::last_os_error();
-        // What is left of the room; all of it, if the copy has stayed.
+        // The rest of the mapping; all of it, if the copy was not moved.
         libc::munmap(room, (copy - room as u64) as usize);
         if !moved {
             libc::munmap(copy as *mut _, len);
@@ -151,7 +154,7 @@ mod tests {
         assert!(line.is_some_and(|line| line.contains(" r-xp ")), "{line:?}");
         if moved.is_ok() {
             let added = [around.start..pages.start, pages.end..around.end];
-            assert!(added.into_iter().all(|range| bytes(range).iter().all(|byte| *byte == NOTHING)));
+            assert!(added.into_iter().all(|range| bytes(range).iter().all(|byte| *byte == FILLER)));
         }
     }
 

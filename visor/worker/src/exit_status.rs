@@ -1,5 +1,4 @@
-//! How the process of a workflow ended, and what that means to people.
-#![deny(unsafe_code)]
+//! How the process of a workflow ended, and the failure that this is.
 
 use monohull_report::Failure;
 use monohull_report::failure::{Blame, FailureKind};
@@ -12,13 +11,13 @@ pub enum Cause {
     Exited(i32),
     /// By this signal.
     Signaled(i32),
-    /// It, or the spawner above it, is gone, and nobody could tell how.
+    /// It, or its spawner, has ended without an exit status.
     Unknown,
-    /// By the kernel, for want of memory: it was over the limit of its control group, which is so many bytes; or the host
-    /// had none left.
+    /// The OOM killer has killed it: it was over the limit of its control group, which is so many bytes; or the host had no
+    /// memory left.
     OutOfMemory(Option<u64>),
-    /// It was ended because it did not keep to the protocol.
-    Misbehaved(String),
+    /// It was killed because it violated the protocol.
+    ProtocolViolation(String),
 }
 
 /// The end of a process.
@@ -26,38 +25,38 @@ pub enum Cause {
 pub struct Death {
     /// How it ended.
     pub cause: Cause,
-    /// Whether it had given its answer before.
+    /// Whether it had sent its answer before.
     pub answered: bool,
-    /// Whose fault it is, unless it had answered.
+    /// Who is at fault, unless it had answered.
     pub blame: Blame,
-    /// The same in words.
+    /// The same as text.
     pub message: String,
-    /// What it wrote to its standard error: messages of trusted code only.
-    pub last_words: String,
+    /// The beginning of its standard error: messages of trusted code only.
+    pub stderr: String,
 }
 
 /// Exit statuses of a worker.
 pub(super) mod status {
     /// It has answered.
     pub(crate) const DONE: i32 = 0;
-    /// Its other end was closed before there was a job.
+    /// The other end of its channel was closed before there was a job.
     pub(crate) const NOT_NEEDED: i32 = 80;
-    /// It could not be prepared, and has said why.
+    /// It could not be set up, and has sent the reason.
     pub(crate) const REFUSED: i32 = 81;
-    /// The job could not be done, and it has said why in its last words.
+    /// The job could not be done; the reason is on its standard error.
     pub(crate) const FAILED: i32 = 82;
     /// Trusted code panicked.
     pub(crate) const PANICKED: i32 = 101;
 }
 
 impl Death {
-    pub(super) fn new(cause: Cause, answered: bool, keys_silent: bool, last_words: String) -> Death {
+    pub(super) fn new(cause: Cause, answered: bool, keys_silent: bool, stderr: String) -> Death {
         let (blame, message) = match &cause {
             Cause::Exited(status::DONE) if answered => (Blame::Monohull, "ended after its answer".to_owned()),
             Cause::Exited(status::PANICKED) => (Blame::Monohull, "trusted code panicked".to_owned()),
-            Cause::Exited(code) => (Blame::Monohull, format!("ended by itself with status {code}, without an answer")),
-            Cause::Signaled(signal) => of_signal(*signal, keys_silent, !last_words.is_empty()),
-            Cause::Unknown => (Blame::Host, "ended, and nobody could tell how".to_owned()),
+            Cause::Exited(code) => (Blame::Monohull, format!("exited with status {code}, without an answer")),
+            Cause::Signaled(signal) => of_signal(*signal, keys_silent, !stderr.is_empty()),
+            Cause::Unknown => (Blame::Host, "ended, and its exit status is unknown".to_owned()),
             Cause::OutOfMemory(Some(bytes)) => {
                 let text = format!(
                     "was ended by the kernel: it used more than the {bytes} bytes of memory that all its \
@@ -68,19 +67,19 @@ impl Death {
             Cause::OutOfMemory(None) => {
                 (Blame::Host, "was ended by the kernel, because the host had no memory left".to_owned())
             }
-            Cause::Misbehaved(how) => {
+            Cause::ProtocolViolation(how) => {
                 let text = format!("was ended because it broke the protocol between Monohull's processes: {how}");
                 (Blame::Monohull, text)
             }
         };
-        Death { cause, answered, blame, message, last_words }
+        Death { cause, answered, blame, message, stderr }
     }
 
     /// As the failure of the workflow it ran.
     pub fn failure(&self) -> Failure {
         let mut text = format!("the process of the workflow {}", self.message);
-        for line in self.last_words.lines() {
-            text.push_str("\n  its last words: ");
+        for line in self.stderr.lines() {
+            text.push_str("\n  standard error: ");
             text.push_str(line);
         }
         let kind = match self.cause {
@@ -91,31 +90,31 @@ impl Death {
     }
 }
 
-/// What a signal means. Trusted code that faults leaves words before it ends.
-fn of_signal(signal: i32, keys_silent: bool, has_words: bool) -> (Blame, String) {
+/// What a signal means. Trusted code that faults writes to standard error before it ends.
+fn of_signal(signal: i32, keys_silent: bool, has_stderr: bool) -> (Blame, String) {
     let name = Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string());
     match signal {
         libc::SIGSYS => {
             let text = "was ended by the kernel for a system call outside its list: functions make none, so trusted \
-                        code made one it should not need, gave up (`abort`), or was made to";
+                        code made one that is not listed, by mistake, by `abort`, or under an attacker's control";
             (Blame::Monohull, text.to_owned())
         }
         libc::SIGKILL => {
-            let text = "was killed (SIGKILL): by somebody, or by the kernel for want of memory";
+            let text = "was killed (SIGKILL), by another process or by the kernel's OOM killer";
             (Blame::Host, text.to_owned())
         }
-        libc::SIGABRT => (Blame::Monohull, format!("was ended by {name}: trusted code gave up")),
-        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP if has_words => {
+        libc::SIGABRT => (Blame::Monohull, format!("was ended by {name}: trusted code aborted")),
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP if has_stderr => {
             (Blame::Monohull, format!("was ended by {name} in trusted code"))
         }
         libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP => {
             let why = match keys_silent {
-                true => "this kernel cannot tell more while protection keys are in force (Linux 6.12 can)",
-                false => "a function has taken away what is needed to tell more",
+                true => "this kernel reports no more while protection keys are in force (Linux 6.12 does)",
+                false => "a function has destroyed what a report needs",
             };
             (Blame::Function, format!("was ended by {name}: {why}"))
         }
-        _ => (Blame::Host, format!("was ended by {name}, which somebody sent")),
+        _ => (Blame::Host, format!("was ended by {name} from another process")),
     }
 }
 
@@ -123,41 +122,41 @@ fn of_signal(signal: i32, keys_silent: bool, has_words: bool) -> (Blame, String)
 mod tests {
     use super::*;
 
-    fn told(cause: Cause, keys_silent: bool, words: &str) -> (Blame, String) {
-        let failure = Death::new(cause, false, keys_silent, words.to_owned()).failure();
+    fn failure(cause: Cause, keys_silent: bool, stderr: &str) -> (Blame, String) {
+        let failure = Death::new(cause, false, keys_silent, stderr.to_owned()).failure();
         (failure.blame, failure.message)
     }
 
-    /// On such a kernel no fault can be told of, so the caller is told that.
+    /// Such a kernel reports no fault, and the message has that as the reason.
     #[test]
-    fn a_kernel_that_cannot_tell_of_faults_with_keys_is_named() {
-        let (blame, message) = told(Cause::Signaled(libc::SIGSEGV), true, "");
+    fn a_kernel_that_reports_no_faults_with_keys_is_named() {
+        let (blame, message) = failure(Cause::Signaled(libc::SIGSEGV), true, "");
         assert_eq!(blame, Blame::Function);
-        assert!(message.contains("SIGSEGV") && message.contains("Linux 6.12 can"), "{message}");
-        let (blame, message) = told(Cause::Signaled(libc::SIGILL), false, "");
+        assert!(message.contains("SIGSEGV") && message.contains("Linux 6.12 does"), "{message}");
+        let (blame, message) = failure(Cause::Signaled(libc::SIGILL), false, "");
         assert_eq!(blame, Blame::Function);
-        assert!(message.contains("SIGILL") && message.contains("has taken away what is needed"), "{message}");
-        // Trusted code that faults has said so.
-        let (blame, message) = told(Cause::Signaled(libc::SIGSEGV), true, "fault in trusted code");
+        assert!(message.contains("SIGILL") && message.contains("has destroyed what a report needs"), "{message}");
+        // Trusted code that faults reports it.
+        let (blame, message) = failure(Cause::Signaled(libc::SIGSEGV), true, "fault in trusted code");
         assert_eq!(blame, Blame::Monohull);
-        assert!(message.contains("in trusted code\n  its last words: fault in trusted code"), "{message}");
+        assert!(message.contains("in trusted code\n  standard error: fault in trusted code"), "{message}");
     }
 
     #[test]
-    fn who_ended_it_is_told() {
-        for (cause, blame, words) in [
+    fn the_message_names_the_cause() {
+        for (cause, blame, text) in [
             (Cause::Signaled(libc::SIGKILL), Blame::Host, "SIGKILL"),
-            (Cause::Signaled(libc::SIGTERM), Blame::Host, "SIGTERM, which somebody sent"),
+            (Cause::Signaled(libc::SIGTERM), Blame::Host, "SIGTERM from another process"),
             (Cause::Signaled(libc::SIGSYS), Blame::Monohull, "outside its list"),
-            (Cause::Signaled(libc::SIGABRT), Blame::Monohull, "gave up"),
+            (Cause::Signaled(libc::SIGABRT), Blame::Monohull, "aborted"),
             (Cause::Exited(0), Blame::Monohull, "status 0, without an answer"),
             (Cause::OutOfMemory(Some(4096)), Blame::Function, "more than the 4096 bytes"),
             (Cause::OutOfMemory(None), Blame::Host, "no memory left"),
-            (Cause::Unknown, Blame::Host, "nobody could tell how"),
+            (Cause::Unknown, Blame::Host, "status is unknown"),
         ] {
-            let (to, message) = told(cause.clone(), false, "");
+            let (to, message) = failure(cause.clone(), false, "");
             assert_eq!(to, blame, "{cause:?}");
-            assert!(message.contains(words), "{cause:?}: {message}");
+            assert!(message.contains(text), "{cause:?}: {message}");
         }
     }
 }

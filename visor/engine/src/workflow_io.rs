@@ -1,6 +1,6 @@
-//! What comes into a workflow from outside, and what leaves it.
+//! Inputs and outputs of a workflow.
 //!
-//! A run asks its [`Border`] for the bytes of each input slot and gives it those of each output slot. [`Files`] is the one
+//! A run asks its [`WorkflowIo`] for the bytes of each input slot and gives it those of each output slot. [`Files`] is the one
 //! for runs in the caller's own process.
 
 use super::RunOptions;
@@ -14,11 +14,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The outside of a workflow. Errors are words for people.
-pub trait Border {
+/// Where inputs come from and outputs go. Errors are texts for people.
+pub trait WorkflowIo {
     /// What an input slot is filled with. It may be asked for again, if the whole workflow is run again.
     fn input(&mut self, input: &Input) -> Result<Source, String>;
-    /// Takes an output slot's bytes, and says what became of them.
+    /// Takes an output slot's bytes, and returns the report about them.
     fn output(&mut self, slot: &str, bytes: &[u8]) -> Result<OutputReport, String>;
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Files<'o> {
     pub(super) limit: u64,
 }
 
-impl Border for Files<'_> {
+impl WorkflowIo for Files<'_> {
     fn input(&mut self, input: &Input) -> Result<Source, String> {
         self.options.open(input, self.limit, None).map_err(|error| error.to_string())
     }
@@ -56,7 +56,7 @@ impl Border for Files<'_> {
 /// Why an input slot cannot be filled.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody gave it a file. The invocation is at fault.
+    /// It was given no file. The invocation is at fault.
     #[error("has no file")]
     NoFile,
     /// Its file cannot be read.

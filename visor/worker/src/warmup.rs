@@ -1,12 +1,11 @@
-//! A workflow that does nothing, run once by the spawner before it closes itself in.
+//! A workflow that does nothing, run once by the spawner before it enters its sandbox.
 //!
-//! Workers inherit what that leaves behind: pages of the program that are mapped, memory the allocator has arranged, answers
-//! that are asked for once. The function is ours, a hostcall and nothing else, so nobody's code runs in the spawner.
+//! Workers inherit the state after it: pages of the program that are mapped, memory of the allocator, values that are computed
+//! once. The function is a hostcall and nothing else, so no tenant's code runs in the spawner.
 
 use super::job::Job;
-use super::link::Link;
-use super::protocol::FromWorker;
-use super::worker::{self, Home};
+use super::protocol::{FromWorker, WorkerChannel};
+use super::worker::{self, DomainSettings};
 use super::{ProcessError, host};
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
@@ -21,19 +20,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The workflow.
-const DOCUMENT: &str = r#"{"name":"rehearsal","functions":{"f":{"image":"-"}},"steps":[{"name":"main","function":"f"}],"limits":{"carriers":1}}"#;
+const DOCUMENT: &str = r#"{"name":"warm-up","functions":{"f":{"image":"-"}},"steps":[{"name":"main","function":"f"}],"limits":{"carriers":1}}"#;
 /// The function: `mov eax, EXIT; xor edi, edi; call gs:[0]`, which is how functions call (`monohull_trampoline::user`).
 const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xff, 0x14, 0x25, 0, 0, 0, 0];
 
-/// Does everything that a worker does from its job to its answer.
-pub(super) fn run(home: Home) -> Result<(), ProcessError> {
-    let ground = Ground::lay(home.keys).map_err(HostError::from)?;
-    let (ours, theirs) = Link::pair().map_err(host("making a socket"))?;
+/// Does all that a worker does from its job to its answer.
+pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
+    let address_space = Ground::lay(settings.keys).map_err(HostError::from)?;
+    let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours)?;
     let job = worker::take_job(&theirs).map_err(ProcessError::Refused)?;
-    let job = job.ok_or(ProcessError::SpawnerGone)?;
-    worker::run(Arc::new(theirs), ground, home, job, || ()).map_err(host("answering"))?;
+    let job = job.ok_or(ProcessError::SpawnerEnded)?;
+    worker::run(Arc::new(theirs), address_space, settings, job, || ()).map_err(host("answering"))?;
     match ours.receive().ok().flatten().and_then(|packet| packet.read().ok()) {
         Some(FromWorker::Ended { report, .. }) if is_done(&report) => Ok(()),
         _ => Err(ProcessError::Refused("a workflow that does nothing failed".to_owned())),
@@ -45,7 +44,7 @@ fn is_done(report: &[u8]) -> bool {
 }
 
 fn workflow() -> std::io::Result<Ready> {
-    let plan = workflow::load_str(Path::new("rehearsal"), DOCUMENT).map_err(std::io::Error::other)?;
+    let plan = workflow::load_str(Path::new("warm-up"), DOCUMENT).map_err(std::io::Error::other)?;
     let code = Segment { address: 0, memory_size: PAGE, file_offset: 0, file_size: PAGE, access: Access::ReadExecute };
     let image = Image {
         name: "f".to_owned(),

@@ -1,45 +1,45 @@
 //! The C library's code, in the processes that are forked from this one.
 //!
-//! A fork leaves out the pages of files: the new process asks for them again, a fault for every sixteen. Of a mapping in which
-//! one page is its process's own it copies all entries instead. That is how code is handed down here; but each entry costs a
-//! process that lives for a millisecond some 0.1 µs to copy and to give back, so just those pages are to be mapped that a
-//! workflow touches, and not their neighbours, which a fault maps as well.
+//! A fork does not copy page-table entries of files: the new process faults on them again, once for every sixteen. Of a mapping with
+//! one private page it copies all entries instead, so this gives the C library's code one. But each entry costs a process that
+//! lives for a millisecond some 0.1 µs to copy and to free. So only the pages that a workflow touches should be mapped, and not
+//! their neighbours, which a fault maps as well.
 //!
 //! ```text
-//!  before            ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     mapped, as the search for gadgets has read all of it
-//!  OneByOne::begin   ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     from now on a fault maps one page
-//!  give_back_read    ························     nothing
-//!  rehearsal         ··▒···▒▒·······▒···▒····     what a workflow touches
-//!  hand_down         █·▒···▒▒·······▒···▒····     a page that is no longer the file's: forks copy the entries
+//!  before                ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     mapped, as the search for gadgets has read all of it
+//!  OneByOne::begin       ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     from now on a fault maps one page
+//!  discard_clean_pages   ························     no entries
+//!  warm-up               ··▒···▒▒·······▒···▒····     what a workflow touches
+//!  make_inheritable      █·▒···▒▒·······▒···▒····     one private page: forks copy the entries
 //! ```
 //!
-//! The program's own code lies on huge pages, of which there are few ([`super::huge`]); that of other objects hardly runs.
+//! The program's own code lies on huge pages, of which there are few ([`super::hugepages`]); that of other objects hardly runs.
 
-use super::huge;
+use super::{hugepages, userfaultfd};
 use linux_raw_sys::general::{UFFD_FEATURE_WP_ASYNC, UFFDIO_REGISTER_MODE_WP};
 use monohull_abi::layout::PAGE;
-use monohull_domain::faults;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that `/proc/self/pagemap` has for a page, and the bit that says that the page is a file's (or shared).
+/// Bytes of `/proc/self/pagemap` for a page, and the bit of pages that are a file's (or shared).
 const ENTRY: u64 = 8;
 const FILES: u64 = 1 << 61;
 
 /// While it exists, a fault in the C library's code maps one page, and not its neighbours as well.
-pub(super) struct OneByOne {
-    /// The kernel maps no neighbours where it is to remember which pages are written to. Nobody reads what it remembers.
+#[derive(Debug)]
+pub struct OneByOne {
+    /// The kernel maps no neighbours where it tracks writes. The record of these writes is not read.
     _watch: OwnedFd,
 }
 
 impl OneByOne {
-    /// Begins with it. Kernels before 6.7 refuse.
-    pub(super) fn begin() -> io::Result<OneByOne> {
-        let watch = faults::open(UFFD_FEATURE_WP_ASYNC)?;
-        faults::register(&watch, library()?, UFFDIO_REGISTER_MODE_WP)?;
+    /// From now on. Kernels before 6.7 refuse.
+    pub fn begin() -> io::Result<OneByOne> {
+        let watch = userfaultfd::open(UFFD_FEATURE_WP_ASYNC)?;
+        userfaultfd::register(&watch, library()?, UFFDIO_REGISTER_MODE_WP)?;
         Ok(OneByOne { _watch: watch })
     }
 }
@@ -48,22 +48,22 @@ impl OneByOne {
 fn library() -> io::Result<Range<u64>> {
     let function = libc::malloc as *const () as u64;
     let maps = fs::read_to_string("/proc/self/maps")?;
-    let found = maps.lines().filter_map(huge::pages).find(|range| range.contains(&function));
+    let found = maps.lines().filter_map(hugepages::pages).find(|range| range.contains(&function));
     found.ok_or_else(|| io::Error::other("the C library's code is not among the mappings"))
 }
 
-/// Gives back the pages of code that this process has only read, as the search for gadgets reads all of it. Of an object in
-/// which nothing was changed a fork leaves them out anyway; of one with a single page of its own it copies them all.
-pub(super) fn give_back_read() -> io::Result<()> {
+/// Unmaps the pages of code that this process has only read, as the search for gadgets reads all of it. A fork would copy their
+/// entries where an object has a private page.
+pub fn discard_clean_pages() -> io::Result<()> {
     let pagemap = File::open("/proc/self/pagemap")?;
     for line in fs::read_to_string("/proc/self/maps")?.lines() {
-        let (Some(range), Some("r-xp")) = (huge::pages(line), line.split_whitespace().nth(1)) else { continue };
+        let (Some(range), Some("r-xp")) = (hugepages::pages(line), line.split_whitespace().nth(1)) else { continue };
         let mut start = range.start;
         for pages in entries(&pagemap, &range)?.chunk_by(|one, other| is_files(one) == is_files(other)) {
             let end = start + pages.len() as u64 * PAGE;
             if is_files(&pages[0]) {
-                // SAFETY: what is there now is the file's, and is there again when it is touched: what differs from the file
-                // is no page of the file.
+                // SAFETY: madvise(2): what is there now is the file's (proc_pid_pagemap(5), bit 61), and is there again when it is
+                // touched: what differs from the file is no page of the file.
                 unsafe { libc::madvise(start as *mut _, (end - start) as usize, libc::MADV_DONTNEED) };
             }
             start = end;
@@ -72,7 +72,7 @@ pub(super) fn give_back_read() -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of each page of a range.
+/// The kernel's entry for each page of a range.
 fn entries(pagemap: &File, range: &Range<u64>) -> io::Result<Vec<u64>> {
     let mut bytes = vec![0; ((range.end - range.start) / PAGE * ENTRY) as usize];
     pagemap.read_exact_at(&mut bytes, range.start / PAGE * ENTRY)?;
@@ -84,10 +84,10 @@ fn is_files(entry: &u64) -> bool {
     entry & FILES != 0
 }
 
-/// Has forks copy the entries of the C library's code that are there now.
-pub(super) fn hand_down() -> io::Result<()> {
+/// Has forks copy the entries of the C library's code that are present now.
+pub fn make_inheritable() -> io::Result<()> {
     let range = library()?;
-    // The kernel makes a copy of the page, even if it stays as it was.
+    // The kernel makes a private copy of the page, even if the content stays the same.
     let memory = File::options().read(true).write(true).open("/proc/self/mem")?;
     let mut byte = [0];
     memory.read_exact_at(&mut byte, range.start)?;
@@ -106,7 +106,7 @@ mod tests {
     /// Touches one page of the C library's code of which no neighbour is mapped; how many of these are afterwards.
     fn mapped_with_one() -> io::Result<usize> {
         let range = library()?;
-        give_back_read()?;
+        discard_clean_pages()?;
         let pagemap = File::open("/proc/self/pagemap")?;
         let first = range.start / PAGE;
         // Neighbours are those that have all but the last bits of their number in common.
@@ -145,7 +145,7 @@ mod tests {
             let alone = match OneByOne::begin() {
                 Ok(_until_dropped) => mapped_with_one()? == 1,
                 // It does not know how.
-                Err(_) => faults::open(UFFD_FEATURE_WP_ASYNC).is_err(),
+                Err(_) => userfaultfd::open(UFFD_FEATURE_WP_ASYNC).is_err(),
             };
             Ok(usual > 1 && alone && mapped_with_one()? == usual)
         });
@@ -156,7 +156,7 @@ mod tests {
         // SAFETY: readable code of the C library, which stays loaded.
         let code = || unsafe { std::slice::from_raw_parts(libc::malloc as *const u8, 64) }.to_vec();
         let before = code();
-        hand_down().expect("the kernel writes for us");
+        make_inheritable().expect("the kernel writes for us");
         assert_eq!(code(), before);
         let range = library().expect("the library");
         let pagemap = File::open("/proc/self/pagemap").expect("the kernel's list");

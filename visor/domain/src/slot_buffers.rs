@@ -1,0 +1,75 @@
+//! Slots as the engine has them: it fills inputs before a run, and reads outputs after it.
+//!
+//! Buffers lie in the arena, which is this crate's memory, so this crate copies to and from them. The engine handles
+//! names and bytes only.
+
+use super::{Domain, Shared};
+use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, TypeDesc};
+use monohull_abi::{Errno, number};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+impl Domain {
+    /// Fills a slot with these bytes.
+    pub fn fill_slot(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+        let address = self.allocate(bytes.len() as u64)?;
+        // SAFETY: a new buffer of at least this size, whose address nothing else has yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        self.publish(name, address, bytes.len() as u64)
+    }
+
+    /// Fills a slot with a file's content. The outer error is the file's, the inner one the arena's.
+    pub fn fill_slot_from(&self, name: &str, file: &File) -> io::Result<Result<(), Errno>> {
+        let len = file.metadata()?.len();
+        let address = match self.allocate(len) {
+            Ok(address) => address,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        // SAFETY: a new buffer of at least this size, zeroed, whose address nothing else has yet.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len as usize) };
+        file.read_exact_at(buffer, 0)?;
+        Ok(self.publish(name, address, len))
+    }
+
+    /// The bytes of a filled slot. Nothing writes to them as long as they are borrowed: functions run in [`Domain::run`] alone,
+    /// which borrows the domain mutably.
+    pub fn slot_bytes(&self, name: &str) -> Result<&[u8], Errno> {
+        let mut info = SlotInfo::default();
+        let out = &raw mut info as u64;
+        self.call(number::SLOT_LOOK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
+        let len = info.count.checked_mul(info.element_size).ok_or(Errno::Invalid)?;
+        // SAFETY: the module has checked that so many bytes lie in the buffer. No function runs that could free it (see above).
+        Ok(unsafe { std::slice::from_raw_parts(info.address as *const u8, len as usize) })
+    }
+
+    fn allocate(&self, len: u64) -> Result<u64, Errno> {
+        self.call(number::SLOT_ALLOC, [len.max(1), 1, 0, 0, 0, 0])
+    }
+
+    fn publish(&self, name: &str, address: u64, len: u64) -> Result<(), Errno> {
+        let kind = "[u8]";
+        let desc = TypeDesc {
+            fingerprint: BYTES_FINGERPRINT,
+            name: kind.as_ptr() as u64,
+            name_len: kind.len() as u64,
+            element_size: 1,
+        };
+        let desc = std::ptr::from_ref(&desc) as u64;
+        let args = [name.as_ptr() as u64, name.len() as u64, address, len, desc, 0];
+        self.call(number::SLOT_PUBLISH, args).map(drop)
+    }
+}
+
+impl Shared {
+    /// The filled slot whose name follows this one; an empty name comes before all others.
+    pub fn next_filled_slot(&self, name: &str) -> Result<Option<(String, FilledSlot)>, Errno> {
+        let mut filled = FilledSlot::default();
+        let mut text = [0_u8; SLOT_NAME_MAX];
+        let (out, to) = (&raw mut filled as u64, text.as_mut_ptr() as u64);
+        let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
+        let len = self.call(number::SLOT_NEXT, args)? as usize;
+        let name = text.get(..len).ok_or(Errno::Invalid)?;
+        Ok((len > 0).then(|| (String::from_utf8_lossy(name).into_owned(), filled)))
+    }
+}

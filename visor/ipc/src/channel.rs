@@ -1,0 +1,232 @@
+//! One end of a socket over which two processes exchange messages of any length, each with descriptors.
+//!
+//! ```text
+//! | version | form | body …        |  + files          a small message
+//! | version | form |               |  + sealed memfd with the body, then the files
+//! | text …                         |                  what was written to the socket as to a file
+//! ```
+
+use super::packet::{self, SPACE_ALL, next_len, transmit};
+use super::sealed::{read_sealed, seal};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::sockopt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Both ends are the same program, but one may have been forked before an upgrade.
+const VERSION: u8 = 1;
+const INLINE: u8 = 0;
+const SPILLED: u8 = 1;
+const HEADER: usize = 2;
+/// A text begins with this or a higher byte, which no version will have.
+const TEXT: u8 = b'\t';
+
+/// Bodies longer than this travel as sealed memory. Half of what the kernel lets a socket hold by default would be
+/// twice as much; a message below this costs one copy in and one out.
+pub const INLINE_MAX: usize = 64 << 10;
+/// The longest body: a report with all its lines.
+pub const BODY_MAX: u64 = 64 << 20;
+/// The most files of one message.
+pub const FILES_MAX: usize = 200;
+
+/// What came over a channel cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The socket failed.
+    #[error("the socket failed: {0}")]
+    Socket(#[from] io::Error),
+    /// The message is of another version of the protocol.
+    #[error("a message of another version, {0}, was sent")]
+    Version(u8),
+    /// The message is over a limit.
+    #[error("a message that is too long, or has too many files, was sent")]
+    TooLarge,
+    /// The message does not keep to the protocol.
+    #[error("a message that cannot be read was sent: {0}")]
+    Malformed(String),
+}
+
+/// One end, which sends `S` and receives `R`.
+pub struct Channel<S, R> {
+    socket: OwnedFd,
+    messages: PhantomData<fn(S) -> R>,
+}
+
+/// A message that was received, or a text.
+pub struct Message<R> {
+    body: Vec<u8>,
+    /// Files, in the order in which they were attached.
+    pub files: Vec<OwnedFd>,
+    /// The sender's process id, if the channel asks for it ([`Channel::name_senders`]).
+    pub sender: i32,
+    /// Its body came as memory.
+    pub spilled: bool,
+    text: bool,
+    content: PhantomData<fn() -> R>,
+}
+
+impl ChannelError {
+    /// The host's error, if this process had no descriptor left for a file that was sent to it. The sender is not at fault.
+    pub fn no_descriptor(self) -> Result<io::Error, ChannelError> {
+        match self {
+            ChannelError::Socket(error) if error.raw_os_error() == Some(Errno::EMFILE as i32) => Ok(error),
+            other => Err(other),
+        }
+    }
+}
+
+impl<R> Message<R> {
+    /// What was written to the socket as to a file, if this is no message.
+    pub fn text(&self) -> Option<&[u8]> {
+        self.text.then_some(&self.body)
+    }
+}
+
+impl<R: DeserializeOwned> Message<R> {
+    /// The decoded message.
+    pub fn read(&self) -> Result<R, ChannelError> {
+        if self.text {
+            return Err(ChannelError::Malformed("it is a text".to_owned()));
+        }
+        match postcard::take_from_bytes(&self.body) {
+            Ok((message, [])) => Ok(message),
+            Ok((_, rest)) => Err(ChannelError::Malformed(format!("{} bytes too many", rest.len()))),
+            Err(error) => Err(ChannelError::Malformed(error.to_string())),
+        }
+    }
+}
+
+impl<S, R> fmt::Debug for Channel<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Channel").field(&self.socket).finish()
+    }
+}
+
+impl<S, R> Channel<S, R> {
+    /// Both ends of a new socket.
+    pub fn pair() -> io::Result<(Channel<S, R>, Channel<R, S>)> {
+        let (one, other) = packet::pair()?;
+        Ok((Channel::new(one), Channel::new(other)))
+    }
+
+    /// The end that this socket is.
+    pub fn new(socket: OwnedFd) -> Channel<S, R> {
+        Channel { socket, messages: PhantomData }
+    }
+
+    /// Has the kernel add the sender's process id to every packet that is received here from now on.
+    pub fn name_senders(&self) -> io::Result<()> {
+        Ok(sockopt::set_socket_passcred(&self.socket, true)?)
+    }
+
+    /// Waits until a packet can be received, or the other end is closed; false if that takes longer than `limit`.
+    pub fn wait(&self, limit: Option<Duration>) -> io::Result<bool> {
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        loop {
+            match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Whether the next packet is there, and brings its body as memory. Then it may take a while to read.
+    pub fn next_is_spilled(&self) -> bool {
+        matches!(next_len(&self.socket, false), Ok(HEADER))
+    }
+
+    /// The next packet, waiting for it; `None` when the other end is closed.
+    pub fn receive(&self) -> Result<Option<Message<R>>, ChannelError> {
+        self.receive_with(true)
+    }
+
+    /// The next packet if there is one now. The outer `None` means that there is none yet.
+    pub fn try_receive(&self) -> Result<Option<Option<Message<R>>>, ChannelError> {
+        match self.receive_with(false) {
+            Ok(message) => Ok(Some(message)),
+            Err(ChannelError::Socket(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive_with(&self, wait: bool) -> Result<Option<Message<R>>, ChannelError> {
+        // Memory is taken for what is there, not for what could be.
+        let len = next_len(&self.socket, wait)?;
+        if len > HEADER + INLINE_MAX {
+            return Err(ChannelError::TooLarge);
+        }
+        let mut body = vec![0; len];
+        // Space for as many files as the kernel passes, so that none arrives unseen. What is not taken out is closed.
+        let received = packet::receive::<SPACE_ALL>(&self.socket, &mut body, wait)?;
+        let mut files = received.files;
+        if received.truncated || files.len() > FILES_MAX + 1 {
+            return Err(ChannelError::TooLarge);
+        }
+        if received.files_truncated {
+            // There was space for all the kernel passes: this process has no descriptor left for one of them.
+            return Err(ChannelError::Socket(Errno::EMFILE.into()));
+        }
+        body.truncate(received.len);
+        let text = body.first().is_some_and(|first| *first >= TEXT);
+        let spilled = !text && body.get(1) == Some(&SPILLED);
+        match body[..] {
+            [] => return Ok(None),
+            _ if text => {}
+            [VERSION, INLINE, ..] => {
+                body.drain(..HEADER);
+            }
+            [VERSION, SPILLED] if !files.is_empty() => body = read_sealed(files.remove(0), BODY_MAX)?,
+            [VERSION, ..] => return Err(ChannelError::Malformed("its form is unknown".to_owned())),
+            [version, ..] => return Err(ChannelError::Version(version)),
+        }
+        Ok(Some(Message { body, files, sender: received.sender, spilled, text, content: PhantomData }))
+    }
+}
+
+impl<S: Serialize, R> Channel<S, R> {
+    /// Sends a message; waits while the other end has no room.
+    pub fn send(&self, message: &S, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut bytes = encode(message)?;
+        if bytes.len() <= HEADER + INLINE_MAX {
+            return transmit(&self.socket, &bytes, files, true);
+        }
+        let body = seal(&bytes[HEADER..], 0)?;
+        bytes.truncate(HEADER);
+        bytes[1] = SPILLED;
+        let attached: Vec<BorrowedFd<'_>> = [body.as_fd()].into_iter().chain(files.iter().copied()).collect();
+        transmit(&self.socket, &bytes, &attached, true)
+    }
+
+    /// Sends a short message if the other end has room for it now; false if not.
+    pub fn try_send(&self, message: &S) -> io::Result<bool> {
+        match transmit(&self.socket, &encode(message)?, &[], false) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let encoded = postcard::to_extend(message, vec![VERSION, INLINE]);
+    encoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+impl<S, R> AsFd for Channel<S, R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl<S, R> From<Channel<S, R>> for OwnedFd {
+    fn from(channel: Channel<S, R>) -> OwnedFd {
+        channel.socket
+    }
+}

@@ -1,0 +1,35 @@
+//! System calls that no well-kept safe wrapper has, behind functions that are safe to call.
+//!
+//! ```text
+//!   fork             a process with one thread copies itself: `fork`, `clone` and `clone3` into a control group
+//!   syscall_cookie   a secret argument that permits system calls which the sandbox denies to workers
+//!   spawner          the calls that are made with it: waiting for children, limits, `ptrace`
+//!   prefault, hugepages, libc_text    which pages a fork hands on, and at what cost
+//!   interface        TAP devices and their addresses
+//!   probe            what the kernel can do
+//!   userfaultfd, capabilities, environment, signals, socket, watched
+//! ```
+//!
+//! `unsafe` stands in this crate, in `domain`, where memory of functions is handled, and in `trampoline`; the other crates
+//! of the visor forbid it. Each function here checks what its system call relies on, or takes a value that proves it
+//! ([`fork::OnlyThread`]). The comments name the manual page or the kernel header that a reason comes from.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
+
+pub mod capabilities;
+mod clone3;
+pub mod environment;
+pub mod fork;
+pub mod hugepages;
+pub mod interface;
+pub mod libc_text;
+pub mod prefault;
+pub mod probe;
+pub mod signals;
+pub mod socket;
+pub mod spawner;
+pub mod syscall_cookie;
+pub mod userfaultfd;
+#[cfg(feature = "tokio")]
+pub mod watched;
+
+pub use clone3::CLONE_BYTES;

@@ -1,0 +1,440 @@
+//! The system calls a worker can make once it has a job; any other ends the process. The spawner makes some more, with a cookie
+//! that its workers have revoked ([`syscall_cookie`]).
+//!
+//! Functions make none at all: syscall user dispatch stops those before they come here. This list is for the case that a
+//! function has brought trusted code under its control: it can then do what is on the list and nothing else. So each entry
+//! has its reason, and where one of the arguments distinguishes the use that is needed from all others, the entry has a rule.
+//!
+//! What is not here, on purpose: anything that opens a file for writing; that makes, binds or connects a socket; a process, a
+//! program, a trace, a key, an asynchronous ring, a page-fault descriptor that could make the kernel wait; and any way to leave
+//! the sandbox or to change the user.
+
+use super::super::worker::CHANNEL_FD;
+use monohull_abi::layout::{USER_BASE, USER_END};
+use monohull_domain::{RWF_APPEND, faults};
+use monohull_sys::{CLONE_BYTES, syscall_cookie};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+use std::collections::BTreeMap;
+
+/// The compiled lists.
+///
+/// A filter takes longer to install than a workflow to start: the kernel compiles it and tries it on every call there is. So
+/// they are installed once, for the spawner and all it forks. What only the spawner may do is allowed with a cookie. Where
+/// filters disagree the stricter answer counts.
+pub(super) struct Filters {
+    /// Allows what is on the list and ends the process for the rest.
+    worker: BpfProgram,
+    /// Has calls fail for which there is another way.
+    enosys: BpfProgram,
+    /// Turns a call that a function can make into a fault of its own.
+    vsyscall: BpfProgram,
+}
+
+/// Stands in a compiled list where the cookie belongs, which nothing but the list and its page is to hold.
+const PLACEHOLDER: u64 = 0x5e1f_01d0_c0de_d00d;
+
+impl Filters {
+    /// Compiles the lists.
+    pub(super) fn compile(traced: bool) -> Result<Filters, BackendError> {
+        let (kill, allow) = (SeccompAction::KillProcess, SeccompAction::Allow);
+        let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+        let compile = |list, otherwise, listed| {
+            SeccompFilter::new(list, otherwise, listed, TargetArch::x86_64).and_then(BpfProgram::try_from)
+        };
+        Ok(Filters {
+            worker: compile(worker_filter(traced)?, kill, allow.clone())?,
+            enosys: compile(enosys_filter()?, allow.clone(), unknown)?,
+            vsyscall: compile(vsyscall_filter()?, allow, SeccompAction::Trap)?,
+        })
+    }
+
+    /// Puts the lists in force for this process and all it forks.
+    pub(super) fn apply(mut self) -> seccompiler::Result<()> {
+        apply_filter(&self.enosys)?;
+        apply_filter(&self.vsyscall)?;
+        let halves = [PLACEHOLDER as u32, (PLACEHOLDER >> 32) as u32];
+        syscall_cookie::patch(self.worker.iter_mut().map(|instruction| &mut instruction.k), halves);
+        let applied = apply_filter(&self.worker);
+        syscall_cookie::scrub(self.worker.iter_mut().map(|instruction| &mut instruction.k));
+        applied
+    }
+}
+
+/// One test of an argument: its position, how much of it counts, what. Of an `int` the kernel looks at the lower half only, and
+/// the upper may be anything.
+#[derive(Clone)]
+struct Argument(u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+const fn is_not(position: u8, value: i32) -> Argument {
+    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value as u32 as u64)
+}
+
+const fn is(position: u8, value: i32) -> Argument {
+    Argument(position, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u32 as u64)
+}
+
+/// These bits are the ones of `value`.
+const fn masked(position: u8, bits: i32, value: i32) -> Argument {
+    let op = SeccompCmpOp::MaskedEq(bits as u32 as u64);
+    Argument(position, SeccompCmpArgLen::Dword, op, value as u32 as u64)
+}
+
+/// None of these bits is set.
+const fn without(position: u8, bits: i32) -> Argument {
+    masked(position, bits, 0)
+}
+
+/// A null pointer.
+const fn null(position: u8) -> Argument {
+    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
+}
+
+const fn at_least(position: u8, address: u64) -> Argument {
+    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Ge, address)
+}
+
+const fn below(position: u8, address: u64) -> Argument {
+    Argument(position, SeccompCmpArgLen::Qword, SeccompCmpOp::Lt, address)
+}
+
+/// The spawner's cookie.
+const COOKIE: Argument = Argument(5, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, PLACEHOLDER);
+
+/// With which arguments a call is meant.
+enum Rules {
+    /// With any.
+    Any,
+    /// If all of these tests hold.
+    If(&'static [Argument]),
+    /// If all tests of one of these lists hold.
+    Either(&'static [&'static [Argument]]),
+    /// If the argument at this position is one of these.
+    OneOf(u8, &'static [i32]),
+}
+
+impl Rules {
+    /// As `seccompiler` takes them: of several rules one must hold; without rules all arguments are meant.
+    fn compile(&self) -> Result<Vec<SeccompRule>, BackendError> {
+        match self {
+            Rules::Any => Ok(Vec::new()),
+            Rules::If(tests) => Ok(vec![rule(tests)?]),
+            Rules::Either(lists) => lists.iter().map(|tests| rule(tests)).collect(),
+            Rules::OneOf(position, values) => values.iter().map(|value| rule(&[is(*position, *value)])).collect(),
+        }
+    }
+}
+
+/// All of these must hold.
+fn rule(tests: &[Argument]) -> Result<SeccompRule, BackendError> {
+    let condition = |Argument(position, len, op, value): Argument| SeccompCondition::new(position, len, op, value);
+    SeccompRule::new(tests.iter().cloned().map(condition).collect::<Result<_, _>>()?)
+}
+
+/// A call, with which arguments, and why.
+struct Entry(i64, Rules, &'static str);
+
+/// Calls and rules, as `seccompiler` takes them.
+type List = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn compile<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Result<List, BackendError> {
+    let mut list = List::new();
+    for Entry(call, rules, why) in entries {
+        let twice = list.insert(*call, rules.compile()?);
+        assert!(twice.is_none(), "call {call} is in the table twice: {why}");
+    }
+    Ok(list)
+}
+
+/// What is allowed: to workers, and with the cookie.
+fn worker_filter(traced: bool) -> Result<List, BackendError> {
+    let tracing = if traced { TRACING } else { &[] };
+    compile(WORKER.iter().chain(SPAWNER).chain(tracing))
+}
+
+/// Calls that fail with ENOSYS, for which there is another way.
+///
+/// The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; it uses `clone` if there is no such
+/// call. The spawner's own has a length of its own.
+fn enosys_filter() -> Result<List, BackendError> {
+    const CLONE3: Entry = Entry(libc::SYS_clone3, Rules::If(&[is_not(1, CLONE_BYTES as i32)]), "the C library's");
+    compile(&[CLONE3])
+}
+
+/// Calls that are a fault of the function that makes them.
+///
+/// The page at the top of the address space from which old programs ask for the time is in every process, and syscall user
+/// dispatch does not see what is asked there.
+fn vsyscall_filter() -> Result<List, BackendError> {
+    compile(&VSYSCALL)
+}
+
+const EXECUTABLE: i32 = libc::PROT_EXEC;
+/// `MADV_GUARD_INSTALL` of `linux/mman.h`.
+const GUARD_INSTALL: i32 = 102;
+/// Flags of `openat` that a worker has no use for.
+const CHANGING: i32 =
+    libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_PATH | libc::O_DIRECTORY;
+/// The flags of `pthread_create`: a thread, never a process.
+const THREAD: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID;
+/// The operation in the second argument of `futex`, without its options.
+const OPERATION: i32 = 0x7f;
+const ARCH_SET_GS: i32 = 0x1001;
+const ARCH_SET_FS: i32 = 0x1002;
+const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+/// The requests that `userfaultfd` takes: these numbers are those of no other descriptor.
+const FAULT_REQUESTS: [i32; faults::REQUESTS.len()] = {
+    let mut requests = [0; faults::REQUESTS.len()];
+    let mut at = 0;
+    while at < requests.len() {
+        requests[at] = faults::REQUESTS[at] as i32;
+        at += 1;
+    }
+    requests
+};
+
+/// What a worker may call.
+const WORKER: &[Entry] = &[
+    // -- Memory ----------------------------------------------------------------------------------------------------------
+    // Without huge pages that the host has set aside: they would be outside of the control group's memory.
+    Entry(
+        libc::SYS_mmap,
+        Rules::Either(&[
+            &[without(2, EXECUTABLE), without(3, libc::MAP_HUGETLB)],
+            &[without(2, libc::PROT_WRITE), without(3, libc::MAP_ANONYMOUS | libc::MAP_HUGETLB)],
+        ]),
+        "cells, images and the arena (`domain::region`), the C library's allocator, stacks of carrier threads, modules that \
+         `dlopen` maps. What is anonymous and writable never becomes code; a memory file could, but an attacker who comes \
+         that far has trusted code to run already",
+    ),
+    Entry(libc::SYS_munmap, Rules::Any, "as for `mmap`"),
+    Entry(
+        libc::SYS_mprotect,
+        Rules::If(&[without(2, EXECUTABLE)]),
+        "as for `mmap`; the relocated data of a module becomes read-only",
+    ),
+    Entry(
+        libc::SYS_pkey_mprotect,
+        Rules::Either(&[
+            &[without(2, EXECUTABLE)],
+            &[at_least(0, USER_BASE), below(0, USER_END), without(2, libc::PROT_WRITE)],
+        ]),
+        "with keys, `domain::region` gives pages their rights and their key, those of code in cells as well",
+    ),
+    Entry(
+        libc::SYS_pkey_alloc,
+        Rules::Any,
+        "a workflow that is run again takes its address space again (`domain::keys`)",
+    ),
+    Entry(libc::SYS_pkey_free, Rules::Any, "as for `pkey_alloc`"),
+    Entry(
+        libc::SYS_madvise,
+        Rules::OneOf(2, &[libc::MADV_DONTNEED, libc::MADV_HUGEPAGE, GUARD_INSTALL, libc::MADV_POPULATE_WRITE]),
+        "memory given back by ended instances, by the allocator and with the cookie; huge pages; guard pages \
+         (`domain::region`); pages put in place beforehand (`sys::prefault`)",
+    ),
+    Entry(libc::SYS_brk, Rules::Any, "the allocator: small blocks"),
+    Entry(libc::SYS_mremap, Rules::If(&[is(3, libc::MREMAP_MAYMOVE)]), "the allocator: large blocks that grow"),
+    // -- Files -----------------------------------------------------------------------------------------------------------
+    Entry(
+        libc::SYS_openat,
+        Rules::If(&[is(0, libc::AT_FDCWD), without(2, CHANGING)]),
+        "`dlopen` of a libos module that is not mapped yet; which files these are is for Landlock to say",
+    ),
+    Entry(libc::SYS_read, Rules::Any, "files, sockets, signals of other carriers"),
+    Entry(libc::SYS_pread64, Rules::Any, "images and inputs, at an offset (`image::map`, `domain::slot_buffers`)"),
+    Entry(
+        libc::SYS_fstat,
+        Rules::Any,
+        "the size of a module, an image or an input that is open; the spawner counts its threads (`sys::fork`)",
+    ),
+    Entry(libc::SYS_newfstatat, Rules::If(&[masked(3, libc::AT_EMPTY_PATH, libc::AT_EMPTY_PATH)]), "as for `fstat`"),
+    Entry(libc::SYS_statx, Rules::If(&[masked(2, libc::AT_EMPTY_PATH, libc::AT_EMPTY_PATH)]), "as for `fstat`"),
+    Entry(libc::SYS_close, Rules::If(&[is_not(0, CHANNEL_FD)]), "any file but the channel, see `sendmsg`"),
+    Entry(
+        libc::SYS_write,
+        Rules::If(&[is(0, 2)]),
+        "standard error: panics, and faults of trusted code (`fault::signals`)",
+    ),
+    Entry(
+        libc::SYS_memfd_create,
+        Rules::If(&[without(1, libc::MFD_HUGETLB as i32)]),
+        "large answers leave as sealed memory (`ipc::sealed`)",
+    ),
+    Entry(libc::SYS_pwrite64, Rules::Any, "as for `memfd_create`"),
+    Entry(libc::SYS_ftruncate, Rules::Any, "as for `memfd_create`"),
+    Entry(
+        libc::SYS_fdatasync,
+        Rules::Any,
+        "disk images that came with the job (`domain::files`) are written to the disk, and given up at the end",
+    ),
+    Entry(
+        libc::SYS_fallocate,
+        Rules::OneOf(1, &[libc::FALLOC_FL_KEEP_SIZE]),
+        "space for what is written to holes of disk images",
+    ),
+    Entry(
+        libc::SYS_pwritev2,
+        Rules::If(&[is(5, RWF_APPEND)]),
+        "files of granted directories, which the broker has opened (`host_files`): writes to the end",
+    ),
+    Entry(libc::SYS_flock, Rules::OneOf(1, &[libc::LOCK_UN]), "a disk image that came with the job is given up"),
+    Entry(
+        libc::SYS_fcntl,
+        Rules::OneOf(1, &[libc::F_ADD_SEALS, libc::F_GET_SEALS, libc::F_DUPFD_CLOEXEC, libc::F_GETFD]),
+        "sealing; an own copy of an input's descriptor; what debug builds of std ask before each `close`",
+    ),
+    // -- The job and the answer ------------------------------------------------------------------------------------------
+    Entry(
+        libc::SYS_recvmsg,
+        Rules::Any,
+        "`ipc::channel`, and answers of the broker with a socket attached (`network::client`)",
+    ),
+    Entry(
+        libc::SYS_sendmsg,
+        Rules::If(&[is(0, CHANNEL_FD)]),
+        "`ipc::channel`. A process has one under this number, and can send with nothing else what may have a destination; \
+         nothing else can take its number, as it cannot be closed",
+    ),
+    // -- The network -----------------------------------------------------------------------------------------------------
+    // Sockets come from the broker, which has compared their addresses with the workflow's list (`network::broker`).
+    Entry(
+        libc::SYS_sendto,
+        Rules::If(&[null(4)]),
+        "sockets (`hostcall::network`) and the broker, without a destination: that would be in memory, where a filter \
+         cannot look",
+    ),
+    Entry(libc::SYS_recvfrom, Rules::Any, "sockets"),
+    Entry(libc::SYS_accept4, Rules::Any, "sockets"),
+    Entry(libc::SYS_shutdown, Rules::Any, "sockets"),
+    Entry(libc::SYS_getsockname, Rules::Any, "sockets"),
+    Entry(libc::SYS_getpeername, Rules::Any, "sockets"),
+    Entry(libc::SYS_getsockopt, Rules::Any, "sockets"),
+    Entry(
+        libc::SYS_setsockopt,
+        Rules::Either(&[
+            &[is(1, libc::SOL_SOCKET), is(2, libc::SO_KEEPALIVE)],
+            &[is(1, libc::SOL_SOCKET), is(2, libc::SO_BROADCAST)],
+            &[is(1, libc::IPPROTO_TCP), is(2, libc::TCP_NODELAY)],
+            &[is(1, libc::IPPROTO_TCP), is(2, libc::TCP_KEEPIDLE)],
+            &[is(1, libc::IPPROTO_TCP), is(2, libc::TCP_KEEPINTVL)],
+            &[is(1, libc::IPPROTO_IP), is(2, libc::IP_TTL)],
+        ]),
+        "options of sockets that functions set",
+    ),
+    Entry(
+        libc::SYS_writev,
+        Rules::Any,
+        "frames to a device of the workflow's own (`hostcall::network`). What else a worker has open it may write to by \
+         other calls, or it is sealed or for reading",
+    ),
+    // Through what came with the job (`domain::ears`): no worker makes more of it.
+    Entry(libc::SYS_eventfd2, Rules::Any, "idle carriers are woken (`domain::outside`)"),
+    Entry(libc::SYS_epoll_ctl, Rules::Any, "idle carriers wait for sockets (`domain::outside`)"),
+    Entry(libc::SYS_epoll_pwait2, Rules::Any, "idle carriers wait for sockets (`domain::outside`)"),
+    // -- Mapped files ----------------------------------------------------------------------------------------------------
+    Entry(
+        libc::SYS_userfaultfd,
+        Rules::If(&[is(0, faults::FLAGS as i32)]),
+        "pages are filled as functions touch them (`domain::mapped`). With these flags only the faults of code wait for an \
+         answer, the kernel's own never do",
+    ),
+    Entry(libc::SYS_ioctl, Rules::OneOf(1, &FAULT_REQUESTS), "what is asked of `userfaultfd`, and of nothing else"),
+    // -- Threads and signals ---------------------------------------------------------------------------------------------
+    Entry(
+        libc::SYS_clone,
+        Rules::Either(&[&[is(0, THREAD)], &[is(0, syscall_cookie::FORK), COOKIE]]),
+        "carrier threads; the spawner's workers",
+    ),
+    Entry(
+        libc::SYS_clone3,
+        Rules::Either(&[&[is_not(1, CLONE_BYTES as i32)], &[COOKIE]]),
+        "the spawner's workers that are born into a control group (`sys::clone3`); any other fails, see `enosys_filter`",
+    ),
+    Entry(libc::SYS_gettimeofday, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
+    Entry(libc::SYS_time, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
+    Entry(libc::SYS_getcpu, Rules::Any, "a fault of its function, see `vsyscall_filter`"),
+    Entry(libc::SYS_set_robust_list, Rules::Any, "a new thread's first steps: the C library"),
+    Entry(libc::SYS_rseq, Rules::Any, "a new thread's first steps; `domain::carrier` unregisters it"),
+    Entry(libc::SYS_exit, Rules::Any, "a thread's last step"),
+    Entry(
+        libc::SYS_sched_getaffinity,
+        Rules::Any,
+        "a thread that starts looks for its stack's bounds (std); a report of the allocator's arenas",
+    ),
+    Entry(
+        libc::SYS_futex,
+        Rules::Either(&[
+            &[masked(1, OPERATION, libc::FUTEX_WAIT)],
+            &[masked(1, OPERATION, libc::FUTEX_WAKE)],
+            &[masked(1, OPERATION, libc::FUTEX_WAIT_BITSET)],
+        ]),
+        "locks and waits of std and the C library. No operation that hands locks on or moves waiters",
+    ),
+    Entry(
+        libc::SYS_arch_prctl,
+        Rules::OneOf(0, &[ARCH_SET_GS, ARCH_SET_FS]),
+        "each carrier's gs (`domain::carrier`); the signal entry puts fs right, which a function may have changed \
+         (`trampoline`)",
+    ),
+    Entry(
+        libc::SYS_prctl,
+        Rules::Either(&[
+            &[is(0, PR_SET_SYSCALL_USER_DISPATCH)],
+            &[is(0, libc::PR_SET_TSC)],
+            &[is(0, libc::PR_SET_NAME)],
+            &[is(0, libc::PR_SET_PDEATHSIG), COOKIE],
+        ]),
+        "each carrier: dispatch of system calls, the time-stamp counter (`domain::carrier`), its name (std). A worker's \
+         first steps (`sys::fork`)",
+    ),
+    Entry(libc::SYS_sigaltstack, Rules::Any, "each carrier's stack for signals (`domain::carrier`)"),
+    Entry(libc::SYS_timer_create, Rules::Any, "each carrier's timer (`domain::carrier`)"),
+    Entry(libc::SYS_timer_settime, Rules::Any, "each carrier's timer (`domain::carrier`)"),
+    Entry(libc::SYS_timer_delete, Rules::Any, "each carrier's timer (`domain::carrier`)"),
+    Entry(libc::SYS_rt_sigaction, Rules::Any, "handlers: `fault::signals`"),
+    Entry(libc::SYS_rt_sigprocmask, Rules::Any, "masks: the C library around threads, `Carrier::recover`"),
+    Entry(libc::SYS_rt_sigreturn, Rules::Any, "handlers that interrupted trusted code return"),
+    Entry(libc::SYS_restart_syscall, Rules::Any, "a wait with a time limit goes on after a signal"),
+    Entry(libc::SYS_getpid, Rules::Any, "the C library"),
+    Entry(libc::SYS_gettid, Rules::Any, "the C library"),
+    // -- Time and chance -------------------------------------------------------------------------------------------------
+    Entry(libc::SYS_clock_gettime, Rules::Any, "the vDSO cannot tell the time by itself on every host"),
+    Entry(libc::SYS_clock_nanosleep, Rules::Any, "the pause before a workflow is run again"),
+    Entry(libc::SYS_getrandom, Rules::Any, "hostcall RANDOM, and the seeds of hash maps"),
+    // -- The end ---------------------------------------------------------------------------------------------------------
+    Entry(libc::SYS_exit_group, Rules::Any, "the process ends"),
+];
+
+/// What can be asked of the vsyscall page.
+const VSYSCALL: [Entry; 3] = [
+    Entry(libc::SYS_gettimeofday, Rules::Any, "vsyscall page"),
+    Entry(libc::SYS_time, Rules::Any, "vsyscall page"),
+    Entry(libc::SYS_getcpu, Rules::Any, "vsyscall page"),
+];
+
+/// What the spawner may call besides, and its workers before they revoke the cookie. None has six arguments.
+const SPAWNER: &[Entry] = &[
+    Entry(libc::SYS_poll, Rules::If(&[COOKIE]), "the spawner waits for requests and ends (`worker::spawner`)"),
+    Entry(libc::SYS_wait4, Rules::If(&[COOKIE]), "the spawner reaps its workers"),
+    Entry(libc::SYS_getppid, Rules::If(&[COOKIE]), "a worker's first steps (`sys::fork`)"),
+    Entry(libc::SYS_dup2, Rules::If(&[COOKIE]), "a worker's first steps"),
+    Entry(libc::SYS_close_range, Rules::If(&[COOKIE]), "a worker's first steps"),
+    Entry(libc::SYS_prlimit64, Rules::If(&[COOKIE]), "a worker limits itself"),
+];
+
+/// The same, where the kernel cannot report faults with keys in force (`worker::pkru_tracer`).
+const TRACING: &[Entry] = &[
+    Entry(libc::SYS_ptrace, Rules::If(&[COOKIE]), "the tracer's requests"),
+    Entry(libc::SYS_tgkill, Rules::If(&[COOKIE]), "a worker stops until it is traced"),
+];
