@@ -341,13 +341,7 @@ impl Domain {
     /// Runs until the driver finishes; the calling thread is the first carrier: the one that laid the ground.
     pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
-        {
-            let mut scheduler = self.lock();
-            scheduler.done = false;
-            scheduler.carriers = 1;
-            scheduler.idle = 0;
-            scheduler.events.push_back(Event::Begin);
-        }
+        self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::attach(&self.partition, 0), Ok);
         let result = carrier.and_then(|carrier| self.carry(carrier));
         match &result {
@@ -366,7 +360,7 @@ impl Domain {
             }
         }
         // An instance that was being launched while the run ended is alive still; nobody runs it.
-        self.lock().jobs.clear();
+        self.lock().clear_jobs();
         self.abort();
         debug_assert!(self.live().is_empty());
         if result.is_ok() {
@@ -421,7 +415,7 @@ fn bounds_of_cell(index: usize) -> UserBounds {
 impl Shared {
     /// Asks for an instance; the driver hears how it ended.
     pub fn start(&self, spec: Spec) {
-        self.lock().jobs.push_back(spec);
+        self.lock().push_job(spec);
     }
 
     /// The run is over now: nothing more is started, and everything alive is ended as cancelled.
@@ -446,7 +440,7 @@ impl Shared {
 
     /// The run is over: carriers stop as soon as they leave user code.
     pub fn finish(&self) {
-        self.lock().done = true;
+        self.lock().finish();
         self.wake_all();
     }
 

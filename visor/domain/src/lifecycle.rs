@@ -13,7 +13,7 @@ use super::explanation::Explanations;
 use super::instance::{CELL_BITS, Counters, Instance, Output, Spec, Usage};
 use super::keys::Key;
 use super::region::RegionError;
-use super::sched::{Scheduler, THREADS_MAX};
+use super::sched::THREADS_MAX;
 use super::{Ended, Event, SchedulerGuard, Shared, after, bounds_of_cell};
 use crate::weaken::{self, Defence};
 use monohull_abi::layout::CARRIER_MAX;
@@ -34,14 +34,7 @@ pub(super) enum Place {
 }
 
 impl Shared {
-    /// The job that has waited longest, if there is a place for it. They go together while the queue is locked, so that
-    /// of several carriers none serves a later job first.
-    pub(super) fn next_job(&self, scheduler: &mut Scheduler<Arc<Instance>>) -> Option<(Spec, Place)> {
-        let place = self.take_place(scheduler.jobs.front()?)?;
-        scheduler.jobs.pop_front().map(|spec| (spec, place))
-    }
-
-    /// Whether [`Self::next_job`] would find a place.
+    /// Whether [`Self::take_place`] would find a place.
     pub(super) fn has_place(&self) -> bool {
         let cells = self.cells.lock().expect("cells");
         !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
@@ -56,7 +49,7 @@ impl Shared {
             Err(error) => {
                 let failure =
                     Failure::blamed(FailureKind::Load, Blame::Host, format!("its image cannot be mapped: {error}"));
-                self.lock().events.push_back(Event::Ended(Box::new(Ended {
+                self.lock().push_event(Event::Ended(Box::new(Ended {
                     token,
                     id: 0,
                     result: Err(Box::new(failure)),
@@ -115,7 +108,7 @@ impl Shared {
     }
 
     /// A place for this instance; `None` if all are in use.
-    fn take_place(&self, spec: &Spec) -> Option<Place> {
+    pub(super) fn take_place(&self, spec: &Spec) -> Option<Place> {
         let mut cells = self.cells.lock().expect("cells");
         if let Some(found) = cells.warm.iter().rposition(|cell| cell.suits(&spec.image, spec.stack_size)) {
             return Some(Place::Warm(cells.warm.swap_remove(found)));
@@ -180,7 +173,7 @@ impl Shared {
         instance.stop.store(true, Ordering::Release);
         // See `Carrier::turn_to`.
         fence(Ordering::SeqCst);
-        for index in 0..scheduler.carriers {
+        for index in 0..scheduler.carriers() {
             if carrier::runs(index, &instance.stop) && index != self.this_carrier() {
                 carrier::nudge(index);
             }
@@ -222,7 +215,7 @@ impl Shared {
         let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
         let ended = ticks();
         let mut scheduler = self.lock();
-        scheduler.events.push_back(Event::Ended(Box::new(Ended {
+        scheduler.push_event(Event::Ended(Box::new(Ended {
             token: instance.spec.token,
             id,
             result,
@@ -267,6 +260,7 @@ mod tests {
     use super::super::instance::Labels;
     use super::super::keys::Keys;
     use super::super::region::{Access, Partition};
+    use super::super::sched::Work;
     use super::super::{Carrier, Domain, Ground, Options, one_at_a_time};
     use super::*;
     use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
@@ -325,7 +319,10 @@ mod tests {
         for (keys, scarce) in [(Keys::disabled(), one_cell), (Keys::scarce(1), enough)] {
             let domain = domain(keys);
             scarce(&domain);
-            let ask = || domain.next_job(&mut domain.lock());
+            let ask = || match domain.lock().launch(&*domain.shared) {
+                Some(Work::Launch(spec, place)) => Some((spec, place)),
+                _ => None,
+            };
             let token = |job: &Option<(Spec, Place)>| job.as_ref().map(|(spec, _)| spec.token);
             (1..=5).for_each(|token| domain.start(spec(token, &image)));
             for expected in 1..=5 {

@@ -8,7 +8,7 @@ use super::hostcall::core::{futex_wait, join_key};
 use super::instance::{Instance, Spec};
 use super::lifecycle::{Place, cancelled};
 use super::outside::{FRAMES, Outside};
-use super::sched::{Armed, Due, Running, Scheduler, ThreadIndex, TimerKind, Woken};
+use super::sched::{Armed, Resources, Running, Scheduler, TimerKind, WakeUp, Woken, Work};
 use super::threads::{self, EndProcessOnPanic};
 use super::{Event, SchedulerGuard, Shared, fault};
 use monohull_abi::module::{Call, NEVER, Outcome, SYSTEM_INSTANCE, Wake};
@@ -31,34 +31,8 @@ thread_local! {
     static CURRENT: Cell<*const Instance> = const { Cell::new(std::ptr::null()) };
 }
 
-/// After this many switches a carrier looks for more than ready threads: timers, events, instances to start.
-const SWITCHES_IN_A_ROW: u32 = 16;
-
-/// Ready threads go before instances that wait to be started, so that cells are used again while they are warm; but
-/// at every so many looks it is the other way round, so that a thread that polls cannot keep the instance it waits for from
-/// starting.
-const LOOKS_BETWEEN_JOBS: u32 = 4;
 /// How long a run that is over waits for its network, at most.
 const SETTLE_NS: u64 = 5_000_000_000;
-/// While frames come and no thread waits for any, functions move them when they make calls; in case they make none, a carrier
-/// looks this much later.
-const MOVED_BY_FUNCTIONS_NS: u64 = 1_000_000;
-/// An event announced frames, and a function is moving them. A thread waits for them, so a carrier looks again soon.
-const BEING_MOVED_NS: u64 = 50_000;
-/// So many looks for work, and one at what happens outside.
-const LOOKS_BETWEEN_HEARING: u32 = 4;
-
-/// What a carrier does next.
-#[allow(clippy::large_enum_variant, reason = "it is taken apart at once and never kept")]
-enum Work {
-    Run(Running, Arc<Instance>),
-    Launch(Spec, Place),
-    Tell(Event),
-    TimeUp(u32),
-    Poll,
-    Stop,
-}
-
 /// How a thread left its carrier.
 enum Left<'s> {
     /// It waits, or is in the ready queue again. The scheduler's lock is passed on, so that the next thread is chosen under
@@ -106,12 +80,13 @@ impl Shared {
                 Work::Run(first, instance) => self.run_threads(first, instance, &mut carrier),
                 Work::Launch(spec, place) => self.launch(spec, place),
                 Work::TimeUp(id) => self.time_up(id),
-                Work::Poll => self.poll_network(),
-                Work::Tell(event) => self.tell(event),
+                Work::PollNetwork => self.poll_network(),
+                Work::Deliver(event) => self.tell(event),
                 Work::Stop => {
                     THIS.set(NO_CARRIER);
                     return Ok(());
                 }
+                Work::CheckEvents | Work::Deadlock | Work::Idle(_) => unreachable!("`next_work` does these itself"),
             }
         }
     }
@@ -121,7 +96,7 @@ impl Shared {
         if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
             driver.on_event(event, self);
         }
-        if !self.lock().done {
+        if !self.lock().is_done() {
             self.wipe_cells();
         }
     }
@@ -131,98 +106,74 @@ impl Shared {
         THIS.get()
     }
 
-    fn next_work(&self, index: usize) -> Work {
+    /// What a carrier does next, once there is something.
+    fn next_work(&self, index: usize) -> Work<Arc<Instance>, Place> {
         let mut scheduler = self.lock();
+        let mut checked = false;
         loop {
-            scheduler.looks = scheduler.looks.wrapping_add(1);
-            if !scheduler.listening
-                && scheduler.looks.is_multiple_of(LOOKS_BETWEEN_HEARING)
-                && let Some(outside) = self.outside.get()
-            {
-                // No carrier listens, for all are busy; threads that wait for something outside must not wait for that to end.
-                scheduler = self.hear(outside, Some(0), scheduler);
-                if scheduler.listening {
-                    // Another has begun to listen meanwhile, and may have missed a wake-up that was consumed here.
-                    outside.ring();
+            let work = scheduler.next_work(index, checked, self);
+            checked = matches!(work, Work::CheckEvents);
+            scheduler = match work {
+                Work::CheckEvents => self.check_events(scheduler),
+                Work::Deadlock => self.resolve_deadlock(scheduler),
+                Work::Idle(until) => self.idle(index, until, scheduler),
+                Work::Stop => return Work::Stop,
+                work => {
+                    self.share_work(scheduler);
+                    return work;
                 }
-            }
-            // Only now: what has just been heard may be that the run is over.
-            if scheduler.done {
-                return Work::Stop;
-            }
-            if let Some(id) = serve_timers(&mut scheduler) {
-                return self.go_to_work(scheduler, Work::TimeUp(id));
-            }
-            if let Some(work) = self.find_work(&mut scheduler, index) {
-                return self.go_to_work(scheduler, work);
-            }
-            if scheduler.idle + scheduler.lost + 1 == scheduler.carriers && !scheduler.will_change() {
-                if !scheduler.jobs.is_empty() && self.mend_cells() > 0 {
-                    continue;
-                }
-                if let Some(id) = scheduler.a_waiting_instance().filter(|_| !scheduler.jobs.is_empty()) {
-                    drop(scheduler);
-                    self.no_place_for_jobs(id);
-                    scheduler = self.lock();
-                    continue;
-                }
-                if !scheduler.break_deadlock() {
-                    // No thread is left: a driver that has not finished would wait for ever.
-                    scheduler.done = true;
-                    self.wake_all();
-                    return Work::Stop;
-                }
-            }
-            if scheduler.has_more() {
-                continue;
-            }
-            scheduler = self.idle(index, scheduler);
+            };
         }
-    }
-
-    /// What is to be done, if there is anything.
-    fn find_work(&self, scheduler: &mut Scheduler<Arc<Instance>>, index: usize) -> Option<Work> {
-        if std::mem::take(&mut scheduler.frames) {
-            return Some(Work::Poll);
-        }
-        if let Some(event) = scheduler.events.pop_front() {
-            return Some(Work::Tell(event));
-        }
-        if scheduler.looks.is_multiple_of(LOOKS_BETWEEN_JOBS)
-            && let Some((spec, place)) = self.next_job(scheduler)
-        {
-            return Some(Work::Launch(spec, place));
-        }
-        if let Some(thread) = scheduler.next(index) {
-            let (running, instance) = take(scheduler, thread, ticks());
-            return Some(Work::Run(running, instance));
-        }
-        self.next_job(scheduler).map(|(spec, place)| Work::Launch(spec, place))
     }
 
     /// A carrier goes to work: it leaves to others what they can do meanwhile.
-    fn go_to_work(&self, mut scheduler: SchedulerGuard<'_>, work: Work) -> Work {
-        if scheduler.sleeps_past_timer() {
-            self.wake_carrier(&mut scheduler);
-        }
-        if scheduler.has_more() || !scheduler.jobs.is_empty() && self.has_place() {
+    fn share_work(&self, mut scheduler: SchedulerGuard<'_>) {
+        let timers = scheduler.leave_timers();
+        self.send(timers);
+        if scheduler.has_more(self) {
             self.call_carrier(scheduler);
         } else {
             self.see_to_timekeeper(scheduler);
         }
-        work
     }
 
-    /// Waits until there may be work. One idle carrier listens to what happens outside, the others wait for a call.
-    fn idle<'s>(&'s self, index: usize, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        let until = Some(scheduler.carrier_sleeps(index)).filter(|until| *until != NEVER);
+    /// Handles the external events that have happened, without waiting for any.
+    fn check_events<'s>(&'s self, scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
+        let Some(outside) = self.outside.get() else { return scheduler };
+        let scheduler = self.hear(outside, Some(0), scheduler);
+        if scheduler.is_polling() {
+            // Another carrier has begun to poll meanwhile, and may have missed a wake-up that was consumed here.
+            outside.ring();
+        }
+        scheduler
+    }
+
+    /// All threads wait and nothing changes by itself. Ends what can be ended, or the run.
+    fn resolve_deadlock<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
+        let jobs = scheduler.jobs() > 0;
+        if jobs && self.mend_cells() > 0 {
+            return scheduler;
+        }
+        if let Some(id) = scheduler.a_waiting_instance().filter(|_| jobs) {
+            drop(scheduler);
+            self.no_place_for_jobs(id);
+            return self.lock();
+        }
+        if !scheduler.break_deadlock() {
+            // No thread is left: a driver that has not finished would wait for ever.
+            scheduler.finish();
+            self.wake_all();
+        }
+        scheduler
+    }
+
+    /// Waits until there may be work. One idle carrier polls for external events, the others wait for a wake-up.
+    fn idle<'s>(&'s self, index: usize, until: u64, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
+        let until = Some(until).filter(|until| *until != NEVER);
         let mut scheduler = match self.outside.get() {
-            Some(outside) if !scheduler.listening => {
-                scheduler.listening = true;
+            Some(outside) if scheduler.begin_polling() => {
                 let mut scheduler = self.hear(outside, until, scheduler);
-                scheduler.listening = false;
-                if scheduler.idle > 1 {
-                    // Another carrier is to listen while this one works.
+                if scheduler.end_polling() {
                     self.work.notify_one();
                 }
                 scheduler
@@ -243,7 +194,7 @@ impl Shared {
         let mut scheduler = self.lock();
         for key in outside.keys(&heard) {
             match key {
-                FRAMES => (scheduler.frames, scheduler.device_armed) = (true, false),
+                FRAMES => scheduler.device_ready(),
                 // This carrier looks for work next.
                 key => scheduler.wake(key, u64::MAX, None, self.this_carrier()).goes_on_here(),
             }
@@ -253,23 +204,16 @@ impl Shared {
 
     /// Frames have arrived, or it is time for the network to do something.
     pub(super) fn poll_network(&self) {
-        let heard = !self.lock().device_armed;
+        let was_unarmed = self.lock().device_is_unarmed();
         self.modules.poll("socket");
         if let (Some(outside), Network::Tap(_)) = (self.outside.get(), &self.options.network) {
             let taken = outside.frames_taken();
             let mut scheduler = self.lock();
-            let look_at = match scheduler.waits_outside {
-                _ if scheduler.device_armed => NEVER,
-                0 if taken => monotonic_ns() + MOVED_BY_FUNCTIONS_NS,
-                1.. if heard && !taken => monotonic_ns() + BEING_MOVED_NS,
-                _ => NEVER,
-            };
-            let armed = scheduler.look_for_frames_at(look_at);
+            let (arm, armed) = scheduler.net_polled(was_unarmed, taken, monotonic_ns);
             self.announce(&mut scheduler, armed);
-            if look_at == NEVER && !scheduler.device_armed {
-                scheduler.device_armed = true;
-                drop(scheduler);
-                // Those that came meanwhile raise an event at once.
+            drop(scheduler);
+            if arm {
+                // Frames that came meanwhile raise an event at once.
                 let _ = outside.arm_device();
             }
         }
@@ -277,16 +221,13 @@ impl Shared {
 
     /// There is work for another carrier: wakes an idle one, or starts one more.
     pub(super) fn call_carrier(&self, mut scheduler: SchedulerGuard<'_>) {
-        if scheduler.idle > 0 {
-            self.wake_carrier(&mut scheduler);
-        } else if scheduler.carriers < self.options.carriers && scheduler.lost == 0 && !scheduler.done {
-            let index = scheduler.carriers;
-            scheduler.carriers += 1;
+        if let Some(index) = scheduler.start_carrier(self.options.carriers) {
             // A thread is started without the lock: the kernel takes its time.
             drop(scheduler);
             self.start_carrier(index);
             return;
         }
+        self.wake_carrier(&mut scheduler);
         self.see_to_timekeeper(scheduler);
     }
 
@@ -312,18 +253,21 @@ impl Shared {
     /// idle.
     fn lose_carrier(&self, index: usize, error: &dyn std::fmt::Display) {
         tracing::error!("carrier {index} cannot run: {error}");
-        self.lock().lost += 1;
+        self.lock().fail_carrier();
         self.wake_all();
     }
 
-    /// There is work that an idle carrier could take; one call at a time is enough.
+    /// There is work that an idle carrier could take.
     pub(super) fn wake_carrier(&self, scheduler: &mut Scheduler<Arc<Instance>>) {
-        if scheduler.idle > 0 && !scheduler.called {
-            scheduler.called = true;
-            match self.outside.get() {
-                Some(outside) if scheduler.listening && scheduler.idle == 1 => outside.ring(),
-                _ => self.work.notify_one(),
-            }
+        let wake_up = scheduler.wake_one();
+        self.send(wake_up);
+    }
+
+    fn send(&self, wake_up: WakeUp) {
+        match (wake_up, self.outside.get()) {
+            (WakeUp::Nothing, _) => {}
+            (WakeUp::Poller, Some(outside)) => outside.ring(),
+            (WakeUp::Poller | WakeUp::Sleeper, _) => self.work.notify_one(),
         }
     }
 
@@ -494,7 +438,7 @@ impl Shared {
         if now >= instance.deadline && instance.deadline <= run_deadline {
             self.time_up(instance.id);
         } else if now >= run_deadline {
-            self.lock().events.push_back(Event::Deadline);
+            self.lock().push_event(Event::Deadline);
             self.end(instance, Err(Box::new(cancelled())));
         } else {
             return false;
@@ -510,27 +454,16 @@ impl Shared {
         current: &mut Option<Arc<Instance>>,
         switches: u32,
     ) -> Option<(Running, Option<Arc<Instance>>)> {
-        let others_first = scheduler.done || !scheduler.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW);
-        let next = if others_first { None } else { scheduler.next(carrier.index()) };
-        let stays = next.is_some_and(|thread| {
-            current.as_ref().is_some_and(|instance| instance.id == scheduler.instance_of(thread))
-        });
-        if !stays {
+        let picked = scheduler.switch(carrier.index(), current.as_ref().map(|instance| instance.id), switches, self);
+        if !matches!(picked, Some((_, None))) {
             // Still under the lock: from here on this carrier is not nudged for the instance it leaves, which may go.
             carrier.turn_away();
             CURRENT.set(std::ptr::null());
         }
-        let Some(thread) = next else {
+        let Some(picked) = picked else {
             drop(scheduler);
             *current = None;
             return None;
-        };
-        let picked = match stays {
-            true => (scheduler.take(thread, ticks()), None),
-            false => {
-                let (running, instance) = take(&mut scheduler, thread, ticks());
-                (running, Some(instance))
-            }
         };
         if scheduler.has_queued() {
             self.wake_carrier(&mut scheduler);
@@ -581,7 +514,7 @@ impl Shared {
         while monotonic_ns() < latest && self.call(NETWORK_BUSY, [0; 6]) == Ok(1) {
             let until = {
                 let scheduler = self.lock();
-                scheduler.alarm.min(scheduler.look_for_frames).min(latest)
+                scheduler.next_net_poll().min(latest)
             };
             drop(self.hear(outside, Some(until), self.lock()));
             self.poll_network();
@@ -636,7 +569,7 @@ impl Shared {
     /// up to those.
     fn no_place_for_jobs(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
-        let waiting = self.lock().jobs.len();
+        let waiting = self.lock().jobs();
         let what = if self.partition.keys().separate() { "protection keys" } else { "places" };
         let text = format!(
             "waits, as do all other instances; {waiting} more cannot be started, because those hold all {what} for instances. \
@@ -646,27 +579,30 @@ impl Shared {
     }
 }
 
-/// Puts a ready thread on the calling carrier, with its instance.
-fn take(scheduler: &mut Scheduler<Arc<Instance>>, thread: ThreadIndex, now: u64) -> (Running, Arc<Instance>) {
-    let instance = scheduler.instance(scheduler.instance_of(thread)).expect("a ready thread's instance is alive");
-    let instance = instance.instance.clone();
-    (scheduler.take(thread, now), instance)
+impl Resources for Shared {
+    type Lease = Place;
+
+    fn now(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn ticks(&self) -> u64 {
+        ticks()
+    }
+
+    fn lease(&self, spec: &Spec) -> Option<Place> {
+        self.take_place(spec)
+    }
+
+    fn has_lease(&self) -> bool {
+        self.has_place()
+    }
+
+    fn has_poller(&self) -> bool {
+        self.outside.get().is_some()
+    }
 }
 
 fn is_timeout(ending: Option<&Result<(), Box<Failure>>>) -> bool {
     matches!(ending, Some(Err(failure)) if failure.kind == FailureKind::Timeout)
-}
-
-/// Serves all timers that are due; the instance whose time is up, if one is.
-pub(super) fn serve_timers(scheduler: &mut Scheduler<Arc<Instance>>) -> Option<u32> {
-    if scheduler.next_timer() == NEVER {
-        return None;
-    }
-    let now = monotonic_ns();
-    while let Some(due) = scheduler.fire(now) {
-        if let Due::Instance(id) = due {
-            return Some(id);
-        }
-    }
-    None
 }

@@ -18,8 +18,7 @@
 use super::SchedulerGuard;
 use super::Shared;
 use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, monotonic_ns, survive_faults};
-use super::run::serve_timers;
-use super::sched::Timekeeper;
+use super::sched::Work;
 use super::threads::{self, EndProcessOnPanic};
 use monohull_abi::module::NEVER;
 use std::time::Duration;
@@ -27,10 +26,9 @@ use std::time::Duration;
 impl Shared {
     /// Starts the timekeeper if it is needed and there is none.
     pub(super) fn see_to_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
-        if !scheduler.needs_timekeeper() {
+        if !scheduler.start_timekeeper() {
             return;
         }
-        scheduler.timekeeper = Timekeeper::Busy;
         drop(scheduler);
         let Some(shared) = self.weak.upgrade() else { return };
         let body = move || {
@@ -53,7 +51,7 @@ impl Shared {
     fn lose_timekeeper(&self, error: &dyn std::fmt::Display) {
         tracing::error!("deadlines may be kept late, for there is no timekeeper: {error}");
         let mut scheduler = self.lock();
-        scheduler.timekeeper = Timekeeper::Unavailable;
+        scheduler.timekeeper_failed();
         self.wake_carrier(&mut scheduler);
     }
 
@@ -63,28 +61,25 @@ impl Shared {
 
     fn keep_time(&self) {
         let mut scheduler = self.lock();
-        while !scheduler.done {
-            scheduler.timekeeper = Timekeeper::Busy;
-            if scheduler.timekeeper_looks_at() <= monotonic_ns()
-                && let Some(id) = serve_timers(&mut scheduler)
-            {
-                drop(scheduler);
-                self.time_up(id);
-                scheduler = self.lock();
-                continue;
-            }
-            if scheduler.idle == 0
-                && let Some(event) = scheduler.events.pop_front()
-            {
-                drop(scheduler);
-                self.tell(event);
-                scheduler = self.lock();
-                continue;
-            }
+        loop {
+            let until = match scheduler.timekeeper_work(self) {
+                Work::TimeUp(id) => {
+                    drop(scheduler);
+                    self.time_up(id);
+                    scheduler = self.lock();
+                    continue;
+                }
+                Work::Deliver(event) => {
+                    drop(scheduler);
+                    self.tell(event);
+                    scheduler = self.lock();
+                    continue;
+                }
+                Work::Idle(until) => until,
+                _ => return,
+            };
             // Carriers that became idle meanwhile have left to this thread what it was doing.
             self.wake_carrier(&mut scheduler);
-            let until = scheduler.timekeeper_looks_at();
-            scheduler.timekeeper = Timekeeper::Asleep(until);
             scheduler = match until {
                 NEVER => self.time.wait(scheduler).expect("scheduler"),
                 until => {
@@ -93,6 +88,5 @@ impl Shared {
                 }
             };
         }
-        scheduler.timekeeper = Timekeeper::Absent;
     }
 }

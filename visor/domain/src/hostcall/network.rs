@@ -381,7 +381,7 @@ unsafe extern "C" fn wait(
 fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
     let mut scheduler = domain.lock();
     let Some(thread) = domain.thread_of(&scheduler, call) else { return false };
-    let armed = scheduler.wait_outside(thread, key, deadline);
+    let armed = scheduler.wait_external(thread, key, deadline);
     domain.announce(&mut scheduler, armed);
     true
 }
@@ -430,14 +430,14 @@ unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
-    let armed = scheduler.set_alarm(at);
+    let armed = scheduler.set_net_deadline(at);
     domain.announce(&mut scheduler, armed);
 }
 
 unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
     // SAFETY: see `shared`; the module passes the call it serves.
     let (domain, call) = unsafe { (shared(domain), &*call) };
-    if wait_outside(domain, call, key, deadline) && !std::mem::replace(&mut domain.lock().device_armed, true) {
+    if wait_outside(domain, call, key, deadline) && domain.lock().frame_waiter_came() {
         // It fails if the device is gone, which the module knows.
         let _ = domain.outside.get().map(|outside| outside.arm_device());
     }

@@ -6,10 +6,17 @@ use std::collections::{HashMap, HashSet};
 const KEY: u64 = 0x1000;
 const INSTANCE: u32 = 1 << 8 | 3;
 
+impl<I> Scheduler<I> {
+    fn start_carriers(&mut self, count: usize) {
+        self.carriers.begin();
+        (1..count).for_each(|_| _ = self.carriers.start_one(count));
+    }
+}
+
 /// A scheduler with one instance of some threads, all of them ready and queued.
 fn with_threads(count: usize) -> (Scheduler<()>, Vec<ThreadIndex>) {
     let mut scheduler = Scheduler::new();
-    scheduler.carriers = 2;
+    scheduler.start_carriers(2);
     assert_eq!(scheduler.insert(INSTANCE, (), NEVER), Armed::IN_TIME);
     let threads = (0..count)
         .map(|i| {
@@ -54,7 +61,7 @@ fn a_woken_thread_is_handed_to_its_waker_with_the_value() {
     let waker = take_next(&mut scheduler, 1);
     let Woken(count) = scheduler.wake(KEY, 1, Some(42), 1);
     assert_eq!(count, 1);
-    assert!(!scheduler.has_queued() && scheduler.has_more());
+    assert!(!scheduler.has_queued() && scheduler.run_queue.has_any(2));
     scheduler.end_running(waker.thread, waker.frame, 3);
     let woken = take_next(&mut scheduler, 1);
     assert_eq!((woken.thread, woken.completed, woken.frame.value), (threads[0], true, 42));
@@ -138,25 +145,25 @@ fn timers_that_idle_carriers_would_serve_late_are_announced() {
     assert_eq!(scheduler.carrier_sleeps(0), 500);
     assert!(!announced(scheduler.set_timer(700, TimerKind::Driver(1))));
     assert!(announced(scheduler.set_timer(300, TimerKind::Driver(2))));
-    assert!(announced(scheduler.set_alarm(200)));
+    assert!(announced(scheduler.set_net_deadline(200)));
     scheduler.carrier_wakes(0);
     assert_eq!(scheduler.carrier_sleeps(0), 200);
     assert_eq!(scheduler.carrier_sleeps(1), 200);
     // One of two goes to work at the first timer; the other one has slept with the same knowledge.
     scheduler.carrier_wakes(0);
     while scheduler.fire(200).is_some() {}
-    assert!(!scheduler.sleeps_past_timer());
+    assert!(scheduler.leave_timers() == WakeUp::Nothing);
     scheduler.carrier_wakes(1);
     while scheduler.fire(700).is_some() {}
     assert_eq!(scheduler.carrier_sleeps(1), NEVER);
     assert!(announced(scheduler.set_timer(900, TimerKind::Driver(3))), "it sleeps for ever");
-    assert!(scheduler.sleeps_past_timer());
+    assert!(scheduler.leave_timers() == WakeUp::Sleeper);
 }
 
 #[test]
 fn the_timekeeper_is_needed_for_deadlines_that_no_carrier_watches() {
     let mut scheduler = Scheduler::new();
-    scheduler.carriers = 1;
+    scheduler.start_carriers(1);
     let _ = scheduler.insert(INSTANCE, (), 1000);
     let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
     assert!(scheduler.needs_timekeeper(), "the instance is ready, and no carrier idle");
@@ -200,7 +207,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
     for seed in 1..=rounds {
         let mut random = Random(seed);
         let mut scheduler: Scheduler<()> = Scheduler::new();
-        scheduler.carriers = 2;
+        scheduler.start_carriers(2);
         let mut on_carriers: Vec<Running> = Vec::new();
         let mut alive: HashSet<u32> = HashSet::new();
         let mut waits: HashMap<u32, u64> = HashMap::new();
