@@ -16,6 +16,7 @@ use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{
     CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
 };
+use monohull_abi::module::UserBounds;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +24,11 @@ use std::sync::Arc;
 const WARM_STACK: u64 = 2 * PAGE;
 /// Heap growth from this size on asks for huge pages.
 const HUGE: u64 = 2 << 20;
+
+/// The addresses of the cell with this index.
+pub fn bounds(index: usize) -> UserBounds {
+    UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }
+}
 
 /// A cell with an image in it.
 pub struct Cell {

@@ -1,6 +1,6 @@
 //! One running copy of a function: what it was started with, what it may use, what it has used.
 
-use super::cell::Cell;
+use super::cell::{self, Cell};
 use super::explanation::Explanations;
 use super::image::map::LoadedImage;
 use super::keys::Key;
@@ -44,6 +44,12 @@ pub struct Spec {
     pub output_limit: u64,
     /// The longest it may take.
     pub timeout: Option<Duration>,
+}
+
+/// Hears lines of output as they are written.
+pub trait Sink: Send + Sync {
+    /// One whole line of an instance's stream 1 or 2.
+    fn line(&self, spec: &Spec, stream: u32, text: &str);
 }
 
 /// What things are called.
@@ -106,7 +112,7 @@ pub struct Instance {
     /// What it was started with.
     pub spec: Spec,
     /// Its memory, until it is reclaimed.
-    pub cell: Mutex<Option<Cell>>,
+    pub cell: Mutex<Option<Box<Cell>>>,
     /// Its memory's protection key.
     pub key: Key,
     /// Where its image is.
@@ -150,15 +156,29 @@ impl Output {
 /// Cells are the low bits of an instance's id.
 pub const CELL_BITS: u32 = 8;
 
+/// The cell of the instance with this id.
+pub fn cell_of(id: u32) -> usize {
+    (id & ((1 << CELL_BITS) - 1)) as usize
+}
+
 impl Instance {
     /// The addresses it may name.
     pub fn bounds(&self) -> UserBounds {
-        super::bounds_of_cell((self.id & ((1 << CELL_BITS) - 1)) as usize)
+        cell::bounds(cell_of(self.id))
     }
 
     /// Looks at its memory; `None` if that has been reclaimed.
     pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
-        self.cell.lock().expect("cell").as_mut().map(look)
+        self.cell.lock().expect("cell").as_deref_mut().map(look)
+    }
+
+    /// Keeps a line of its output, and passes it on.
+    pub(crate) fn print(&self, stream: u32, text: String, sink: Option<&dyn Sink>) {
+        let mut output = self.lines.lock().expect("lines");
+        let kept = output.keep(Line { stream, text }, self.spec.output_limit);
+        if let (Some(line), Some(sink)) = (kept, sink) {
+            sink.line(&self.spec, stream, &line.text);
+        }
     }
 
     /// Who it is, for people.

@@ -8,14 +8,15 @@
 //! Jobs get places, cell and key, strictly in their order.
 
 use super::carrier::{self, ticks};
-use super::cell::Cell;
+use super::cell_pool::CellLease;
+use super::dispatcher::SchedulerGuard;
+use super::event::{Ended, Event};
 use super::explanation::Explanations;
-use super::instance::{CELL_BITS, Counters, Instance, Output, Spec, Usage};
-use super::keys::Key;
-use super::region::RegionError;
+use super::instance::{Counters, Instance, Output, Spec, Usage};
 use super::sched::THREADS_MAX;
-use super::{Ended, Event, SchedulerGuard, Shared, after, bounds_of_cell};
-use crate::weaken::{self, Defence};
+use super::shared::{Shared, after};
+use super::this_thread;
+use super::weaken::{self, Defence};
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
 use monohull_report::failure::{Blame, Failure, FailureKind};
@@ -23,28 +24,12 @@ use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
-/// Where an instance is to live. Whoever has this has taken it from what is free.
-pub(super) enum Place {
-    /// The image is in it.
-    Warm(Cell),
-    /// Nothing is in it, and this key is to be on its pages.
-    Clean(usize, Key),
-    /// Kept for another image: it is cleared first, and its key stays on its pages.
-    Other(Cell),
-}
-
 impl Shared {
-    /// Whether [`Self::take_place`] would find a place.
-    pub(super) fn has_place(&self) -> bool {
-        let cells = self.cells.lock().expect("cells");
-        !cells.warm.is_empty() || !cells.clean.is_empty() && self.partition.keys().has_free()
-    }
-
     /// Gives an instance its main thread in the cell that is its place; it is in the ready queue afterwards.
-    pub(super) fn launch(&self, spec: Spec, place: Place) {
+    pub(super) fn launch(&self, spec: Spec, lease: CellLease) {
         let begin = ticks();
         let token = spec.token;
-        let cell = match self.furnish(&spec, place) {
+        let cell = match self.cells.prepare(lease, &spec.image, spec.stack_size) {
             Ok(cell) => cell,
             Err(error) => {
                 let failure =
@@ -66,14 +51,12 @@ impl Shared {
         let index = cell.index();
         let image_base = cell.image_base();
         let key = cell.key();
-        if self.first_mapped.load(Ordering::Relaxed) == 0 {
-            self.first_mapped.store(ticks(), Ordering::Relaxed);
-        }
+        self.milestones.mapped();
         let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
         let data = cell.data_bytes();
         let deadline = spec.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
-            id: self.next_id(index),
+            id: self.instances.next_id(index),
             cell: Mutex::new(Some(cell)),
             key,
             image_base,
@@ -86,11 +69,10 @@ impl Shared {
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
         let limit = instance.spec.memory_limit;
-        self.accounts.open(index, instance.id, limit, data);
-        self.instances.write().expect("instances")[index] = Some(instance.clone());
+        self.instances.insert(instance.clone(), data);
         let mut scheduler = self.lock();
         let armed = scheduler.insert(instance.id, instance.clone(), deadline);
-        self.announce(&mut scheduler, armed);
+        self.sched.announce(&mut scheduler, armed);
         if data > limit {
             drop(scheduler);
             let text = format!("the data of its image takes {data} bytes, its memory limit is {limit} bytes");
@@ -107,63 +89,6 @@ impl Shared {
         }
     }
 
-    /// A place for this instance; `None` if all are in use.
-    pub(super) fn take_place(&self, spec: &Spec) -> Option<Place> {
-        let mut cells = self.cells.lock().expect("cells");
-        if let Some(found) = cells.warm.iter().rposition(|cell| cell.suits(&spec.image, spec.stack_size)) {
-            return Some(Place::Warm(cells.warm.swap_remove(found)));
-        }
-        if !cells.clean.is_empty()
-            && let Some(key) = self.partition.keys().lend()
-        {
-            return cells.clean.pop().map(|index| Place::Clean(index, key));
-        }
-        (!cells.warm.is_empty()).then(|| Place::Other(cells.warm.swap_remove(0)))
-    }
-
-    /// A cell with the image in it, at its place.
-    fn furnish(&self, spec: &Spec, place: Place) -> Result<Cell, RegionError> {
-        let (index, key) = match place {
-            Place::Warm(cell) => return Ok(cell),
-            Place::Clean(index, key) => (index, key),
-            Place::Other(cell) => {
-                let (index, key) = (cell.index(), cell.key());
-                if let Err(error) = cell.clear(&self.partition) {
-                    self.cells.lock().expect("cells").broken.push((index, key));
-                    return Err(error);
-                }
-                (index, key)
-            }
-        };
-        let cell = Cell::new(&self.partition, index, spec.image.clone(), spec.stack_size, key);
-        if cell.is_err() {
-            self.cells.lock().expect("cells").broken.push((index, key));
-            self.mend_cells();
-        }
-        cell
-    }
-
-    /// Clears cells that could not be cleared before: what was missing, a mapping say, may have been given back. How many
-    /// are clean now.
-    pub(super) fn mend_cells(&self) -> usize {
-        // Mapping takes its time: not under the lock that everyone needs who looks for a place.
-        let broken = std::mem::take(&mut self.cells.lock().expect("cells").broken);
-        let mut mended = 0;
-        for (index, key) in broken {
-            let all = bounds_of_cell(index);
-            let cleared = self.partition.reset(all.start..all.end).is_ok();
-            let mut cells = self.cells.lock().expect("cells");
-            if cleared {
-                cells.clean.push(index);
-                self.partition.keys().give_back(key);
-                mended += 1;
-            } else {
-                cells.broken.push((index, key));
-            }
-        }
-        mended
-    }
-
     /// Ends an instance, once: its threads stop, and when the last has left its carrier everything is reclaimed.
     pub(super) fn end(&self, instance: &Instance, ending: Result<(), Box<Failure>>) {
         let mut scheduler = self.lock();
@@ -174,7 +99,7 @@ impl Shared {
         // See `Carrier::turn_to`.
         fence(Ordering::SeqCst);
         for index in 0..scheduler.carriers() {
-            if carrier::runs(index, &instance.stop) && index != self.this_carrier() {
+            if carrier::runs(index, &instance.stop) && index != this_thread::carrier() {
                 carrier::nudge(index);
             }
         }
@@ -193,24 +118,22 @@ impl Shared {
         let Some(threads) = scheduler.remove(id) else { return };
         drop(scheduler);
         let result = threads.ending.expect("only ended instances are reclaimed");
-        let index = (id & ((1 << CELL_BITS) - 1)) as usize;
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
-        let inputs_whole = self.modules.ended(id, ending);
+        let inputs_whole = self.hostcalls.modules.ended(id, ending);
         // The module may never have been loaded, or not know of all.
-        self.mappings.unmap_all(id);
-        let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
-        let usage = Usage { run: threads.run, park: threads.park, ..self.usage(&instance) };
-        self.accounts.close(index);
+        self.files.mappings.unmap_all(id);
+        let (instance, usage) = self.instances.remove(id);
+        let usage = Usage { run: threads.run, park: threads.park, ..usage };
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(cell) = cell {
-            if self.partition.keys().separate() && !weaken::is_off(Defence::Frames) {
+            if self.space.keys().separate() && !weaken::is_off(Defence::Frames) {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
                     let frame = frame_page(carrier, cell.key().number());
-                    self.partition.empty_page(frame);
+                    self.space.empty_page(frame);
                 }
             }
-            self.cells.lock().expect("cells").left.push(cell);
+            self.cells.release(cell);
         }
         let output = std::mem::take(&mut *instance.lines.lock().expect("lines"));
         let ended = ticks();
@@ -226,42 +149,19 @@ impl Shared {
             lines_dropped: output.full,
             ended,
         })));
-        self.wake_carrier(&mut scheduler);
+        self.sched.wake_carrier(&mut scheduler);
     }
-}
-
-impl Shared {
-    /// Makes the cells of ended instances fit for others.
-    pub(super) fn wipe_cells(&self) {
-        self.mend_cells();
-        loop {
-            // Not as a condition of the loop: the lock is not to be held meanwhile.
-            let left = self.cells.lock().expect("cells").left.pop();
-            let Some(mut cell) = left else { return };
-            match cell.wipe(&self.partition) {
-                Ok(()) => self.cells.lock().expect("cells").warm.push(cell),
-                Err(error) => {
-                    tracing::warn!("cell {} cannot be wiped now and is cleared later: {error}", cell.index());
-                    self.cells.lock().expect("cells").broken.push((cell.index(), cell.key()));
-                }
-            }
-        }
-    }
-}
-
-/// How an instance ends that nobody waits for any more.
-pub(super) fn cancelled() -> Failure {
-    Failure::blamed(FailureKind::Cancelled, Blame::Workflow, "ended because the workflow ends")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::carrier::Carrier;
     use super::super::image::map::LoadedImage;
     use super::super::instance::Labels;
-    use super::super::keys::Keys;
+    use super::super::keys::{Key, Keys};
     use super::super::region::{Access, Partition};
     use super::super::sched::Work;
-    use super::super::{Carrier, Domain, Ground, Options, one_at_a_time};
+    use super::super::{Domain, Ground, Options, one_at_a_time};
     use super::*;
     use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
     use monohull_network::Network;
@@ -314,26 +214,28 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
         let image =
             Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
-        let one_cell: fn(&Domain) = |domain| domain.cells.lock().expect("cells").clean.truncate(1);
+        let one_cell: fn(&Domain) = |domain| domain.cells.limit(1);
         let enough: fn(&Domain) = |_| {};
         for (keys, scarce) in [(Keys::disabled(), one_cell), (Keys::scarce(1), enough)] {
             let domain = domain(keys);
             scarce(&domain);
-            let ask = || match domain.lock().launch(&*domain.shared) {
-                Some(Work::Launch(spec, place)) => Some((spec, place)),
+            let ask = || match domain.lock().launch::<Shared>(&domain) {
+                Some(Work::Launch(spec, lease)) => Some((spec, lease)),
                 _ => None,
             };
-            let token = |job: &Option<(Spec, Place)>| job.as_ref().map(|(spec, _)| spec.token);
+            let token = |job: &Option<(Spec, CellLease)>| job.as_ref().map(|(spec, _)| spec.token);
             (1..=5).for_each(|token| domain.start(spec(token, &image)));
             for expected in 1..=5 {
                 let job = ask();
                 assert_eq!(token(&job), Some(expected));
-                // Other carriers ask before the place is furnished, and again afterwards.
+                // Other carriers ask before the cell is prepared, and again afterwards.
                 assert!((0..3).all(|_| ask().is_none()), "there is one place");
-                let (spec, place) = job.expect("a job");
-                let cell = domain.furnish(&spec, place).expect("memory");
+                let (spec, lease) = job.expect("a job");
+                let cell = domain.cells.prepare(lease, &spec.image, spec.stack_size).expect("memory");
                 assert!((0..3).all(|_| ask().is_none()), "there is one place");
-                domain.cells.lock().expect("cells").warm.push(cell);
+                domain.cells.release(cell);
+                assert!((0..3).all(|_| ask().is_none()), "it is not wiped yet");
+                domain.cells.wipe_dirty();
             }
             assert!(ask().is_none(), "there are no more jobs");
         }

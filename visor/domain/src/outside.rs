@@ -17,6 +17,7 @@
 //! costs nothing, and waiting cannot fail for want of kernel memory.
 
 use super::carrier::monotonic_ns;
+use super::sched::wait_key;
 use monohull_abi::network::Readiness;
 use std::collections::HashMap;
 use std::io;
@@ -24,8 +25,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Tells the keys of what is outside from other keys that belong to modules.
-const KEY_TAG: u64 = 3 << 62;
 /// What the bell's events carry; no descriptor has this number.
 const BELL: u64 = u64::MAX;
 /// Stands for a key when frames have arrived: the module that takes them is polled, and wakes whom they concern.
@@ -50,11 +49,6 @@ pub(super) struct Outside {
 pub(super) struct Heard {
     events: [libc::epoll_event; EVENTS_AT_ONCE],
     count: usize,
-}
-
-/// The key of those who wait for a descriptor.
-pub(super) fn key_of(descriptor: RawFd, readiness: Readiness) -> u64 {
-    KEY_TAG | (descriptor as u64) << 1 | readiness as u64
 }
 
 impl Outside {
@@ -160,7 +154,10 @@ impl Outside {
                 if descriptor == self.device.load(Ordering::Relaxed) {
                     return [Some(FRAMES), None];
                 }
-                [read.then(|| key_of(descriptor, Readiness::Read)), write.then(|| key_of(descriptor, Readiness::Write))]
+                [
+                    read.then(|| wait_key::descriptor(descriptor, Readiness::Read)),
+                    write.then(|| wait_key::descriptor(descriptor, Readiness::Write)),
+                ]
             })
             .flatten()
     }
@@ -230,7 +227,8 @@ mod tests {
         let outside = Outside::new(Ears::make().expect("ears").outside).expect("an ear");
         let (mut here, mut there) = UnixStream::pair().expect("a pair");
         let descriptor = here.as_raw_fd();
-        let (read, write) = (key_of(descriptor, Readiness::Read), key_of(descriptor, Readiness::Write));
+        let (read, write) =
+            (wait_key::descriptor(descriptor, Readiness::Read), wait_key::descriptor(descriptor, Readiness::Write));
         outside.enter(descriptor).expect("entered");
         assert_eq!(keys(&outside, 0), NONE);
         outside.arm(descriptor, Readiness::Read).expect("armed");

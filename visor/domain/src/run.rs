@@ -4,35 +4,22 @@
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
 use super::carrier::{self, Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
-use super::hostcall::core::{futex_wait, join_key};
+use super::cell_pool::CellLease;
+use super::dispatcher::SchedulerGuard;
+use super::event::Event;
+use super::hostcall::futex_wait;
 use super::instance::{Instance, Spec};
-use super::lifecycle::{Place, cancelled};
-use super::outside::{FRAMES, Outside};
-use super::sched::{Armed, Resources, Running, Scheduler, TimerKind, WakeUp, Woken, Work};
+use super::sched::{Resources, Running, Work, wait_key};
+use super::shared::{Shared, cancelled};
 use super::threads::{self, EndProcessOnPanic};
-use super::{Event, SchedulerGuard, Shared, fault};
-use monohull_abi::module::{Call, NEVER, Outcome, SYSTEM_INSTANCE, Wake};
-use monohull_abi::number::{FUTEX_WAIT, NETWORK_BUSY};
-use monohull_network::Network;
+use super::{fault, this_thread};
+use monohull_abi::module::{Call, Outcome, Wake};
+use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
 use monohull_trampoline::system::{Exit, enter};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-/// What [`Shared::this_carrier`] is on threads that are no carriers.
-const NO_CARRIER: usize = usize::MAX;
-
-thread_local! {
-    /// The carrier the thread is.
-    static THIS: Cell<usize> = const { Cell::new(NO_CARRIER) };
-    /// The instance whose thread it runs; null in between.
-    static CURRENT: Cell<*const Instance> = const { Cell::new(std::ptr::null()) };
-}
-
-/// How long a run that is over waits for its network, at most.
-const SETTLE_NS: u64 = 5_000_000_000;
 /// How a thread left its carrier.
 enum Left<'s> {
     /// It waits, or is in the ready queue again. The scheduler's lock is passed on, so that the next thread is chosen under
@@ -50,22 +37,6 @@ enum Served<'s> {
     FutexWait(SchedulerGuard<'s>),
 }
 
-/// The instance whose thread's call is being served on this thread, if it is a function's call.
-pub(super) fn current_instance<'i>(call: &Call) -> Option<&'i Instance> {
-    if call.instance == SYSTEM_INSTANCE {
-        return None;
-    }
-    // SAFETY: `run_threads` on this very thread sets it, and holds the instance until it sets it anew, which is not before the
-    // handler that asks here has returned.
-    unsafe { CURRENT.get().as_ref() }.filter(|instance| instance.id == call.instance)
-}
-
-/// Whether the call that is being served on this thread is to stop half-way: its instance, or the run, has to end. Operations
-/// that take more than some milliseconds ask now and then.
-pub(super) fn is_interrupted() -> bool {
-    carrier::is_interrupted(THIS.get())
-}
-
 impl Shared {
     /// The life of one carrier.
     pub(super) fn carry(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
@@ -74,7 +45,7 @@ impl Shared {
             carrier.deny_time_stamp_counter()?;
         }
         let index = carrier.index();
-        THIS.set(index);
+        this_thread::become_carrier(index);
         loop {
             match self.next_work(index) {
                 Work::Run(first, instance) => self.run_threads(first, instance, &mut carrier),
@@ -83,7 +54,7 @@ impl Shared {
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.tell(event),
                 Work::Stop => {
-                    THIS.set(NO_CARRIER);
+                    this_thread::leave_carrier();
                     return Ok(());
                 }
                 Work::CheckEvents | Work::Deadlock | Work::Idle(_) => unreachable!("`next_work` does these itself"),
@@ -97,26 +68,21 @@ impl Shared {
             driver.on_event(event, self);
         }
         if !self.lock().is_done() {
-            self.wipe_cells();
+            self.cells.wipe_dirty();
         }
     }
 
-    /// The carrier the calling thread is; the index of none if it is no carrier.
-    pub(super) fn this_carrier(&self) -> usize {
-        THIS.get()
-    }
-
     /// What a carrier does next, once there is something.
-    fn next_work(&self, index: usize) -> Work<Arc<Instance>, Place> {
+    fn next_work(&self, index: usize) -> Work<Arc<Instance>, CellLease> {
         let mut scheduler = self.lock();
         let mut checked = false;
         loop {
             let work = scheduler.next_work(index, checked, self);
             checked = matches!(work, Work::CheckEvents);
             scheduler = match work {
-                Work::CheckEvents => self.check_events(scheduler),
+                Work::CheckEvents => self.sched.check_events(scheduler),
                 Work::Deadlock => self.resolve_deadlock(scheduler),
-                Work::Idle(until) => self.idle(index, until, scheduler),
+                Work::Idle(until) => self.sched.sleep(index, until, scheduler),
                 Work::Stop => return Work::Stop,
                 work => {
                     self.share_work(scheduler);
@@ -129,7 +95,7 @@ impl Shared {
     /// A carrier goes to work: it leaves to others what they can do meanwhile.
     fn share_work(&self, mut scheduler: SchedulerGuard<'_>) {
         let timers = scheduler.leave_timers();
-        self.send(timers);
+        self.sched.send(timers);
         if scheduler.has_more(self) {
             self.call_carrier(scheduler);
         } else {
@@ -137,21 +103,10 @@ impl Shared {
         }
     }
 
-    /// Handles the external events that have happened, without waiting for any.
-    fn check_events<'s>(&'s self, scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        let Some(outside) = self.outside.get() else { return scheduler };
-        let scheduler = self.hear(outside, Some(0), scheduler);
-        if scheduler.is_polling() {
-            // Another carrier has begun to poll meanwhile, and may have missed a wake-up that was consumed here.
-            outside.ring();
-        }
-        scheduler
-    }
-
     /// All threads wait and nothing changes by itself. Ends what can be ended, or the run.
     fn resolve_deadlock<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
         let jobs = scheduler.jobs() > 0;
-        if jobs && self.mend_cells() > 0 {
+        if jobs && self.cells.retry_failed() > 0 {
             return scheduler;
         }
         if let Some(id) = scheduler.a_waiting_instance().filter(|_| jobs) {
@@ -162,61 +117,9 @@ impl Shared {
         if !scheduler.break_deadlock() {
             // No thread is left: a driver that has not finished would wait for ever.
             scheduler.finish();
-            self.wake_all();
+            self.sched.wake_all();
         }
         scheduler
-    }
-
-    /// Waits until there may be work. One idle carrier polls for external events, the others wait for a wake-up.
-    fn idle<'s>(&'s self, index: usize, until: u64, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        let until = Some(until).filter(|until| *until != NEVER);
-        let mut scheduler = match self.outside.get() {
-            Some(outside) if scheduler.begin_polling() => {
-                let mut scheduler = self.hear(outside, until, scheduler);
-                if scheduler.end_polling() {
-                    self.work.notify_one();
-                }
-                scheduler
-            }
-            _ => match until.map(|at| Duration::from_nanos(at.saturating_sub(monotonic_ns()))) {
-                Some(time) => self.work.wait_timeout(scheduler, time).expect("scheduler").0,
-                None => self.work.wait(scheduler).expect("scheduler"),
-            },
-        };
-        scheduler.carrier_wakes(index);
-        scheduler
-    }
-
-    /// Waits for what happens outside until `until` (monotonic ns), and wakes the threads that waited for it.
-    fn hear<'s>(&'s self, outside: &Outside, until: Option<u64>, scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        drop(scheduler);
-        let heard = outside.listen(until);
-        let mut scheduler = self.lock();
-        for key in outside.keys(&heard) {
-            match key {
-                FRAMES => scheduler.device_ready(),
-                // This carrier looks for work next.
-                key => scheduler.wake(key, u64::MAX, None, self.this_carrier()).goes_on_here(),
-            }
-        }
-        scheduler
-    }
-
-    /// Frames have arrived, or it is time for the network to do something.
-    pub(super) fn poll_network(&self) {
-        let was_unarmed = self.lock().device_is_unarmed();
-        self.modules.poll("socket");
-        if let (Some(outside), Network::Tap(_)) = (self.outside.get(), &self.options.network) {
-            let taken = outside.frames_taken();
-            let mut scheduler = self.lock();
-            let (arm, armed) = scheduler.net_polled(was_unarmed, taken, monotonic_ns);
-            self.announce(&mut scheduler, armed);
-            drop(scheduler);
-            if arm {
-                // Frames that came meanwhile raise an event at once.
-                let _ = outside.arm_device();
-            }
-        }
     }
 
     /// There is work for another carrier: wakes an idle one, or starts one more.
@@ -227,7 +130,7 @@ impl Shared {
             self.start_carrier(index);
             return;
         }
-        self.wake_carrier(&mut scheduler);
+        self.sched.wake_carrier(&mut scheduler);
         self.see_to_timekeeper(scheduler);
     }
 
@@ -235,7 +138,7 @@ impl Shared {
         let Some(shared) = self.weak.upgrade() else { return };
         let body = move || {
             let _end = EndProcessOnPanic;
-            let attached = Carrier::attach(&shared.partition, index);
+            let attached = Carrier::attach(&shared.space, index);
             if let Err(error) = attached.and_then(|carrier| shared.carry(carrier)) {
                 shared.lose_carrier(index, &error);
             }
@@ -244,7 +147,7 @@ impl Shared {
             .map_err(|error| error.to_string())
             .and_then(|()| threads::spawn(format!("carrier-{index}"), None, body).map_err(|error| error.to_string()));
         match started {
-            Ok(helper) => self.helpers.lock().expect("helpers").push(helper),
+            Ok(helper) => self.threads.push(helper),
             Err(error) => self.lose_carrier(index, &error),
         }
     }
@@ -254,55 +157,7 @@ impl Shared {
     fn lose_carrier(&self, index: usize, error: &dyn std::fmt::Display) {
         tracing::error!("carrier {index} cannot run: {error}");
         self.lock().fail_carrier();
-        self.wake_all();
-    }
-
-    /// There is work that an idle carrier could take.
-    pub(super) fn wake_carrier(&self, scheduler: &mut Scheduler<Arc<Instance>>) {
-        let wake_up = scheduler.wake_one();
-        self.send(wake_up);
-    }
-
-    fn send(&self, wake_up: WakeUp) {
-        match (wake_up, self.outside.get()) {
-            (WakeUp::Nothing, _) => {}
-            (WakeUp::Poller, Some(outside)) => outside.ring(),
-            (WakeUp::Poller | WakeUp::Sleeper, _) => self.work.notify_one(),
-        }
-    }
-
-    /// Threads have been woken: an idle carrier may take one. How many they are.
-    pub(super) fn notify(&self, scheduler: &mut Scheduler<Arc<Instance>>, Woken(count): Woken) -> u64 {
-        if count > 0 {
-            self.wake_carrier(scheduler);
-        }
-        count
-    }
-
-    /// A timer has been set: wakes who would look too late.
-    pub(super) fn announce(&self, scheduler: &mut Scheduler<Arc<Instance>>, armed: Armed) {
-        if armed.carriers_late {
-            self.wake_carrier(scheduler);
-        }
-        if armed.timekeeper_late {
-            self.wake_timekeeper();
-        }
-    }
-
-    /// Sets a timer, and wakes who would look too late.
-    pub(super) fn arm(&self, at: u64, what: TimerKind) {
-        let mut scheduler = self.lock();
-        let armed = scheduler.set_timer(at, what);
-        self.announce(&mut scheduler, armed);
-    }
-
-    /// All that sleep are to look.
-    pub(super) fn wake_all(&self) {
-        self.work.notify_all();
-        self.wake_timekeeper();
-        if let Some(outside) = self.outside.get() {
-            outside.ring();
-        }
+        self.sched.wake_all();
     }
 
     /// Runs threads, one after the other, until there is none or something else is to be done.
@@ -312,10 +167,11 @@ impl Shared {
         let mut switches = 0;
         while let Some((mut running, other)) = next.take() {
             if let Some(instance) = other {
-                let deadline = instance.deadline.min(self.run_deadline.load(Ordering::Relaxed));
-                let turned = carrier.turn_to(&self.partition, instance.key, &instance.stop, deadline);
-                CURRENT.set(Arc::as_ptr(&instance));
+                let deadline = instance.deadline.min(self.sched.run_deadline());
+                let turned = carrier.turn_to(&self.space, instance.key, &instance.stop, deadline);
                 let instance = current.insert(instance);
+                // SAFETY: `current` keeps it until the carrier turns away from it.
+                unsafe { this_thread::enter_instance(instance) };
                 if let Err(error) = turned {
                     let text = format!("its carrier cannot be readied: {error}");
                     self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Host, text))));
@@ -425,7 +281,7 @@ impl Shared {
     /// whether it has to go.
     #[cold]
     fn must_leave(&self, instance: &Instance) -> bool {
-        carrier::attention_given(self.this_carrier());
+        carrier::attention_given(this_thread::carrier());
         self.end_if_late(instance);
         instance.stop.load(Ordering::Relaxed)
     }
@@ -433,7 +289,7 @@ impl Shared {
     /// Ends an instance whose time, or whose run's, is up. Whether it was.
     fn end_if_late(&self, instance: &Instance) -> bool {
         let now = monotonic_ns();
-        let run_deadline = self.run_deadline.load(Ordering::Relaxed);
+        let run_deadline = self.sched.run_deadline();
         // Of both the earlier one is to blame.
         if now >= instance.deadline && instance.deadline <= run_deadline {
             self.time_up(instance.id);
@@ -458,7 +314,7 @@ impl Shared {
         if !matches!(picked, Some((_, None))) {
             // Still under the lock: from here on this carrier is not nudged for the instance it leaves, which may go.
             carrier.turn_away();
-            CURRENT.set(std::ptr::null());
+            this_thread::leave_instance();
         }
         let Some(picked) = picked else {
             drop(scheduler);
@@ -466,7 +322,7 @@ impl Shared {
             return None;
         };
         if scheduler.has_queued() {
-            self.wake_carrier(&mut scheduler);
+            self.sched.wake_carrier(&mut scheduler);
         }
         self.see_to_timekeeper(scheduler);
         Some(picked)
@@ -482,13 +338,13 @@ impl Shared {
         switches: u32,
     ) -> Option<(Running, Option<Arc<Instance>>)> {
         carrier.turn_away();
-        CURRENT.set(std::ptr::null());
+        this_thread::leave_instance();
         *current = None;
         let (id, number) = (running.frame.instance, running.frame.thread);
         let mut scheduler = self.lock();
         scheduler.end_running(running.thread, running.frame, ticks());
         // `pick` takes the first, and calls carriers for the others.
-        scheduler.wake(join_key(number), u64::MAX, Some(0), carrier.index()).goes_on_here();
+        scheduler.wake(wait_key::join(number), u64::MAX, Some(0), carrier.index()).goes_on_here();
         if scheduler.is_over(id) {
             self.reclaim(scheduler, id);
             scheduler = self.lock();
@@ -500,24 +356,7 @@ impl Shared {
         if instance.counters.started.load(Ordering::Relaxed) == 0 {
             let now = ticks();
             instance.counters.started.store(now, Ordering::Relaxed);
-            let _ = self.first_entry.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-
-    /// The run is over; what functions have left to the network of their own is sent all the same, if that does not take too
-    /// long. The kernel does that by itself with its sockets, ours end with the process.
-    pub(super) fn settle_network(&self) {
-        let Some(outside) = self.outside.get().filter(|_| matches!(self.options.network, Network::Tap(_))) else {
-            return;
-        };
-        let latest = monotonic_ns() + SETTLE_NS;
-        while monotonic_ns() < latest && self.call(NETWORK_BUSY, [0; 6]) == Ok(1) {
-            let until = {
-                let scheduler = self.lock();
-                scheduler.next_net_poll().min(latest)
-            };
-            drop(self.hear(outside, Some(until), self.lock()));
-            self.poll_network();
+            self.milestones.entered(now);
         }
     }
 
@@ -570,7 +409,7 @@ impl Shared {
     fn no_place_for_jobs(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
         let waiting = self.lock().jobs();
-        let what = if self.partition.keys().separate() { "protection keys" } else { "places" };
+        let what = if self.space.keys().separate() { "protection keys" } else { "places" };
         let text = format!(
             "waits, as do all other instances; {waiting} more cannot be started, because those hold all {what} for instances. \
              Let fewer run at a time, or with \"isolation\": \"workflow\""
@@ -580,7 +419,7 @@ impl Shared {
 }
 
 impl Resources for Shared {
-    type Lease = Place;
+    type Lease = CellLease;
 
     fn now(&self) -> u64 {
         monotonic_ns()
@@ -590,16 +429,16 @@ impl Resources for Shared {
         ticks()
     }
 
-    fn lease(&self, spec: &Spec) -> Option<Place> {
-        self.take_place(spec)
+    fn lease(&self, spec: &Spec) -> Option<CellLease> {
+        self.cells.lease(&spec.image, spec.stack_size)
     }
 
     fn has_lease(&self) -> bool {
-        self.has_place()
+        self.cells.has_free()
     }
 
     fn has_poller(&self) -> bool {
-        self.outside.get().is_some()
+        self.sched.poller().is_some()
     }
 }
 

@@ -1,8 +1,35 @@
 //! Host threads of a domain: carriers, the timekeeper, the filler of mapped files.
 
-use super::PANICKED;
 use std::io;
+use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
+
+/// The exit status of a process in which trusted code has panicked: nothing of it can be relied on any more.
+pub const PANICKED: i32 = 101;
+
+/// The threads that a domain has started for a run, besides the one that runs it.
+#[derive(Default)]
+pub(crate) struct HostThreads(Mutex<Vec<JoinHandle<()>>>);
+
+impl HostThreads {
+    /// Keeps a thread to be joined.
+    pub(crate) fn push(&self, thread: JoinHandle<()>) {
+        self.0.lock().expect("threads").push(thread);
+    }
+
+    /// Waits until all have ended. One that is being joined may have started another before it saw the end of the run.
+    pub(crate) fn join(&self) {
+        loop {
+            let threads = std::mem::take(&mut *self.0.lock().expect("threads"));
+            if threads.is_empty() {
+                return;
+            }
+            for thread in threads {
+                thread.join().expect("a carrier thread does not panic");
+            }
+        }
+    }
+}
 
 /// Starts a thread of trusted code, on a stack of this size if one is given.
 pub(super) fn spawn(

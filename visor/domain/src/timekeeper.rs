@@ -15,13 +15,11 @@
 //! It runs no user code. Since it reads user stacks for reports, it has a carrier block of its own, the last one: a signal
 //! stack and a context, by which a fault of such a read is survived.
 
-use super::SchedulerGuard;
-use super::Shared;
-use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, monotonic_ns, survive_faults};
+use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, survive_faults};
+use super::dispatcher::SchedulerGuard;
 use super::sched::Work;
+use super::shared::Shared;
 use super::threads::{self, EndProcessOnPanic};
-use monohull_abi::module::NEVER;
-use std::time::Duration;
 
 impl Shared {
     /// Starts the timekeeper if it is needed and there is none.
@@ -33,7 +31,7 @@ impl Shared {
         let Some(shared) = self.weak.upgrade() else { return };
         let body = move || {
             let _end = EndProcessOnPanic;
-            match survive_faults(&shared.partition, TIMEKEEPER_BLOCK) {
+            match survive_faults(&shared.space, TIMEKEEPER_BLOCK) {
                 Ok(_block) => shared.keep_time(),
                 Err(error) => shared.lose_timekeeper(&error),
             }
@@ -43,7 +41,7 @@ impl Shared {
             tracing::warn!("the first carrier has no timer for nudges: {error}");
         }
         match threads::spawn("timekeeper".into(), None, body) {
-            Ok(thread) => self.helpers.lock().expect("helpers").push(thread),
+            Ok(thread) => self.threads.push(thread),
             Err(error) => self.lose_timekeeper(&error),
         }
     }
@@ -52,11 +50,7 @@ impl Shared {
         tracing::error!("deadlines may be kept late, for there is no timekeeper: {error}");
         let mut scheduler = self.lock();
         scheduler.timekeeper_failed();
-        self.wake_carrier(&mut scheduler);
-    }
-
-    pub(super) fn wake_timekeeper(&self) {
-        self.time.notify_one();
+        self.sched.wake_carrier(&mut scheduler);
     }
 
     fn keep_time(&self) {
@@ -79,14 +73,8 @@ impl Shared {
                 _ => return,
             };
             // Carriers that became idle meanwhile have left to this thread what it was doing.
-            self.wake_carrier(&mut scheduler);
-            scheduler = match until {
-                NEVER => self.time.wait(scheduler).expect("scheduler"),
-                until => {
-                    let time = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
-                    self.time.wait_timeout(scheduler, time).expect("scheduler").0
-                }
-            };
+            self.sched.wake_carrier(&mut scheduler);
+            scheduler = self.sched.sleep_timekeeper(until, scheduler);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
 
 use super::counter::{self, SI_KERNEL};
-use crate::Shared;
 use crate::cell::Cell;
 use crate::gadgets;
 use crate::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::instance::Instance;
 use crate::mapped::Touched;
+use crate::shared::Shared;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE,
     USER_BASE, USER_END,
@@ -121,7 +121,7 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         return Failure::new(FailureKind::MemoryFault, text);
     }
     let address = fault.address;
-    let touched = own(instance, address).then(|| domain.mappings.touched(address)).flatten();
+    let touched = own(instance, address).then(|| domain.files.mappings.touched(address)).flatten();
     if let Some(Touched { what, lost: true }) = &touched {
         let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
         failure.address = Some(address);
@@ -153,14 +153,14 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "the null page".into();
     }
     if own(instance, address) {
-        if let Some(touched) = domain.mappings.touched(address) {
+        if let Some(touched) = domain.files.mappings.touched(address) {
             return touched.what;
         }
         return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
     }
     if (CELLS_BASE..CELLS_END).contains(&address) {
         let cell = ((address - CELLS_BASE) / CELL_SIZE) as usize;
-        return match domain.instance_in_cell(cell) {
+        return match domain.instances.in_cell(cell) {
             Some(other) => format!("memory of another instance, {}", other.name()),
             None => "a cell that nobody uses".into(),
         };

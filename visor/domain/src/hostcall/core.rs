@@ -1,10 +1,11 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
-use super::Shared;
-use crate::SchedulerGuard;
+use crate::dispatcher::SchedulerGuard;
 use crate::fault::add_place_of_call;
 use crate::instance::Instance;
 use crate::region::RegionError;
+use crate::sched::wait_key;
+use crate::shared::Shared;
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{Fact, FailKind, Text};
@@ -15,7 +16,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// The name under which the number table lists these calls.
-pub const NAME: &str = "core";
+pub(crate) const NAME: &str = "core";
 /// Longest message of a failing function.
 const MESSAGE_MAX: u64 = 64 * 1024;
 /// Most random bytes of one call.
@@ -24,22 +25,8 @@ const RANDOM_MAX: u64 = 64 * 1024;
 /// Requests up to this size are filled whole, whatever signals come (`getrandom(2)`).
 const GETRANDOM_WHOLE: usize = 256;
 
-/// Waiting for a thread's end: its number under this bit. Futex keys are addresses; modules use the topmost bit.
-const JOIN: u64 = 1 << 62;
-const MODULE: u64 = 1 << 63;
-
-/// Whether a wait is for something that only functions can change (a futex, a thread's end).
-pub fn is_core_key(key: u64) -> bool {
-    key & MODULE == 0
-}
-
-/// The key of those who wait for a thread's end.
-pub fn join_key(thread: u32) -> u64 {
-    JOIN | u64::from(thread)
-}
-
 /// Binds all of them.
-pub fn bind(domain: &Shared) {
+pub(crate) fn bind(domain: &Shared) {
     /// Gives each number a handler of its own, which runs this code on the domain and the call.
     macro_rules! bind {
         ($( $number:ident => $serve:expr, )*) => { $({
@@ -48,7 +35,7 @@ pub fn bind(domain: &Shared) {
                 // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
                 serve(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
             }
-            domain.table.bind([number::$number], handler, domain.as_state());
+            domain.hostcalls.table.bind([number::$number], handler, domain.as_state());
         })* };
     }
     bind! {
@@ -67,7 +54,7 @@ pub fn bind(domain: &Shared) {
         FACT => |domain, call| fact(domain, call).into(),
         RANDOM => |domain, call| random(domain, call).into(),
         EXPLAIN => |domain, call| explain(domain, call).into(),
-        HOST_FILES => |domain, call| crate::files::host::serve(domain, call).into(),
+        HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
 
@@ -134,7 +121,7 @@ fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
 /// Gives a thread its stack and queues it.
 fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, argument: u64) -> Result<u64, Errno> {
     let opened = instance.with_cell(|cell| {
-        let stack = cell.open_stack(&domain.partition)?;
+        let stack = cell.open_stack(&domain.space)?;
         Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
     });
     let (stack, user_rsp) = match opened {
@@ -196,8 +183,8 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
         drop(scheduler);
         return deadlock(domain, call, "waits for a thread");
     }
-    let armed = scheduler.wait(own, join_key(number), NEVER);
-    domain.announce(&mut scheduler, armed);
+    let armed = scheduler.wait(own, wait_key::join(number), NEVER);
+    domain.sched.announce(&mut scheduler, armed);
     Outcome::park()
 }
 
@@ -239,7 +226,7 @@ pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<Sche
     }
     let Some(thread) = domain.thread_of(&scheduler, call) else { return Err(Outcome::error(Errno::Invalid)) };
     let armed = scheduler.wait(thread, address, deadline);
-    domain.announce(&mut scheduler, armed);
+    domain.sched.announce(&mut scheduler, armed);
     Ok(scheduler)
 }
 
@@ -261,7 +248,7 @@ fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let mut scheduler = domain.lock();
     // The waiter is recognised: its call is done, it need not run its handler again.
     let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);
-    Ok(domain.notify(&mut scheduler, woken))
+    Ok(domain.sched.notify(&mut scheduler, woken))
 }
 
 /// Everybody waits: nothing that this instance does can end the wait.

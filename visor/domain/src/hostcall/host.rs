@@ -1,14 +1,16 @@
 //! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
 
-use super::{Shared, modules, network};
-use crate::bounds_of_cell;
+use super::{modules, network};
 use crate::carrier::{clock_ns, monotonic_ns};
+use crate::cell;
 use crate::files::{Images, store_alloc, store_free};
-use crate::instance::CELL_BITS;
+use crate::instance::cell_of;
 use crate::keys::Key;
+use crate::mapped::Source;
 use crate::region::Access;
-use crate::run::is_interrupted;
+use crate::shared::Shared;
 use crate::slot_access::SlotUse;
+use crate::this_thread;
 use crate::weaken::{self, Defence};
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
@@ -24,7 +26,7 @@ use std::sync::Once;
 const HUGE: u64 = 2 << 20;
 
 /// The services, with `domain` as what modules pass back.
-pub fn services(domain: *mut c_void) -> Host {
+pub(crate) fn services(domain: *mut c_void) -> Host {
     Host {
         abi_version: ABI_VERSION,
         domain,
@@ -111,7 +113,7 @@ unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
     match instance {
         _ if weaken::is_off(Defence::Arguments) => UserBounds { start: 0, end: u64::MAX },
         SYSTEM_INSTANCE => UserBounds { start: 0, end: u64::MAX },
-        id => bounds_of_cell((id & ((1 << CELL_BITS) - 1)) as usize),
+        id => cell::bounds(cell_of(id)),
     }
 }
 
@@ -119,7 +121,7 @@ unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: 
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     // Without buffers the module that knows them is not loaded, and need not be.
-    let known = domain.is_bound(number::SLOT_PIN);
+    let known = domain.hostcalls.table.is_bound(number::SLOT_PIN);
     let is_held = known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1);
     if is_held && weaken::is_off(Defence::Pins) {
         release(domain, address);
@@ -147,7 +149,7 @@ unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadli
     // Trusted callers have no thread to park; their call comes back as not served.
     if let Some(thread) = domain.thread_of(&scheduler, call) {
         let armed = scheduler.wait(thread, key, deadline);
-        domain.announce(&mut scheduler, armed);
+        domain.sched.announce(&mut scheduler, armed);
     }
 }
 
@@ -155,12 +157,12 @@ unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
-    let woken = scheduler.wake(key, most, None, domain.this_carrier());
-    domain.notify(&mut scheduler, woken)
+    let woken = scheduler.wake(key, most, None, this_thread::carrier());
+    domain.sched.notify(&mut scheduler, woken)
 }
 
 unsafe extern "C" fn interrupted() -> u32 {
-    is_interrupted().into()
+    this_thread::is_interrupted().into()
 }
 
 unsafe extern "C" fn now() -> u64 {
@@ -181,7 +183,7 @@ unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -
     if !account.charge(charge) {
         return Errno::OutOfMemory.to_value();
     }
-    match instance.with_cell(|cell| cell.grow_heap(&domain.partition, bytes)) {
+    match instance.with_cell(|cell| cell.grow_heap(&domain.space, bytes)) {
         Some(Ok(Some(address))) => address as i64,
         _ => {
             account.charge(-charge);
@@ -204,12 +206,12 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
         return Errno::OutOfMemory.to_value();
     };
     // With a key for each instance, pages that nobody owns are the system's.
-    let key = if domain.partition.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
-    if domain.partition.protect(address..end, Access::ReadWrite, key).is_err() {
+    let key = if domain.space.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
+    if domain.space.protect(address..end, Access::ReadWrite, key).is_err() {
         return Errno::OutOfMemory.to_value();
     }
     if len >= HUGE {
-        domain.partition.prefer_huge(address..end);
+        domain.space.prefer_huge(address..end);
     }
     0
 }
@@ -217,7 +219,7 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
 unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    if !domain.partition.keys().separate() {
+    if !domain.space.keys().separate() {
         return 0;
     }
     let holder = domain.instance(instance);
@@ -225,7 +227,7 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
         return 0;
     }
     let key = holder.map_or(Key::SYSTEM, |instance| instance.key);
-    match domain.partition.protect(address..address + len, Access::ReadWrite, key) {
+    match domain.space.protect(address..address + len, Access::ReadWrite, key) {
         Ok(()) => i64::from(!weaken::is_off(Defence::HeldBuffers)),
         Err(_) => Errno::OutOfMemory.to_value(),
     }
@@ -233,7 +235,7 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
 
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
-    let Err(error) = unsafe { shared(domain) }.partition.discard(address..address + len) else { return 0 };
+    let Err(error) = unsafe { shared(domain) }.space.discard(address..address + len) else { return 0 };
     // It is tried again and again: said once.
     static SAID: Once = Once::new();
     SAID.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
@@ -300,7 +302,7 @@ unsafe extern "C" fn mount(
 unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    match domain.images.map(&domain.options.mounts, index) {
+    match domain.files.images.map(&domain.options.mounts, index) {
         Ok((address, bytes)) => {
             // SAFETY: the place is the module's own.
             unsafe { len.write(bytes) };
@@ -332,16 +334,40 @@ unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *cons
     // SAFETY: see `shared`; the request is the module's own.
     let (domain, request) = unsafe { (shared(domain), &*request) };
     // SAFETY: so is what it leads to, and the module promises that what its extents lead to stays there.
-    match unsafe { domain.map_file(instance, request) } {
+    match unsafe { map(domain, instance, request) } {
         Ok(address) => address as i64,
         Err(errno) => errno.to_value(),
     }
 }
 
+/// Maps what a module asks for.
+///
+/// # Safety
+/// What the request leads to is readable; what its extents lead to stays there until the mapping has been taken back.
+unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Err(Errno::Invalid);
+    };
+    // SAFETY: the caller's promise.
+    let (path, extents) = unsafe {
+        let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
+        (path, std::slice::from_raw_parts(request.extents, request.count as usize))
+    };
+    let source = match request.host_node {
+        0 => Source::of_extents(extents),
+        node => {
+            let file = domain.files.host_files.get(node)?;
+            Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
+        }
+    };
+    let path = String::from_utf8_lossy(path).into_owned();
+    domain.files.mappings.map(&instance, account, request, path, source)
+}
+
 unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    status(domain.mappings.unmap(instance, domain.account(instance), address))
+    status(domain.files.mappings.unmap(instance, domain.account(instance), address))
 }
 
 unsafe extern "C" fn advise_file(
@@ -353,12 +379,12 @@ unsafe extern "C" fn advise_file(
     advice: Advice,
 ) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.mappings.advise(instance, address, offset, len, advice))
+    status(unsafe { shared(domain) }.files.mappings.advise(instance, address, offset, len, advice))
 }
 
 unsafe extern "C" fn protect_file(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.mappings.protect(instance, address, writable == 1))
+    status(unsafe { shared(domain) }.files.mappings.protect(instance, address, writable == 1))
 }
 
 fn status(done: Result<(), Errno>) -> i64 {
@@ -369,7 +395,8 @@ unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text:
     // SAFETY: see `shared`; the text is the module's own.
     let (domain, bytes) = unsafe { (shared(domain), std::slice::from_raw_parts(text, len)) };
     if let Some(instance) = domain.instance(instance) {
-        domain.print(&instance, stream, String::from_utf8_lossy(bytes).into_owned());
+        let sink = domain.options.sink.as_deref();
+        instance.print(stream, String::from_utf8_lossy(bytes).into_owned(), sink);
     }
 }
 

@@ -6,9 +6,11 @@
 //! [`crate::outside`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
 //! arguments.
 
-use super::Shared;
+use super::datagrams::Datagram;
 use super::host::shared;
-use crate::outside::key_of;
+use crate::sched::wait_key;
+use crate::shared::Shared;
+use crate::this_thread;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{
@@ -17,38 +19,14 @@ use monohull_abi::network::{
 };
 use monohull_network::{Client, Network, Tap, errno_of};
 use monohull_trampoline::system::copy;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 
 /// Datagrams of strangers that one call takes out of the way: no deadline interrupts it meanwhile.
 const STRANGERS_AT_ONCE: usize = 16;
-/// Peers that a UDP socket on the list remembers, so that it can answer them.
-const PEERS_MAX: usize = 256;
-
-/// What is known of UDP sockets: from whom they may take datagrams, and whom they may answer.
-#[derive(Default)]
-pub(crate) struct Datagrams {
-    sockets: Mutex<HashMap<RawFd, Datagram>>,
-    /// Held while datagrams are received with their sender. To drop one that was only looked at takes a second call, and
-    /// between the two another thread must not take it: the second call would drop the next one, which may be legitimate.
-    receiving: Mutex<()>,
-}
-
-/// One UDP socket.
-struct Datagram {
-    /// The broker's number for it.
-    number: u32,
-    /// Its own address is on the list: it hears everybody, and answers those it has heard. Else it hears those it may
-    /// send to.
-    listed: bool,
-    /// Those it has heard lately.
-    heard: VecDeque<SocketAddr>,
-}
-
 /// The services.
 pub(super) const SERVICES: NetworkServices = NetworkServices {
     kind,
@@ -188,7 +166,7 @@ unsafe extern "C" fn receive(
         let (domain, broker) = unsafe { host(domain)? };
         let flags = libc::MSG_DONTWAIT | if peek == 0 { 0 } else { libc::MSG_PEEK };
         if from.is_null() {
-            let len = domain.mappings.settle(to, len as u64) as usize;
+            let len = domain.files.mappings.settle(to, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::recv(socket as RawFd, to as *mut c_void, len, flags) } as i64);
         }
@@ -234,7 +212,7 @@ unsafe extern "C" fn send(
         let (domain, broker) = unsafe { host(domain)? };
         if to.is_null() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let len = domain.mappings.settle(from, len as u64) as usize;
+            let len = domain.files.mappings.settle(from, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::send(socket as RawFd, from as *const c_void, len, flags) } as i64);
         }
@@ -272,14 +250,14 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
     if let (Some(datagram), Network::Host(broker)) = (datagram, &domain.options.network) {
         broker.close(datagram.number);
     }
-    if let Some(outside) = domain.outside.get() {
-        outside.forget(descriptor);
+    if let Some(poller) = domain.sched.poller() {
+        poller.forget(descriptor);
     }
     drop(Socket(descriptor));
     let mut scheduler = domain.lock();
     for readiness in [Readiness::Read, Readiness::Write] {
-        let woken = scheduler.wake(key_of(descriptor, readiness), u64::MAX, None, domain.this_carrier());
-        domain.notify(&mut scheduler, woken);
+        let woken = scheduler.wake(wait_key::descriptor(descriptor, readiness), u64::MAX, None, this_thread::carrier());
+        domain.sched.notify(&mut scheduler, woken);
     }
 }
 
@@ -364,25 +342,25 @@ unsafe extern "C" fn wait(
 ) {
     // SAFETY: see `shared`; the module passes the call it serves.
     let (domain, call) = unsafe { (shared(domain), &*call) };
-    let key = key_of(socket as RawFd, readiness);
+    let key = wait_key::descriptor(socket as RawFd, readiness);
     if !wait_outside(domain, call, key, deadline) {
         return;
     }
-    let armed = domain.outside.get().is_some_and(|outside| outside.arm(socket as RawFd, readiness).is_ok());
+    let armed = domain.sched.poller().is_some_and(|poller| poller.arm(socket as RawFd, readiness).is_ok());
     if !armed {
         // It has just been closed: the handler is to look again.
         let mut scheduler = domain.lock();
-        let woken = scheduler.wake(key, u64::MAX, None, domain.this_carrier());
-        domain.notify(&mut scheduler, woken);
+        let woken = scheduler.wake(key, u64::MAX, None, this_thread::carrier());
+        domain.sched.notify(&mut scheduler, woken);
     }
 }
 
-/// Registers that a call's thread waits for something outside. False for trusted callers, which have no thread.
+/// Registers that a call's thread waits for something poller. False for trusted callers, which have no thread.
 fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
     let mut scheduler = domain.lock();
     let Some(thread) = domain.thread_of(&scheduler, call) else { return false };
     let armed = scheduler.wait_external(thread, key, deadline);
-    domain.announce(&mut scheduler, armed);
+    domain.sched.announce(&mut scheduler, armed);
     true
 }
 
@@ -390,7 +368,10 @@ unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
     answer((|| {
         // SAFETY: see `shared`.
         let (domain, tap) = unsafe { device(domain)? };
-        let entered = domain.outside().and_then(|outside| outside.enter_device(tap.device()));
+        let entered = domain
+            .sched
+            .open_poller(domain.options.ears.as_deref())
+            .and_then(|poller| poller.enter_device(tap.device()));
         entered.map_err(|_| Errno::TooMany)?;
         let mut config = tap.config();
         // SAFETY: room for two words; with these flags it fails for want of neither memory nor randomness.
@@ -408,13 +389,13 @@ unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i
         // SAFETY: the module's room for a frame. The device does not block.
         let read = checked(unsafe { libc::read(tap.device(), to.cast(), len) } as i64);
         if read.is_err_and(|errno| errno != Errno::Again)
-            && let Some(outside) = domain.outside.get()
+            && let Some(poller) = domain.sched.poller()
         {
             // Somebody has taken the device away. From now on it would be told of for ever.
-            outside.forget(tap.device());
+            poller.forget(tap.device());
         }
-        if let (Ok(_), Some(outside)) = (&read, domain.outside.get()) {
-            outside.frame_taken();
+        if let (Ok(_), Some(poller)) = (&read, domain.sched.poller()) {
+            poller.frame_taken();
         }
         read
     })())
@@ -431,7 +412,7 @@ unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
     let armed = scheduler.set_net_deadline(at);
-    domain.announce(&mut scheduler, armed);
+    domain.sched.announce(&mut scheduler, armed);
 }
 
 unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
@@ -439,38 +420,7 @@ unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64
     let (domain, call) = unsafe { (shared(domain), &*call) };
     if wait_outside(domain, call, key, deadline) && domain.lock().frame_waiter_came() {
         // It fails if the device is gone, which the module knows.
-        let _ = domain.outside.get().map(|outside| outside.arm_device());
-    }
-}
-
-impl Datagrams {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RawFd, Datagram>> {
-        self.sockets.lock().expect("datagrams")
-    }
-
-    /// The broker's number of a socket that is to send to an address.
-    fn sender(&self, socket: RawFd, broker: &Client, to: SocketAddr) -> Result<u32, Errno> {
-        let sockets = self.lock();
-        let datagram = sockets.get(&socket).ok_or(Errno::NotSupported)?;
-        let (number, answers) = (datagram.number, datagram.listed && !datagram.heard.contains(&to));
-        drop(sockets);
-        match answers && !broker.may_reach(to) {
-            // It may answer, but nobody has asked.
-            true => Err(Errno::NotPermitted),
-            false => Ok(number),
-        }
-    }
-
-    /// Whether a socket is to take a datagram from an address.
-    fn hears(&self, socket: RawFd, broker: &Client, from: SocketAddr) -> bool {
-        let known = |datagram: &Datagram| datagram.listed || datagram.heard.contains(&from);
-        // A TCP socket is connected to whom it is connected.
-        let heard = self.lock().get(&socket).is_none_or(known) || broker.may_reach(from);
-        if heard && let Some(datagram) = self.lock().get_mut(&socket).filter(|d| !d.heard.contains(&from)) {
-            datagram.heard.truncate(PEERS_MAX - 1);
-            datagram.heard.push_front(from);
-        }
-        heard
+        let _ = domain.sched.poller().map(|poller| poller.arm_device());
     }
 }
 
@@ -500,7 +450,11 @@ impl Socket {
 
     /// From here on the module says when it is closed.
     fn keep(self, domain: &Shared) -> Result<u64, Errno> {
-        domain.outside().and_then(|outside| outside.enter(self.0)).map_err(|_| Errno::TooMany)?;
+        domain
+            .sched
+            .open_poller(domain.options.ears.as_deref())
+            .and_then(|poller| poller.enter(self.0))
+            .map_err(|_| Errno::TooMany)?;
         Ok(std::mem::ManuallyDrop::new(self).0 as u64)
     }
 }

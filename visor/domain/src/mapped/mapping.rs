@@ -4,7 +4,7 @@ use super::faults::Faults;
 use super::source::Source;
 use crate::keys::Key;
 use crate::region::{Access, Partition, RegionError};
-use crate::run::is_interrupted;
+use crate::this_thread::is_interrupted;
 use monohull_abi::Errno;
 use monohull_abi::file::Advice;
 use monohull_abi::layout::PAGE;

@@ -24,9 +24,11 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use super::instance::{CELL_BITS, Instance};
+use super::account::Account;
+use super::cell;
+use super::ears::Ears;
+use super::instance::{Instance, cell_of};
 use super::region::Partition;
-use super::{Account, Ears, Shared, bounds_of_cell};
 use faults::Faults;
 use filler::Filler;
 use mapping::{AROUND, Mapping};
@@ -35,7 +37,7 @@ use monohull_abi::file::{Advice, MAPPINGS_MAX, MapRequest, map};
 use monohull_abi::layout::{
     CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
-use source::Source;
+pub(crate) use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,7 +120,7 @@ impl Mappings {
     }
 
     /// Maps a part of a file into the cell of an instance: its first address.
-    fn map(
+    pub(super) fn map(
         &self,
         instance: &Instance,
         account: &Account,
@@ -198,7 +200,7 @@ impl Mappings {
 
     /// Takes back all that an instance has left; none of its threads runs any more.
     pub(super) fn unmap_all(&self, instance: u32) {
-        let cell = bounds_of_cell((instance & ((1 << CELL_BITS) - 1)) as usize);
+        let cell = cell::bounds(cell_of(instance));
         let theirs = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
             by_start.range(cell.start..cell.end).map(|(_, mapping)| mapping.clone()).collect()
         };
@@ -344,31 +346,5 @@ impl Table {
         for mapping in all {
             mapping.cut_off(&self.partition, faults, "the thread that fills mapped files has ended");
         }
-    }
-}
-
-impl Shared {
-    /// Maps what a module asks for.
-    ///
-    /// # Safety
-    /// What the request leads to is readable; what its extents lead to stays there until the mapping has been taken back.
-    pub(super) unsafe fn map_file(&self, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
-        let (Some(instance), Some(account)) = (self.instance(instance), self.account(instance)) else {
-            return Err(Errno::Invalid);
-        };
-        // SAFETY: the caller's promise.
-        let (path, extents) = unsafe {
-            let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
-            (path, std::slice::from_raw_parts(request.extents, request.count as usize))
-        };
-        let source = match request.host_node {
-            0 => Source::of_extents(extents),
-            node => {
-                let file = self.host_files.get(node)?;
-                Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
-            }
-        };
-        let path = String::from_utf8_lossy(path).into_owned();
-        self.mappings.map(&instance, account, request, path, source)
     }
 }

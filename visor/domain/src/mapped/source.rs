@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The bytes of a mapping.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     pieces: Vec<Piece>,
     /// What the only piece leads to, if it is not a module's.
     _view: Option<View>,
@@ -28,16 +28,16 @@ struct Piece {
 
 /// Bytes that lie side by side, from some place of a mapping on.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// Where they are; `None` for zeros.
-    pub(super) address: Option<u64>,
+    pub(crate) address: Option<u64>,
     /// How many.
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 impl Source {
     /// Memory that is somebody else's, and stays where it is until the mapping ends.
-    pub(super) fn of_extents(extents: &[Extent]) -> Source {
+    pub(crate) fn of_extents(extents: &[Extent]) -> Source {
         let mut end = 0;
         let pieces = extents.iter().filter(|extent| extent.len > 0).map(|extent| {
             end += extent.len;
@@ -48,13 +48,13 @@ impl Source {
 
     /// A part of a file of the host. It is read from the kernel's cache; where it ends earlier by then there is nothing to
     /// read.
-    pub(super) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
+    pub(crate) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
         let (view, address) = View::new(file, offset, len)?;
         Ok(Source { pieces: vec![Piece { end: len, address, len }], _view: Some(view) })
     }
 
     /// What begins at a place of the mapping.
-    pub(super) fn at(&self, place: u64) -> Stretch {
+    pub(crate) fn at(&self, place: u64) -> Stretch {
         let index = self.pieces.partition_point(|piece| piece.end <= place);
         let Some(piece) = self.pieces.get(index) else { return Stretch { address: None, len: 0 } };
         let into = piece.len - (piece.end - place);
@@ -65,7 +65,7 @@ impl Source {
     ///
     /// # Safety
     /// `to` is writable for `len` bytes, and the calling thread is a carrier.
-    pub(super) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
+    pub(crate) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
         let mut done = 0;
         while done < len {
             let stretch = self.at(place + done);

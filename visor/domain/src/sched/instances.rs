@@ -1,7 +1,7 @@
 //! What the scheduler keeps for each live instance.
 
 use super::thread::ThreadIndex;
-use crate::instance::CELL_BITS;
+use crate::instance::{CELL_BITS, cell_of};
 use monohull_abi::module::NEVER;
 use monohull_report::failure::Failure;
 
@@ -40,12 +40,12 @@ impl<I> Instances<I> {
         let entry =
             InstanceThreads { id, instance, deadline, threads: Vec::new(), running: 0, ending: None, run: 0, park: 0 };
         self.unattended += usize::from(entry.is_unattended());
-        let replaced = self.by_cell[place(id)].replace(Box::new(entry));
+        let replaced = self.by_cell[cell_of(id)].replace(Box::new(entry));
         debug_assert!(replaced.is_none(), "a cell has one instance at a time");
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<InstanceThreads<I>>> {
-        let entry = self.by_cell[place(id)].take_if(|entry| entry.id == id)?;
+        let entry = self.by_cell[cell_of(id)].take_if(|entry| entry.id == id)?;
         self.unattended -= usize::from(entry.is_unattended());
         Some(entry)
     }
@@ -65,11 +65,11 @@ impl<I> Instances<I> {
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&InstanceThreads<I>> {
-        self.by_cell[place(id)].as_deref().filter(|entry| entry.id == id)
+        self.by_cell[cell_of(id)].as_deref().filter(|entry| entry.id == id)
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut InstanceThreads<I>> {
-        self.by_cell[place(id)].as_deref_mut().filter(|entry| entry.id == id)
+        self.by_cell[cell_of(id)].as_deref_mut().filter(|entry| entry.id == id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &InstanceThreads<I>> {
@@ -87,8 +87,4 @@ impl<I> InstanceThreads<I> {
     fn is_unattended(&self) -> bool {
         self.deadline != NEVER && self.running == 0
     }
-}
-
-fn place(id: u32) -> usize {
-    (id & ((1 << CELL_BITS) - 1)) as usize
 }

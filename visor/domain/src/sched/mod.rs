@@ -12,7 +12,7 @@
 //! between the two.
 //!
 //! A change that carriers asleep must know of is returned as a value that cannot be ignored ([`Woken`], [`Armed`]); only
-//! `Shared::notify` and `Shared::announce` take them.
+//! `Dispatcher::notify` and `Dispatcher::announce` take them.
 #![forbid(unsafe_code)]
 
 mod carrier_set;
@@ -23,16 +23,17 @@ mod run_queue;
 mod tests;
 mod thread;
 mod timers;
+pub(crate) mod wait_key;
 mod waiting;
 mod work;
 
-pub(super) use carrier_set::WakeUp;
-pub(super) use thread::{THREADS_MAX, ThreadIndex};
-pub(super) use timers::TimerKind;
-pub(super) use work::{Resources, Work};
+pub(crate) use carrier_set::WakeUp;
+pub(crate) use thread::{THREADS_MAX, ThreadIndex};
+pub(crate) use timers::TimerKind;
+pub(crate) use work::{Resources, Work};
 
-use super::Event;
-use super::instance::Spec;
+use crate::event::Event;
+use crate::instance::Spec;
 use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
 use monohull_abi::module::{Call, NEVER, Wake};
@@ -518,7 +519,7 @@ impl<I> Scheduler<I> {
         let mut others = Vec::new();
         for instance in self.instances.iter() {
             let parked = || instance.threads.iter().copied().filter(|t| self.threads[*t].state == State::Parked);
-            in_modules.extend(parked().filter(|t| !super::hostcall::core::is_core_key(self.threads[*t].key)));
+            in_modules.extend(parked().filter(|t| !wait_key::is_core(self.threads[*t].key)));
             others.extend(parked().take(1));
         }
         let victims = if in_modules.is_empty() { others } else { in_modules };

@@ -2,7 +2,7 @@
 
 use super::thread::ThreadIndex;
 use super::{Due, Running, Scheduler, Timekeeper, WakeUp};
-use crate::Event;
+use crate::event::Event;
 use crate::instance::Spec;
 use monohull_abi::module::NEVER;
 

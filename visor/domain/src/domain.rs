@@ -1,0 +1,134 @@
+//! A workflow domain as its users see it: made, run once, dropped.
+
+use super::carrier::{Carrier, CarrierError};
+use super::cell_pool::CellPool;
+use super::dispatcher::Dispatcher;
+use super::driver::Driver;
+use super::files::{Images, Mount, OpenFiles};
+use super::gadgets::GadgetsError;
+use super::hostcall::{self, Datagrams, Hostcalls};
+use super::instance_table::InstanceTable;
+use super::keys::KeysError;
+use super::milestones::Milestones;
+use super::options::Options;
+use super::region::RegionError;
+use super::reservation::Ground;
+use super::shared::Shared;
+use super::threads::HostThreads;
+use monohull_abi::layout::CARRIER_MAX;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, Weak};
+
+/// A domain could not be made or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// protection keys cannot be put in force: {0}
+    #[error("protection keys cannot be put in force: {0}")]
+    Keys(#[from] KeysError),
+    /// protection keys cannot be put in force: {0}
+    #[error("protection keys cannot be put in force: {0}")]
+    Gadgets(#[from] GadgetsError),
+    /// the address space of the domain: {0}
+    #[error("the address space of the domain: {0}")]
+    Region(#[from] RegionError),
+    /// a carrier thread cannot be set up: {0}
+    #[error("a carrier thread cannot be set up: {0}")]
+    Carrier(#[from] CarrierError),
+}
+
+/// A workflow domain. Its address space goes when it is dropped.
+pub struct Domain {
+    /// The thread that laid the ground, until the run begins. Dropped before the address space.
+    first: Cell<Option<Carrier>>,
+    shared: Arc<Shared>,
+}
+
+impl Domain {
+    /// A domain on ground of its own. There is one domain per process at a time.
+    pub fn new(options: Options) -> Result<Domain, DomainError> {
+        Ok(Domain::on(Ground::lay(options.keys)?, options))
+    }
+
+    /// A domain on ground that was laid with the same `keys`.
+    pub fn on(ground: Ground, mut options: Options) -> Domain {
+        let Ground { carrier, mut partition } = ground;
+        if options.separate {
+            partition.separate_instances();
+        }
+        options.carriers = options.carriers.clamp(1, CARRIER_MAX);
+        let space = Arc::new(partition);
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+            weak: weak.clone(),
+            driver: Mutex::new(None),
+            sched: Dispatcher::new(),
+            instances: InstanceTable::new(),
+            cells: CellPool::new(space.clone()),
+            files: OpenFiles::new(space.clone(), options.ears.clone()),
+            space,
+            hostcalls: Hostcalls::new(hostcall::services(weak.as_ptr().cast_mut().cast()), options.modules.clone()),
+            datagrams: Datagrams::default(),
+            threads: HostThreads::default(),
+            milestones: Milestones::default(),
+            options,
+        });
+        hostcall::bind_core(&shared);
+        if shared.options.load_all {
+            for name in hostcall::NAMES {
+                shared.load_module(name);
+            }
+        }
+        Domain { first: Cell::new(Some(carrier)), shared }
+    }
+
+    /// Runs until the driver finishes; the calling thread is the first carrier: the one that laid the ground.
+    pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
+        *self.driver.lock().expect("driver") = Some(driver);
+        self.lock().begin();
+        let carrier = self.first.take().map_or_else(|| Carrier::attach(&self.space, 0), Ok);
+        let result = carrier.and_then(|carrier| self.carry(carrier));
+        match &result {
+            Ok(()) => self.finish(),
+            // Other carriers may be in user code that never ends by itself.
+            Err(_) => self.abort(),
+        }
+        self.threads.join();
+        // An instance that was being launched while the run ended is alive still; nobody runs it.
+        self.lock().clear_jobs();
+        self.abort();
+        debug_assert!(self.instances.live().is_empty());
+        if result.is_ok() {
+            self.settle_network();
+        }
+        let events = self.lock().close();
+        if let Some(mut driver) = self.driver.lock().expect("driver").take() {
+            for event in events {
+                driver.on_event(event, self);
+            }
+        }
+        Ok(result?)
+    }
+}
+
+impl std::ops::Deref for Domain {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Domain {
+    /// Puts in order what outlives the domain: images that functions have written to are closed, and others may claim them.
+    /// No function runs any more, and none runs afterwards.
+    pub fn close_files(&self) {
+        if self.options.mounts.iter().any(Mount::outlives_domain) {
+            self.hostcalls.modules.stop();
+            Images::release(&self.options.mounts);
+        }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.shared.hostcalls.modules.stop();
+    }
+}
