@@ -7,9 +7,9 @@
 //! | guard | alternate signal stack ↓                         | context (one page) |
 //! ```
 
+use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::keys::Key;
-use super::region::{Access, Partition, RegionError};
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
@@ -22,7 +22,7 @@ pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
     /// A nudge has been sent since it was last turned to an instance.
-    nudged: AtomicBool,
+    preempt_sent: AtomicBool,
     /// Its timer has fired, or was set by the handler, since it was last put right.
     timer_set: AtomicBool,
     /// A signal found it in trusted code: before it enters user code it has to look whether it may.
@@ -30,7 +30,7 @@ pub struct CarrierState {
     /// The kernel's id of its timer, and of the one by which others nudge it; -1 where there is none.
     timer: AtomicI32,
     /// See `timer`.
-    nudger: AtomicI32,
+    preempt_timer: AtomicI32,
     /// The `stop` flag of the instance it runs, null in between.
     stop: AtomicPtr<AtomicBool>,
     /// When that instance's time is up.
@@ -41,11 +41,11 @@ pub struct CarrierState {
 pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
     CarrierState {
         tid: AtomicI32::new(0),
-        nudged: AtomicBool::new(false),
+        preempt_sent: AtomicBool::new(false),
         timer_set: AtomicBool::new(false),
         attention: AtomicBool::new(false),
         timer: AtomicI32::new(-1),
-        nudger: AtomicI32::new(-1),
+        preempt_timer: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
         deadline: AtomicU64::new(NEVER),
     }
@@ -64,7 +64,7 @@ pub enum CarrierError {
     },
     /// its block: {0}
     #[error("its block: {0}")]
-    Region(#[from] RegionError),
+    Region(#[from] AddressSpaceError),
 }
 
 /// The calling thread as a carrier; undone on drop.
@@ -80,7 +80,7 @@ pub struct Carrier {
     /// Reading the time-stamp counter is a fault on this thread.
     counter_denied: bool,
     /// Given back last.
-    _berth: Berth,
+    _setup: ThreadSetup,
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
@@ -95,31 +95,31 @@ const LOOK_AGAIN_NS: u64 = 1_000_000;
 
 /// What a thread has of a carrier that a process forked from it inherits.
 #[derive(Debug)]
-pub struct Berth {
+pub struct ThreadSetup {
     index: usize,
     old_stack: libc::stack_t,
 }
 
 // SAFETY: the address in it is not used but to give it back to the kernel.
-unsafe impl Send for Berth {}
+unsafe impl Send for ThreadSetup {}
 
-impl Berth {
+impl ThreadSetup {
     /// Gives the calling thread a carrier's block, `gs`, and alternate stack, and takes rseq away.
-    pub fn take(partition: &Partition, index: usize) -> Result<Berth, CarrierError> {
+    pub fn install(space: &AddressSpace, index: usize) -> Result<ThreadSetup, CarrierError> {
         let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
-        partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
+        space.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
         let stack = signal_stack(index);
         // SAFETY: plain data, filled in by the next call.
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
-        let berth = Berth { index, old_stack };
+        let setup = ThreadSetup { index, old_stack };
         unregister_rseq()?;
         // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
         checked("arch_prctl(ARCH_SET_GS)", unsafe {
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, info_line(index))
         })?;
-        Ok(berth)
+        Ok(setup)
     }
 
     /// Writes the context by which a signal handler knows the thread, and the selector in which it reads that trusted code
@@ -140,13 +140,13 @@ pub(super) const TIMEKEEPER_BLOCK: usize = CARRIER_MAX;
 
 /// Gives the calling thread what it needs to survive faults when it copies from user memory: a carrier block, without what
 /// it would take to enter user code.
-pub(super) fn survive_faults(partition: &Partition, block: usize) -> Result<Berth, CarrierError> {
-    let berth = Berth::take(partition, block)?;
-    berth.write_context();
-    Ok(berth)
+pub(super) fn survive_faults(space: &AddressSpace, block: usize) -> Result<ThreadSetup, CarrierError> {
+    let setup = ThreadSetup::install(space, block)?;
+    setup.write_context();
+    Ok(setup)
 }
 
-impl Drop for Berth {
+impl Drop for ThreadSetup {
     fn drop(&mut self) {
         // SAFETY: the old stack is what the thread had before; gs goes back to what a thread starts with.
         unsafe {
@@ -158,32 +158,32 @@ impl Drop for Berth {
 
 impl Carrier {
     /// Makes the calling thread carrier `index`.
-    pub fn attach(partition: &Partition, index: usize) -> Result<Carrier, CarrierError> {
-        Carrier::board(partition, Berth::take(partition, index)?)
+    pub fn new(space: &AddressSpace, index: usize) -> Result<Carrier, CarrierError> {
+        Carrier::attach(space, ThreadSetup::install(space, index)?)
     }
 
-    /// Makes the calling thread, which has taken the berth or was forked with it, its carrier: context, info line, timer,
+    /// Makes the calling thread, which has taken the setup or was forked with it, its carrier: context, info line, timer,
     /// dispatch armed.
-    pub fn board(partition: &Partition, berth: Berth) -> Result<Carrier, CarrierError> {
-        let index = berth.index;
-        let (context, line) = berth.write_context();
+    pub fn attach(space: &AddressSpace, setup: ThreadSetup) -> Result<Carrier, CarrierError> {
+        let index = setup.index;
+        let (context, line) = setup.write_context();
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
-        unsafe { (&raw mut (*line).gate).write(exit_gate(partition.keys().variant(), index)) };
+        unsafe { (&raw mut (*line).gate).write(exit_gate(space.keys().variant(), index)) };
         let carrier =
-            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _berth: berth };
+            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _setup: setup };
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         let tid = unsafe { libc::gettid() };
-        state.nudged.store(false, Ordering::Relaxed);
+        state.preempt_sent.store(false, Ordering::Relaxed);
         state.timer_set.store(false, Ordering::Relaxed);
         state.attention.store(false, Ordering::Relaxed);
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
             // There are others that nudge it.
-            state.nudger.store(new_timer(tid, NUDGE)?, Ordering::Release);
+            state.preempt_timer.store(new_timer(tid, PREEMPT_SIGNAL)?, Ordering::Release);
         }
         state.tid.store(tid, Ordering::Release);
-        if weaken::is_off(Defence::Dispatch) {
+        if fault_injection::disabled(Mitigation::Dispatch) {
             return Ok(carrier);
         }
         // SAFETY: the selector byte stays mapped until dispatch is switched off on drop. The allowed range is empty.
@@ -206,7 +206,7 @@ impl Carrier {
     }
 
     /// From here on reading the time-stamp counter is a fault on this thread: user code's own, while for trusted code, the
-    /// vDSO's clocks among it, `fault::counter` reads it instead.
+    /// vDSO's clocks among it, `fault::tsc` reads it instead.
     pub fn deny_time_stamp_counter(&mut self) -> Result<(), CarrierError> {
         // SAFETY: the handler for such a fault is installed, and this thread has its signal stack.
         let status = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
@@ -220,19 +220,19 @@ impl Carrier {
     /// After this no signal meant for an earlier instance can come any more: a nudge that was sent has come or is called off, none
     /// is sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
     /// that finds user code running always means this instance. None of this rests on the handler, which functions can call.
-    pub fn turn_to(
+    pub fn bind_instance(
         &mut self,
-        partition: &Partition,
+        space: &AddressSpace,
         key: Key,
         stop: &AtomicBool,
         deadline: u64,
     ) -> Result<(), CarrierError> {
-        self.enter_with(partition, key)?;
+        self.enter_with(space, key)?;
         let state = &CARRIERS[self.index];
-        let nudger = state.nudger.load(Ordering::Acquire);
-        if state.nudged.swap(false, Ordering::AcqRel) && nudger >= 0 {
+        let preempt_timer = state.preempt_timer.load(Ordering::Acquire);
+        if state.preempt_sent.swap(false, Ordering::AcqRel) && preempt_timer >= 0 {
             // Waits for the timer if it is just firing; what is pending then is delivered on the way back.
-            set(nudger, NEVER)?;
+            set(preempt_timer, NEVER)?;
         }
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
@@ -249,13 +249,13 @@ impl Carrier {
     }
 
     /// User code gets the rights of `key` from here on. Its entry frame is mapped on first use.
-    fn enter_with(&mut self, partition: &Partition, key: Key) -> Result<(), RegionError> {
-        if self.key == Some(key) || !partition.keys().in_force() {
+    fn enter_with(&mut self, space: &AddressSpace, key: Key) -> Result<(), AddressSpaceError> {
+        if self.key == Some(key) || !space.keys().in_force() {
             return Ok(());
         }
         if self.frames & 1 << key.number() == 0 {
             let frame = frame_page(self.index, key.number());
-            partition.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
+            space.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
             self.frames |= 1 << key.number();
         }
         // SAFETY: the context is this carrier's, and no user code runs on it now.
@@ -267,7 +267,7 @@ impl Carrier {
     /// After user code was taken off this carrier by a signal handler, which left without `sigreturn`: undoes what the
     /// kernel did for the handler. The stack it ran on is used again, and nudge
     /// and timer come again.
-    pub fn recover(&self) {
+    pub fn restore_signal_state(&self) {
         // SAFETY: the stack is this carrier's, and the handler has left it. Nudge and timer were not blocked
         // before.
         unsafe {
@@ -276,13 +276,13 @@ impl Carrier {
         }
     }
 
-    /// Whether a signal has found this carrier in trusted code since [`attention_given`].
+    /// Whether a signal has found this carrier in trusted code since [`clear_attention`].
     pub fn has_attention(&self) -> bool {
         CARRIERS[self.index].attention.load(Ordering::Relaxed)
     }
 
     /// The instance is not run here any more.
-    pub fn turn_away(&mut self) {
+    pub fn unbind_instance(&mut self) {
         CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
     }
 }
@@ -291,7 +291,7 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         let state = &CARRIERS[self.index];
         state.stop.store(std::ptr::null_mut(), Ordering::Release);
-        let timers = [&state.timer, &state.nudger].map(|timer| timer.swap(-1, Ordering::AcqRel));
+        let timers = [&state.timer, &state.preempt_timer].map(|timer| timer.swap(-1, Ordering::AcqRel));
         if self.counter_denied {
             // SAFETY: changes nothing but that reading the counter is no fault any more.
             unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
@@ -308,7 +308,7 @@ impl Drop for Carrier {
 }
 
 /// The signal that makes a carrier look up from user code.
-pub const NUDGE: i32 = libc::SIGUSR2;
+pub const PREEMPT_SIGNAL: i32 = libc::SIGUSR2;
 
 /// The signal of the carriers' timers.
 pub fn timer_signal() -> i32 {
@@ -324,7 +324,7 @@ pub fn interrupts() -> libc::sigset_t {
     // SAFETY: a set of no signals is all zeros; then valid signals are added.
     unsafe {
         let mut set = std::mem::zeroed();
-        libc::sigaddset(&mut set, NUDGE);
+        libc::sigaddset(&mut set, PREEMPT_SIGNAL);
         libc::sigaddset(&mut set, timer_signal());
         set
     }
@@ -339,7 +339,7 @@ fn signal_stack(index: usize) -> libc::stack_t {
     let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
     libc::stack_t {
         ss_sp: (block + PAGE) as *mut _,
-        ss_flags: if weaken::is_off(Defence::SignalStack) { 0 } else { SS_AUTODISARM },
+        ss_flags: if fault_injection::disabled(Mitigation::SignalStack) { 0 } else { SS_AUTODISARM },
         ss_size: (CARRIER_SIZE - 2 * PAGE) as usize,
     }
 }
@@ -349,15 +349,15 @@ pub fn runs(index: usize, stop: &AtomicBool) -> bool {
     std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
 }
 
-/// Lets other carriers nudge the first one: to be called before there are any. All others can be nudged always.
+/// Lets other carriers nudge the first one: to be called before there are any. All others can be preempt_sent always.
 ///
 /// The system call that signals a thread signals those of other processes too, so nobody has it: a timer of the carrier's own
 /// sends the signal, and nudging is setting that.
-pub fn expect_nudges() -> Result<(), CarrierError> {
+pub fn allow_preempting_first() -> Result<(), CarrierError> {
     let state = &CARRIERS[0];
-    if state.nudger.load(Ordering::Acquire) < 0 {
-        let timer = new_timer(state.tid.load(Ordering::Acquire), NUDGE)?;
-        if state.nudger.compare_exchange(-1, timer, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if state.preempt_timer.load(Ordering::Acquire) < 0 {
+        let timer = new_timer(state.tid.load(Ordering::Acquire), PREEMPT_SIGNAL)?;
+        if state.preempt_timer.compare_exchange(-1, timer, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // Another thread was faster.
             // SAFETY: the timer has just been made here, and nothing else knows of it.
             unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
@@ -367,28 +367,28 @@ pub fn expect_nudges() -> Result<(), CarrierError> {
 }
 
 /// Makes carrier `index` look up. Called under the scheduler's lock, while it runs what is to be stopped.
-pub fn nudge(index: usize) {
+pub fn preempt(index: usize) {
     let state = &CARRIERS[index];
-    if state.tid.load(Ordering::Acquire) != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
+    if state.tid.load(Ordering::Acquire) != 0 && !state.preempt_sent.swap(true, Ordering::AcqRel) {
         // The thread is alive: it turns away from what it runs under the same lock, and detaches later.
-        let sent = match state.nudger.load(Ordering::Acquire) {
+        let sent = match state.preempt_timer.load(Ordering::Acquire) {
             // It has no timer for that, perhaps because the host gives no more: its own will do. It is set again before the
             // carrier runs another instance.
             ..0 => {
                 state.timer_set.store(true, Ordering::Release);
                 set(state.timer.load(Ordering::Acquire), 1)
             }
-            nudger => set(nudger, 1),
+            preempt_timer => set(preempt_timer, 1),
         };
         if sent.is_err() {
             // Nobody is to wait for a signal that does not come.
-            state.nudged.store(false, Ordering::Release);
+            state.preempt_sent.store(false, Ordering::Release);
         }
     }
 }
 
 /// Carrier `index` looks now whether it may go on: a signal after this asks again.
-pub fn attention_given(index: usize) {
+pub fn clear_attention(index: usize) {
     if let Some(state) = CARRIERS.get(index) {
         state.attention.store(false, Ordering::Relaxed);
     }
@@ -398,16 +398,16 @@ pub fn attention_given(index: usize) {
 /// threads that are no carriers it is not.
 pub fn is_interrupted(index: usize) -> bool {
     let Some(state) = CARRIERS.get(index).filter(|state| state.attention.load(Ordering::Relaxed)) else { return false };
-    // SAFETY: as in `looked_up`.
+    // SAFETY: as in `on_preempt_signal`.
     let stop = unsafe { state.stop.load(Ordering::Acquire).as_ref() };
     stop.is_some_and(|stop| stop.load(Ordering::Acquire) || monotonic_ns() >= state.deadline.load(Ordering::Relaxed))
 }
 
-/// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
-pub fn looked_up(index: usize, signal: i32, in_user: bool) {
+/// The handler's side of [`PREEMPT_SIGNAL`] and of the timer on carrier `index`. Only atomics and system calls.
+pub fn on_preempt_signal(index: usize, signal: i32, in_user: bool) {
     // The timekeeper has a block and is no carrier. Its signals come from outside.
     let Some(state) = CARRIERS.get(index) else { return };
-    if signal != NUDGE {
+    if signal != PREEMPT_SIGNAL {
         // It is not armed any more, whatever the run loop believes.
         state.timer_set.store(true, Ordering::Relaxed);
     }

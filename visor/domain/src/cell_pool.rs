@@ -9,16 +9,16 @@
 //!
 //! A warm cell still has its image mapped: the next instance of the same image starts there without a single mapping.
 
+use super::address_space::{AddressSpace, AddressSpaceError};
 use super::cell::{self, Cell};
 use super::image::map::LoadedImage;
 use super::keys::Key;
-use super::region::{Partition, RegionError};
 use monohull_abi::layout::CELL_COUNT;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// All cells of a domain.
 pub(crate) struct CellPool {
-    space: Arc<Partition>,
+    space: Arc<AddressSpace>,
     states: Mutex<States>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum CellLease {
 
 impl CellPool {
     /// All cells of an address space, empty.
-    pub(crate) fn new(space: Arc<Partition>) -> CellPool {
+    pub(crate) fn new(space: Arc<AddressSpace>) -> CellPool {
         CellPool { space, states: Mutex::new(States { cells: Vec::new(), capacity: CELL_COUNT, wiped: 0 }) }
     }
 
@@ -75,7 +75,7 @@ impl CellPool {
             return Some(CellLease::Warm(cell));
         }
         if let Some(index) = states.empty()
-            && let Some(key) = self.space.keys().lend()
+            && let Some(key) = self.space.keys().acquire()
         {
             states.set(index, CellState::Leased);
             return Some(CellLease::Empty(index, key));
@@ -96,7 +96,7 @@ impl CellPool {
         lease: CellLease,
         image: &Arc<LoadedImage>,
         stack_size: u64,
-    ) -> Result<Box<Cell>, RegionError> {
+    ) -> Result<Box<Cell>, AddressSpaceError> {
         let (index, key) = match lease {
             CellLease::Warm(cell) => return Ok(cell),
             CellLease::Empty(index, key) => (index, key),
@@ -131,7 +131,7 @@ impl CellPool {
             let mut states = self.lock();
             if reset.is_ok() {
                 states.set(index, CellState::Empty);
-                self.space.keys().give_back(key);
+                self.space.keys().release(key);
                 emptied += 1;
             } else {
                 states.set(index, CellState::Failed(key));

@@ -5,10 +5,10 @@
 //!                 └─ else: condition variable
 //! ```
 
-use super::Ears;
+use super::EpollSet;
 use super::carrier::monotonic_ns;
 use super::instance::Instance;
-use super::outside::{FRAMES, Outside};
+use super::poller::{FRAMES, Poller};
 use super::sched::{Armed, Scheduler, TimerKind, WakeUp, Woken};
 use super::this_thread;
 use monohull_abi::module::NEVER;
@@ -28,7 +28,7 @@ pub(crate) struct Dispatcher {
     /// The timekeeper sleeps here, with the same lock.
     timekeeper: Condvar,
     /// Made when the first socket is.
-    poller: OnceLock<Outside>,
+    poller: OnceLock<Poller>,
     /// When the run's time is up (monotonic ns); carriers in user code are interrupted then.
     run_deadline: AtomicU64,
 }
@@ -50,16 +50,16 @@ impl Dispatcher {
     }
 
     /// Where external events come from, if there is a socket or a device.
-    pub(crate) fn poller(&self) -> Option<&Outside> {
+    pub(crate) fn poller(&self) -> Option<&Poller> {
         self.poller.get()
     }
 
     /// The same, made if there is none yet.
-    pub(crate) fn open_poller(&self, ears: Option<&Ears>) -> io::Result<&Outside> {
+    pub(crate) fn open_poller(&self, epoll_set: Option<&EpollSet>) -> io::Result<&Poller> {
         if self.poller.get().is_none() {
             // If two are made at once, one is kept.
-            let ears = ears.ok_or(io::ErrorKind::NotFound)?;
-            let _ = self.poller.set(Outside::new(ears.outside.try_clone()?)?);
+            let epoll_set = epoll_set.ok_or(io::ErrorKind::NotFound)?;
+            let _ = self.poller.set(Poller::new(epoll_set.sockets.try_clone()?)?);
         }
         Ok(self.poller.get().expect("just set"))
     }
@@ -110,7 +110,7 @@ impl Dispatcher {
     pub(crate) fn send(&self, wake_up: WakeUp) {
         match (wake_up, self.poller()) {
             (WakeUp::Nothing, _) => {}
-            (WakeUp::Poller, Some(poller)) => poller.ring(),
+            (WakeUp::Poller, Some(poller)) => poller.wake(),
             (WakeUp::Poller | WakeUp::Sleeper, _) => self.sleepers.notify_one(),
         }
     }
@@ -124,7 +124,7 @@ impl Dispatcher {
         self.sleepers.notify_all();
         self.wake_timekeeper();
         if let Some(poller) = self.poller() {
-            poller.ring();
+            poller.wake();
         }
     }
 
@@ -162,7 +162,7 @@ impl Dispatcher {
         let scheduler = self.poll(poller, Some(0), scheduler);
         if scheduler.is_polling() {
             // Another carrier has begun to poll meanwhile, and may have missed a wake-up that was consumed here.
-            poller.ring();
+            poller.wake();
         }
         scheduler
     }
@@ -170,12 +170,12 @@ impl Dispatcher {
     /// Waits for external events until `until` (monotonic ns), and wakes the threads that waited for them.
     pub(crate) fn poll<'s>(
         &'s self,
-        poller: &Outside,
+        poller: &Poller,
         until: Option<u64>,
         scheduler: SchedulerGuard<'s>,
     ) -> SchedulerGuard<'s> {
         drop(scheduler);
-        let events = poller.listen(until);
+        let events = poller.wait(until);
         let mut scheduler = self.lock();
         for key in poller.keys(&events) {
             match key {

@@ -1,5 +1,6 @@
 //! A workflow domain as its users see it: made, run once, dropped.
 
+use super::address_space::AddressSpaceError;
 use super::carrier::{Carrier, CarrierError};
 use super::cell_pool::CellPool;
 use super::dispatcher::Dispatcher;
@@ -11,8 +12,7 @@ use super::instance_table::InstanceTable;
 use super::keys::KeysError;
 use super::milestones::Milestones;
 use super::options::Options;
-use super::region::RegionError;
-use super::reservation::Ground;
+use super::reservation::ReservedDomain;
 use super::shared::Shared;
 use super::threads::HostThreads;
 use monohull_abi::layout::CARRIER_MAX;
@@ -30,7 +30,7 @@ pub enum DomainError {
     Gadgets(#[from] GadgetsError),
     /// the address space of the domain: {0}
     #[error("the address space of the domain: {0}")]
-    Region(#[from] RegionError),
+    Region(#[from] AddressSpaceError),
     /// a carrier thread cannot be set up: {0}
     #[error("a carrier thread cannot be set up: {0}")]
     Carrier(#[from] CarrierError),
@@ -46,24 +46,24 @@ pub struct Domain {
 impl Domain {
     /// A domain on ground of its own. There is one domain per process at a time.
     pub fn new(options: Options) -> Result<Domain, DomainError> {
-        Ok(Domain::on(Ground::lay(options.keys)?, options))
+        Ok(Domain::on(ReservedDomain::reserve(options.keys)?, options))
     }
 
     /// A domain on ground that was laid with the same `keys`.
-    pub fn on(ground: Ground, mut options: Options) -> Domain {
-        let Ground { carrier, mut partition } = ground;
+    pub fn on(ground: ReservedDomain, mut options: Options) -> Domain {
+        let ReservedDomain { carrier, mut space } = ground;
         if options.separate {
-            partition.separate_instances();
+            space.separate_instances();
         }
         options.carriers = options.carriers.clamp(1, CARRIER_MAX);
-        let space = Arc::new(partition);
+        let space = Arc::new(space);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),
-            files: OpenFiles::new(space.clone(), options.ears.clone()),
+            files: OpenFiles::new(space.clone(), options.epoll_set.clone()),
             space,
             hostcalls: Hostcalls::new(hostcall::services(weak.as_ptr().cast_mut().cast()), options.modules.clone()),
             datagrams: Datagrams::default(),
@@ -84,7 +84,7 @@ impl Domain {
     pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         self.lock().begin();
-        let carrier = self.first.take().map_or_else(|| Carrier::attach(&self.space, 0), Ok);
+        let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
         let result = carrier.and_then(|carrier| self.carry(carrier));
         match &result {
             Ok(()) => self.finish(),
@@ -93,7 +93,7 @@ impl Domain {
         }
         self.threads.join();
         // An instance that was being launched while the run ended is alive still; nobody runs it.
-        self.lock().clear_jobs();
+        self.lock().clear_pending();
         self.abort();
         debug_assert!(self.instances.live().is_empty());
         if result.is_ok() {

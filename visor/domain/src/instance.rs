@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What to start.
 #[derive(Clone)]
-pub struct Spec {
+pub struct InstanceConfig {
     /// The driver's name for this instance; comes back in [`super::Event::Ended`].
     pub token: u64,
     /// The code.
@@ -49,7 +49,7 @@ pub struct Spec {
 /// Hears lines of output as they are written.
 pub trait Sink: Send + Sync {
     /// One whole line of an instance's stream 1 or 2.
-    fn line(&self, spec: &Spec, stream: u32, text: &str);
+    fn line(&self, config: &InstanceConfig, stream: u32, text: &str);
 }
 
 /// What things are called.
@@ -110,7 +110,7 @@ pub struct Instance {
     /// Unique in the domain; the low byte is the cell.
     pub id: u32,
     /// What it was started with.
-    pub spec: Spec,
+    pub config: InstanceConfig,
     /// Its memory, until it is reclaimed.
     pub cell: Mutex<Option<Box<Cell>>>,
     /// Its memory's protection key.
@@ -175,15 +175,15 @@ impl Instance {
     /// Keeps a line of its output, and passes it on.
     pub(crate) fn print(&self, stream: u32, text: String, sink: Option<&dyn Sink>) {
         let mut output = self.lines.lock().expect("lines");
-        let kept = output.keep(Line { stream, text }, self.spec.output_limit);
+        let kept = output.keep(Line { stream, text }, self.config.output_limit);
         if let (Some(line), Some(sink)) = (kept, sink) {
-            sink.line(&self.spec, stream, &line.text);
+            sink.line(&self.config, stream, &line.text);
         }
     }
 
     /// Who it is, for people.
     pub fn name(&self) -> String {
-        format!("{}[{}]", self.spec.labels.step, self.spec.index)
+        format!("{}[{}]", self.config.labels.step, self.config.index)
     }
 }
 

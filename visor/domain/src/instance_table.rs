@@ -32,7 +32,7 @@ impl InstanceTable {
     /// Enters a new instance, with this many bytes charged to it.
     pub(crate) fn insert(&self, instance: Arc<Instance>, charged: u64) {
         let cell = cell_of(instance.id);
-        self.accounts.open(cell, instance.id, instance.spec.memory_limit, charged);
+        self.accounts.open(cell, instance.id, instance.config.memory_limit, charged);
         self.by_cell.write().expect("instances")[cell] = Some(instance);
     }
 

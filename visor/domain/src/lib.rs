@@ -4,7 +4,7 @@
 //! decides who runs where and keeps everybody apart.
 //!
 //! ```text
-//!  Driver ──start(Spec)──▶ jobs ─▶ cell + instance ─▶ threads ─▶ carriers: enter … exit … park
+//!  Driver ──start(InstanceConfig)──▶ jobs ─▶ cell + instance ─▶ threads ─▶ carriers: enter … exit … park
 //!     ▲                                                              │
 //!     └───────────────── events: Ended, Timer, Deadline ◀────────────┘
 //! ```
@@ -14,16 +14,19 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;
+pub mod address_space;
 pub mod carrier;
 pub mod cell;
 mod cell_pool;
 mod dispatcher;
 mod domain;
 mod driver;
-mod ears;
+mod epoll_set;
 mod event;
 mod explanation;
 pub mod fault;
+#[allow(clippy::print_stderr, reason = "it warns of a program that does not ship, before there is a command line")]
+pub mod fault_injection;
 pub mod files;
 pub mod gadgets;
 pub mod hostcall;
@@ -32,12 +35,11 @@ pub mod instance;
 mod instance_table;
 pub mod keys;
 mod lifecycle;
-mod mapped;
 mod milestones;
 mod net_poll;
 mod options;
-mod outside;
-pub mod region;
+mod pager;
+mod poller;
 mod reservation;
 mod run;
 mod sched;
@@ -46,18 +48,16 @@ pub mod slot_access;
 mod this_thread;
 mod threads;
 mod timekeeper;
-#[allow(clippy::print_stderr, reason = "it warns of a program that does not ship, before there is a command line")]
-pub mod weaken;
 
 pub use domain::{Domain, DomainError};
 pub use driver::Driver;
-pub use ears::Ears;
+pub use epoll_set::EpollSet;
 pub use event::{Ended, Event};
 pub use hostcall::RWF_APPEND;
 pub use instance::Sink;
-pub use mapped::{Mapped, faults};
 pub use options::Options;
-pub use reservation::{Ground, Site, prepare_forks};
+pub use pager::{Mapped, faults};
+pub use reservation::{PreforkDomain, ReservedDomain, prepare_forks};
 pub use shared::Shared;
 pub use threads::PANICKED;
 

@@ -12,11 +12,11 @@ use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::{Ended, Event};
 use super::explanation::Explanations;
-use super::instance::{Counters, Instance, Output, Spec, Usage};
+use super::fault_injection::{self, Mitigation};
+use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
 use super::sched::THREADS_MAX;
 use super::shared::{Shared, after};
 use super::this_thread;
-use super::weaken::{self, Defence};
 use monohull_abi::layout::CARRIER_MAX;
 use monohull_abi::module::{Ending, NEVER};
 use monohull_report::failure::{Blame, Failure, FailureKind};
@@ -26,10 +26,10 @@ use std::sync::{Arc, Mutex};
 
 impl Shared {
     /// Gives an instance its main thread in the cell that is its place; it is in the ready queue afterwards.
-    pub(super) fn launch(&self, spec: Spec, lease: CellLease) {
+    pub(super) fn launch(&self, config: InstanceConfig, lease: CellLease) {
         let begin = ticks();
-        let token = spec.token;
-        let cell = match self.cells.prepare(lease, &spec.image, spec.stack_size) {
+        let token = config.token;
+        let cell = match self.cells.prepare(lease, &config.image, config.stack_size) {
             Ok(cell) => cell,
             Err(error) => {
                 let failure =
@@ -52,9 +52,9 @@ impl Shared {
         let image_base = cell.image_base();
         let key = cell.key();
         self.milestones.mapped();
-        let user_rsp = cell.prepare_stack(None, image_base + spec.image.image.start);
+        let user_rsp = cell.prepare_stack(None, image_base + config.image.image.start);
         let data = cell.data_bytes();
-        let deadline = spec.timeout.map_or(NEVER, after);
+        let deadline = config.timeout.map_or(NEVER, after);
         let instance = Arc::new(Instance {
             id: self.instances.next_id(index),
             cell: Mutex::new(Some(cell)),
@@ -65,10 +65,10 @@ impl Shared {
             counters: Counters::default(),
             lines: Mutex::new(Output::default()),
             explanations: Explanations::default(),
-            spec,
+            config,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);
-        let limit = instance.spec.memory_limit;
+        let limit = instance.config.memory_limit;
         self.instances.insert(instance.clone(), data);
         let mut scheduler = self.lock();
         let armed = scheduler.insert(instance.id, instance.clone(), deadline);
@@ -96,11 +96,11 @@ impl Shared {
             return;
         }
         instance.stop.store(true, Ordering::Release);
-        // See `Carrier::turn_to`.
+        // See `Carrier::bind_instance`.
         fence(Ordering::SeqCst);
         for index in 0..scheduler.carriers() {
             if carrier::runs(index, &instance.stop) && index != this_thread::carrier() {
-                carrier::nudge(index);
+                carrier::preempt(index);
             }
         }
         // It may have a million threads; other instances are not to wait for all of them to be put away.
@@ -121,12 +121,12 @@ impl Shared {
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
         let inputs_whole = self.hostcalls.modules.ended(id, ending);
         // The module may never have been loaded, or not know of all.
-        self.files.mappings.unmap_all(id);
+        self.files.pager.unmap_all(id);
         let (instance, usage) = self.instances.remove(id);
         let usage = Usage { run: threads.run, park: threads.park, ..usage };
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(cell) = cell {
-            if self.space.keys().separate() && !weaken::is_off(Defence::Frames) {
+            if self.space.keys().separate() && !fault_injection::disabled(Mitigation::Frames) {
                 // Entry frames are memory of its key: what it has left there must not lead into the next one with that key.
                 for carrier in 0..CARRIER_MAX {
                     let frame = frame_page(carrier, cell.key().number());
@@ -139,7 +139,7 @@ impl Shared {
         let ended = ticks();
         let mut scheduler = self.lock();
         scheduler.push_event(Event::Ended(Box::new(Ended {
-            token: instance.spec.token,
+            token: instance.config.token,
             id,
             result,
             refusal: instance.explanations.refusal(),
@@ -155,13 +155,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::address_space::{Access, AddressSpace};
     use super::super::carrier::Carrier;
     use super::super::image::map::LoadedImage;
     use super::super::instance::Labels;
     use super::super::keys::{Key, Keys};
-    use super::super::region::{Access, Partition};
     use super::super::sched::Work;
-    use super::super::{Domain, Ground, Options, one_at_a_time};
+    use super::super::{Domain, Options, ReservedDomain, one_at_a_time};
     use super::*;
     use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
     use monohull_network::Network;
@@ -169,9 +169,9 @@ mod tests {
 
     /// Of a domain that never runs.
     fn domain(keys: Keys) -> Domain {
-        let partition = Partition::reserve(keys).expect("address space");
-        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
-        let carrier = Carrier::attach(&partition, 0).expect("a carrier");
+        let space = AddressSpace::reserve(keys).expect("address space");
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, Key::INFO).expect("the info page");
+        let carrier = Carrier::new(&space, 0).expect("a carrier");
         let options = Options {
             carriers: 1,
             modules: "nowhere".into(),
@@ -180,15 +180,15 @@ mod tests {
             time_stamp_counter: true,
             load_all: false,
             network: Network::default(),
-            ears: None,
+            epoll_set: None,
             sink: None,
             mounts: Arc::new([]),
         };
-        Domain::on(Ground { carrier, partition }, options)
+        Domain::on(ReservedDomain { carrier, space }, options)
     }
 
-    fn spec(token: u64, image: &Arc<LoadedImage>) -> Spec {
-        Spec {
+    fn config(token: u64, image: &Arc<LoadedImage>) -> InstanceConfig {
+        InstanceConfig {
             token,
             image: image.clone(),
             labels: Arc::new(Labels::default()),
@@ -220,18 +220,18 @@ mod tests {
             let domain = domain(keys);
             scarce(&domain);
             let ask = || match domain.lock().launch::<Shared>(&domain) {
-                Some(Work::Launch(spec, lease)) => Some((spec, lease)),
+                Some(Work::Launch(config, lease)) => Some((config, lease)),
                 _ => None,
             };
-            let token = |job: &Option<(Spec, CellLease)>| job.as_ref().map(|(spec, _)| spec.token);
-            (1..=5).for_each(|token| domain.start(spec(token, &image)));
+            let token = |job: &Option<(InstanceConfig, CellLease)>| job.as_ref().map(|(config, _)| config.token);
+            (1..=5).for_each(|token| domain.start(config(token, &image)));
             for expected in 1..=5 {
                 let job = ask();
                 assert_eq!(token(&job), Some(expected));
                 // Other carriers ask before the cell is prepared, and again afterwards.
                 assert!((0..3).all(|_| ask().is_none()), "there is one place");
-                let (spec, lease) = job.expect("a job");
-                let cell = domain.cells.prepare(lease, &spec.image, spec.stack_size).expect("memory");
+                let (config, lease) = job.expect("a job");
+                let cell = domain.cells.prepare(lease, &config.image, config.stack_size).expect("memory");
                 assert!((0..3).all(|_| ask().is_none()), "there is one place");
                 domain.cells.release(cell);
                 assert!((0..3).all(|_| ask().is_none()), "it is not wiped yet");

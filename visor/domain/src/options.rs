@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::Ears;
+use super::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
 use monohull_network::Network;
@@ -25,7 +25,7 @@ pub struct Options {
     /// What functions may reach of the network.
     pub network: Network,
     /// What it hears of sockets and of mapped files through. Without it there are no sockets, and files are filled at once.
-    pub ears: Option<Arc<Ears>>,
+    pub epoll_set: Option<Arc<EpollSet>>,
     /// Hears every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.

@@ -1,17 +1,17 @@
 //! What a domain needs before its workflow is known: address space, keys, signal handlers, and the first carrier.
 //!
 //! ```text
-//!   Site: reserved address space, and what forked processes inherit of the first carrier
-//!     │ into_ground, in the process that will run the domain
+//!   PreforkDomain: reserved address space, and what forked processes inherit of the first carrier
+//!     │ into_reserved, in the process that will run the domain
 //!     ▼
-//!   Ground: the same, and the calling thread is the first carrier ──▶ Domain::on
+//!   ReservedDomain: the same, and the calling thread is the first carrier ──▶ Domain::on
 //! ```
 
-use super::carrier::{self, Berth, Carrier};
+use super::address_space::{Access, AddressSpace};
+use super::carrier::{self, Carrier, ThreadSetup};
 use super::domain::DomainError;
+use super::fault_injection::{self, Mitigation};
 use super::keys::{self, Key, Keys};
-use super::region::{Access, Partition};
-use super::weaken::{self, Defence};
 use super::{fault, gadgets};
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE};
 use monohull_trampoline::system::Variant;
@@ -36,25 +36,25 @@ fn keep_large_blocks_apart() {
 /// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
 /// it takes longer than starting a workflow, so a process can do it before it knows which one it will run.
 #[derive(Debug)]
-pub struct Ground {
-    /// The calling thread. Dropped before the partition, in which its block lies.
+pub struct ReservedDomain {
+    /// The calling thread. Dropped before the address space, in which its block lies.
     pub(crate) carrier: Carrier,
-    pub(crate) partition: Partition,
+    pub(crate) space: AddressSpace,
 }
 
-/// As much of a [`Ground`] as processes inherit that are forked by the thread that has laid it out: a process that forks
+/// As much of a [`ReservedDomain`] as processes inherit that are forked by the thread that has laid it out: a process that forks
 /// many does this once for all.
 #[derive(Debug)]
-pub struct Site {
-    /// Dropped before the partition, in which it lies.
-    berth: Berth,
-    partition: Partition,
+pub struct PreforkDomain {
+    /// Dropped before the address space, in which it lies.
+    setup: ThreadSetup,
+    space: AddressSpace,
 }
 
-impl Site {
+impl PreforkDomain {
     /// Reserves the address space, and gives the calling thread what is inherited of its first carrier. There is one site or
     /// ground per process at a time.
-    pub fn lay_out(keys: bool) -> Result<Site, DomainError> {
+    pub fn reserve(keys: bool) -> Result<PreforkDomain, DomainError> {
         let keys = if keys {
             gadgets::remove()?;
             Keys::enabled()?
@@ -62,22 +62,22 @@ impl Site {
             Keys::disabled()
         };
         fault::install(keys.variant());
-        let partition = Partition::reserve(keys)?;
-        let info = if weaken::is_off(Defence::Selector) { Key::FUNCTIONS } else { Key::INFO };
-        partition.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, info)?;
-        Ok(Site { berth: Berth::take(&partition, 0)?, partition })
+        let space = AddressSpace::reserve(keys)?;
+        let info = if fault_injection::disabled(Mitigation::Selector) { Key::FUNCTIONS } else { Key::INFO };
+        space.protect(INFO_BASE..INFO_BASE + INFO_SIZE, Access::ReadWrite, info)?;
+        Ok(PreforkDomain { setup: ThreadSetup::install(&space, 0)?, space })
     }
 
     /// Makes the calling thread the first carrier: the one that has laid this out, or was forked by it.
-    pub fn into_ground(self) -> Result<Ground, DomainError> {
-        let Site { berth, partition } = self;
-        Ok(Ground { carrier: Carrier::board(&partition, berth)?, partition })
+    pub fn into_reserved(self) -> Result<ReservedDomain, DomainError> {
+        let PreforkDomain { setup, space } = self;
+        Ok(ReservedDomain { carrier: Carrier::attach(&space, setup)?, space })
     }
 }
 
-impl Ground {
+impl ReservedDomain {
     /// Reserves the address space, and makes the calling thread its first carrier. There is one per process at a time.
-    pub fn lay(keys: bool) -> Result<Ground, DomainError> {
-        Site::lay_out(keys)?.into_ground()
+    pub fn reserve(keys: bool) -> Result<ReservedDomain, DomainError> {
+        PreforkDomain::reserve(keys)?.into_reserved()
     }
 }

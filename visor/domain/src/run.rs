@@ -3,12 +3,12 @@
 //! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
 //! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
-use super::carrier::{self, Carrier, CarrierError, NUDGE, monotonic_ns, ticks, timer_signal};
+use super::carrier::{self, Carrier, CarrierError, PREEMPT_SIGNAL, monotonic_ns, ticks, timer_signal};
 use super::cell_pool::CellLease;
 use super::dispatcher::SchedulerGuard;
 use super::event::Event;
 use super::hostcall::futex_wait;
-use super::instance::{Instance, Spec};
+use super::instance::{Instance, InstanceConfig};
 use super::sched::{Resources, Running, Work, wait_key};
 use super::shared::{Shared, cancelled};
 use super::threads::{self, EndProcessOnPanic};
@@ -49,7 +49,7 @@ impl Shared {
         loop {
             match self.next_work(index) {
                 Work::Run(first, instance) => self.run_threads(first, instance, &mut carrier),
-                Work::Launch(spec, place) => self.launch(spec, place),
+                Work::Launch(config, place) => self.launch(config, place),
                 Work::TimeUp(id) => self.time_up(id),
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.tell(event),
@@ -105,13 +105,13 @@ impl Shared {
 
     /// All threads wait and nothing changes by itself. Ends what can be ended, or the run.
     fn resolve_deadlock<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        let jobs = scheduler.jobs() > 0;
+        let jobs = scheduler.pending() > 0;
         if jobs && self.cells.retry_failed() > 0 {
             return scheduler;
         }
         if let Some(id) = scheduler.a_waiting_instance().filter(|_| jobs) {
             drop(scheduler);
-            self.no_place_for_jobs(id);
+            self.no_cell_for_pending(id);
             return self.lock();
         }
         if !scheduler.break_deadlock() {
@@ -138,12 +138,12 @@ impl Shared {
         let Some(shared) = self.weak.upgrade() else { return };
         let body = move || {
             let _end = EndProcessOnPanic;
-            let attached = Carrier::attach(&shared.space, index);
+            let attached = Carrier::new(&shared.space, index);
             if let Err(error) = attached.and_then(|carrier| shared.carry(carrier)) {
                 shared.lose_carrier(index, &error);
             }
         };
-        let started = carrier::expect_nudges()
+        let started = carrier::allow_preempting_first()
             .map_err(|error| error.to_string())
             .and_then(|()| threads::spawn(format!("carrier-{index}"), None, body).map_err(|error| error.to_string()));
         match started {
@@ -168,7 +168,7 @@ impl Shared {
         while let Some((mut running, other)) = next.take() {
             if let Some(instance) = other {
                 let deadline = instance.deadline.min(self.sched.run_deadline());
-                let turned = carrier.turn_to(&self.space, instance.key, &instance.stop, deadline);
+                let turned = carrier.bind_instance(&self.space, instance.key, &instance.stop, deadline);
                 let instance = current.insert(instance);
                 // SAFETY: `current` keeps it until the carrier turns away from it.
                 unsafe { this_thread::enter_instance(instance) };
@@ -249,7 +249,7 @@ impl Shared {
                     served = self.serve_thread(&mut running.frame);
                 }
                 Exit::Fault => {
-                    carrier.recover();
+                    carrier.restore_signal_state();
                     self.fault(instance, carrier);
                     return Left::Gone(running);
                 }
@@ -281,7 +281,7 @@ impl Shared {
     /// whether it has to go.
     #[cold]
     fn must_leave(&self, instance: &Instance) -> bool {
-        carrier::attention_given(this_thread::carrier());
+        carrier::clear_attention(this_thread::carrier());
         self.end_if_late(instance);
         instance.stop.load(Ordering::Relaxed)
     }
@@ -312,8 +312,8 @@ impl Shared {
     ) -> Option<(Running, Option<Arc<Instance>>)> {
         let picked = scheduler.switch(carrier.index(), current.as_ref().map(|instance| instance.id), switches, self);
         if !matches!(picked, Some((_, None))) {
-            // Still under the lock: from here on this carrier is not nudged for the instance it leaves, which may go.
-            carrier.turn_away();
+            // Still under the lock: from here on this carrier is not preempt_sent for the instance it leaves, which may go.
+            carrier.unbind_instance();
             this_thread::leave_instance();
         }
         let Some(picked) = picked else {
@@ -337,7 +337,7 @@ impl Shared {
         current: &mut Option<Arc<Instance>>,
         switches: u32,
     ) -> Option<(Running, Option<Arc<Instance>>)> {
-        carrier.turn_away();
+        carrier.unbind_instance();
         this_thread::leave_instance();
         *current = None;
         let (id, number) = (running.frame.instance, running.frame.thread);
@@ -364,7 +364,7 @@ impl Shared {
     fn fault(&self, instance: &Instance, carrier: &Carrier) {
         // SAFETY: the context is this carrier's; the handler that wrote it has left.
         let fault = unsafe { (*carrier.context()).fault };
-        if fault.signal != NUDGE && fault.signal != timer_signal() {
+        if fault.signal != PREEMPT_SIGNAL && fault.signal != timer_signal() {
             return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
         }
         if !instance.stop.load(Ordering::Relaxed) && !self.end_if_late(instance) {
@@ -388,7 +388,7 @@ impl Shared {
     /// An instance's time is up.
     pub(super) fn time_up(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
-        let timeout = instance.spec.timeout.unwrap_or_default();
+        let timeout = instance.config.timeout.unwrap_or_default();
         let mut failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
         // The stack is read under the lock, so that the thread stays where it is; what the addresses mean is found out after.
         let frames = {
@@ -406,9 +406,9 @@ impl Shared {
 
     /// Every thread waits, and instances wait to be started for which there is no place: what the threads wait for may be
     /// up to those.
-    fn no_place_for_jobs(&self, id: u32) {
+    fn no_cell_for_pending(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
-        let waiting = self.lock().jobs();
+        let waiting = self.lock().pending();
         let what = if self.space.keys().separate() { "protection keys" } else { "places" };
         let text = format!(
             "waits, as do all other instances; {waiting} more cannot be started, because those hold all {what} for instances. \
@@ -429,8 +429,8 @@ impl Resources for Shared {
         ticks()
     }
 
-    fn lease(&self, spec: &Spec) -> Option<CellLease> {
-        self.cells.lease(&spec.image, spec.stack_size)
+    fn lease(&self, config: &InstanceConfig) -> Option<CellLease> {
+        self.cells.lease(&config.image, config.stack_size)
     }
 
     fn has_lease(&self) -> bool {

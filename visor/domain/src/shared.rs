@@ -5,18 +5,18 @@
 //! taken around the scheduler's, never inside it.
 
 use super::account::Account;
+use super::address_space::AddressSpace;
 use super::carrier::monotonic_ns;
 use super::cell_pool::CellPool;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
 use super::files::OpenFiles;
 use super::hostcall::{Datagrams, Hostcalls, Loaded};
-use super::instance::{Instance, Spec};
+use super::instance::{Instance, InstanceConfig};
 use super::instance_table::InstanceTable;
-use super::mapped::Mapped;
 use super::milestones::Milestones;
 use super::options::Options;
-use super::region::Partition;
+use super::pager::Mapped;
 use super::sched::TimerKind;
 use super::threads::HostThreads;
 use monohull_abi::module::{Host, NEVER};
@@ -35,7 +35,7 @@ pub struct Shared {
     pub(crate) cells: CellPool,
     /// The pager's thread in it ends before what it reads is unmapped.
     pub(crate) files: OpenFiles,
-    pub(crate) space: Arc<Partition>,
+    pub(crate) space: Arc<AddressSpace>,
     pub(crate) hostcalls: Hostcalls,
     pub(crate) datagrams: Datagrams,
     pub(crate) threads: HostThreads,
@@ -50,8 +50,8 @@ unsafe impl Sync for Shared {}
 /// For the driver, and for reports.
 impl Shared {
     /// Asks for an instance; an event says how it ended.
-    pub fn start(&self, spec: Spec) {
-        self.lock().push_job(spec);
+    pub fn start(&self, config: InstanceConfig) {
+        self.lock().push_pending(config);
     }
 
     /// The run is over now: nothing more is started, and everything alive is ended as cancelled.
@@ -90,7 +90,7 @@ impl Shared {
 
     /// What files have been mapped so far, if any have.
     pub fn mapped(&self) -> Option<Mapped> {
-        self.files.mappings.so_far()
+        self.files.pager.so_far()
     }
 
     /// Ticks when the first image was mapped and relocated; 0 if none has been.

@@ -15,7 +15,7 @@
 //! It runs no user code. Since it reads user stacks for reports, it has a carrier block of its own, the last one: a signal
 //! stack and a context, by which a fault of such a read is survived.
 
-use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, survive_faults};
+use super::carrier::{TIMEKEEPER_BLOCK, allow_preempting_first, survive_faults};
 use super::dispatcher::SchedulerGuard;
 use super::sched::Work;
 use super::shared::Shared;
@@ -37,7 +37,7 @@ impl Shared {
             }
         };
         // What it ends may run on the first carrier.
-        if let Err(error) = expect_nudges() {
+        if let Err(error) = allow_preempting_first() {
             tracing::warn!("the first carrier has no timer for nudges: {error}");
         }
         match threads::spawn("timekeeper".into(), None, body) {

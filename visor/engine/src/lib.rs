@@ -27,8 +27,8 @@ use clock::Clock;
 use conductor::{Conductor, Outcome};
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
-use monohull_domain::instance::Spec;
-use monohull_domain::{Domain, DomainError, Ears, Ground, Options, Sink};
+use monohull_domain::instance::InstanceConfig;
+use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink};
 use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
@@ -91,8 +91,8 @@ pub struct Means {
     pub files: Vec<OwnedFd>,
     /// What leads to its network.
     pub network: Way,
-    /// What it hears through: see [`Ready::ears`].
-    pub ears: Option<Arc<Ears>>,
+    /// What it hears through: see [`Ready::epoll_set`].
+    pub epoll_set: Option<Arc<EpollSet>>,
 }
 
 impl Ready {
@@ -124,9 +124,9 @@ impl Ready {
     }
 
     /// What its domain hears through, if it has files that can be mapped, or a network.
-    pub fn ears(&self) -> std::io::Result<Option<Ears>> {
+    pub fn epoll_set(&self) -> std::io::Result<Option<EpollSet>> {
         let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
-        needed.then(Ears::make).transpose()
+        needed.then(EpollSet::create).transpose()
     }
 
     /// The image of each of the plan's functions.
@@ -167,10 +167,10 @@ impl Ready {
             Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
-        let ground = Ground::lay(conditions.keys).map_err(HostError::Domain)?;
-        let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let ground = ReservedDomain::reserve(conditions.keys).map_err(HostError::Domain)?;
+        let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
-        let means = Means { files, network: self.plan.network.open()?, ears };
+        let means = Means { files, network: self.plan.network.open()?, epoll_set };
         self.run_on(ground, &conditions, means, &mut files_of_slots, progress, |mut report| {
             report.isolation_note = decision.note;
             report
@@ -181,7 +181,7 @@ impl Ready {
     /// there, so that a process that ends with it need not take it down piece by piece.
     pub fn run_on<T>(
         &self,
-        ground: Ground,
+        ground: ReservedDomain,
         conditions: &Conditions,
         means: Means,
         border: &mut dyn Border,
@@ -196,7 +196,7 @@ impl Ready {
         let mut ground = Some(ground);
         loop {
             // After a failed run that is to be repeated, new ground: nothing of that run is left in it.
-            let fresh = ground.take().map_or_else(|| Ground::lay(conditions.keys), Ok)?;
+            let fresh = ground.take().map_or_else(|| ReservedDomain::reserve(conditions.keys), Ok)?;
             let options = Options {
                 carriers: self.carriers,
                 modules: conditions.modules.clone(),
@@ -205,7 +205,7 @@ impl Ready {
                 time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
                 load_all: conditions.load_all,
                 network: network.clone(),
-                ears: means.ears.clone(),
+                epoll_set: means.epoll_set.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };
@@ -255,7 +255,7 @@ pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error
 struct Lines(Arc<dyn Progress>);
 
 impl Sink for Lines {
-    fn line(&self, spec: &Spec, stream: u32, text: &str) {
+    fn line(&self, spec: &InstanceConfig, stream: u32, text: &str) {
         let stream = if stream == 2 { Stream::Stderr } else { Stream::Stdout };
         self.0.line(&spec.labels.step, spec.index, stream, text);
     }

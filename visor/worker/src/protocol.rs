@@ -71,8 +71,8 @@ pub(super) struct WireJob {
     pub(super) inputs: Vec<(String, Content)>,
     /// How many files there are that file systems lie in; attached behind the inputs.
     pub(super) files: u32,
-    /// Whether what it hears of sockets and mapped files through is attached behind those ([`Ears`](monohull_domain::Ears)).
-    pub(super) ears: bool,
+    /// Whether what it hears of sockets and mapped files through is attached behind those ([`EpollSet`](monohull_domain::EpollSet)).
+    pub(super) epoll_set: bool,
     /// Load all libos modules at the start.
     pub(super) load_all: bool,
     /// When the invocation was asked for, and when this message was sent (monotonic ns).

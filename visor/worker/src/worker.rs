@@ -8,7 +8,7 @@ use super::opener;
 use super::protocol::{Content, FromWorker, Notice, ToWorker};
 use super::sandbox::Preparation;
 use super::{warm, word};
-use monohull_domain::Ground;
+use monohull_domain::ReservedDomain;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::{Border, Conditions, Source, report_without_run};
@@ -211,7 +211,7 @@ pub(super) struct Home {
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
     link: Arc<Link>,
-    ground: Ground,
+    ground: ReservedDomain,
     home: Home,
     job: Received,
     answered: impl FnOnce(),

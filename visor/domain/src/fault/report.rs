@@ -1,11 +1,11 @@
 //! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
 
-use super::counter::{self, SI_KERNEL};
+use super::tsc::{self, SI_KERNEL};
 use crate::cell::Cell;
 use crate::gadgets;
 use crate::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::instance::Instance;
-use crate::mapped::Touched;
+use crate::pager::FaultedMapping;
 use crate::shared::Shared;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE,
@@ -40,7 +40,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
         ),
         libc::SIGILL => Failure::new(
             FailureKind::IllegalInstruction,
-            match gadgets::removed_at(fault.ip) {
+            match gadgets::patched_gadget_at(fault.ip) {
                 Some(gadget) => format!("ran into {}, which Monohull has removed", gadget.place()),
                 None => "ran an instruction the processor refuses".into(),
             },
@@ -53,9 +53,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
                 _ => "caused a floating-point exception it had unmasked",
             },
         ),
-        _ if !domain.options.time_stamp_counter
-            && counter::reading_at(fault.signal, fault.code, fault.ip).is_some() =>
-        {
+        _ if !domain.options.time_stamp_counter && tsc::reading_at(fault.signal, fault.code, fault.ip).is_some() => {
             Failure::new(FailureKind::TimeStampCounter, "read the time-stamp counter, which its workflow denies")
         }
         _ => memory(domain, instance, fault),
@@ -121,8 +119,8 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         return Failure::new(FailureKind::MemoryFault, text);
     }
     let address = fault.address;
-    let touched = own(instance, address).then(|| domain.files.mappings.touched(address)).flatten();
-    if let Some(Touched { what, lost: true }) = &touched {
+    let touched = own(instance, address).then(|| domain.files.pager.touched(address)).flatten();
+    if let Some(FaultedMapping { what, lost: true }) = &touched {
         let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
         failure.address = Some(address);
         failure.address_of = Some("a mapped file, which cannot be read".into());
@@ -153,7 +151,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "the null page".into();
     }
     if own(instance, address) {
-        if let Some(touched) = domain.files.mappings.touched(address) {
+        if let Some(touched) = domain.files.pager.touched(address) {
             return touched.what;
         }
         return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
@@ -212,7 +210,7 @@ fn whose_own(cell: &Cell, address: u64) -> &'static str {
 /// Whether an offset in the instance's image lies in its code.
 fn is_code(instance: &Instance, offset: u64) -> bool {
     let code = |s: &&Segment| s.access == SegmentAccess::ReadExecute;
-    let mut code = instance.spec.image.image.segments.iter().filter(code);
+    let mut code = instance.config.image.image.segments.iter().filter(code);
     code.any(|s| (s.address..s.address + s.memory_size).contains(&offset))
 }
 
@@ -229,7 +227,7 @@ fn return_place(instance: &Instance, address: u64) -> Option<CodePlace> {
 
 /// The place of an address, in the symbol of the byte `distance` before it.
 fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<CodePlace> {
-    let image = &instance.spec.image;
+    let image = &instance.config.image;
     let inside = |offset: &u64| (distance..image.image.span).contains(offset);
     let offset = address.checked_sub(instance.image_base).filter(inside)?;
     let symbol = image.symbols().find(offset - distance);

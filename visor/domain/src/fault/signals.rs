@@ -12,16 +12,16 @@
 //! * trusted code that reads the time-stamp counter while that is denied: the handler reads it instead.
 //! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
 
-use super::counter;
-use crate::carrier::{NUDGE, interrupts, looked_up, timer_signal};
+use super::tsc;
+use crate::carrier::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
 use crate::gadgets;
-use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
+use monohull_trampoline::system::{FaultInfo, Variant, context_of, copy_recovery, exit_user_from_signal, signal_entry};
 use std::ffi::c_void;
 use std::sync::Mutex;
 
 /// The signals of faults, and the nudge. The carriers' timer has a handler too, but a number known only at run time.
 pub const HANDLED: [i32; 7] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, NUDGE];
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, PREEMPT_SIGNAL];
 
 /// Installs the handlers, unless those of this family of gates are installed already.
 pub fn install(variant: Variant) {
@@ -56,17 +56,17 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
         let registers = &(*registers).uc_mcontext.gregs;
         ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
     };
-    let looks_up = signal == NUDGE || signal == timer_signal();
+    let looks_up = signal == PREEMPT_SIGNAL || signal == timer_signal();
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
         let forged = looks_up && context_of(sp).is_some();
         if carrier.in_user() || forged {
-            // Nothing before `take_back` may use thread-local data: user code can have changed fs.
+            // Nothing before `reclaim_cpu_state` may use thread-local data: user code can have changed fs.
             if looks_up {
-                looked_up(carrier.index(), signal, true);
+                on_preempt_signal(carrier.index(), signal, true);
             }
-            carrier.take_back();
+            carrier.reclaim_cpu_state();
             // SAFETY: as above.
             let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
             let address = match signal {
@@ -79,7 +79,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
-            unsafe { abandon(carrier) };
+            unsafe { exit_user_from_signal(carrier) };
         }
     }
     // Trusted code was interrupted, which may be about to read the error of its own system call.
@@ -87,13 +87,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     if looks_up {
         if let Some(carrier) = context_of(here) {
             // SAFETY: as above.
-            looked_up(unsafe { (*carrier).index() }, signal, false);
+            on_preempt_signal(unsafe { (*carrier).index() }, signal, false);
         }
         return;
     }
-    if let Some(reading) = counter::reading_at(signal, code, ip) {
+    if let Some(reading) = tsc::reading_at(signal, code, ip) {
         // SAFETY: as above; trusted code was stopped.
-        unsafe { counter::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
+        unsafe { tsc::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
         return;
     }
     if let Some(exit) = copy_recovery(ip) {
@@ -128,7 +128,7 @@ fn own_fault(signal: i32, ip: u64, address: u64) {
     let mut rest = &mut text[..];
     let whole = rest.len();
     // Formatting integers and paths into a buffer on the stack neither allocates nor locks.
-    let _ = match gadgets::removed_at(ip) {
+    let _ = match gadgets::patched_gadget_at(ip) {
         Some(gadget) => std::io::Write::write_fmt(
             &mut rest,
             format_args!("monohull: trusted code needs {}, which was removed for protection keys\n", gadget.place()),

@@ -2,15 +2,15 @@
 
 use super::host::HostFiles;
 use super::image::Images;
-use crate::ears::Ears;
-use crate::mapped::Mappings;
-use crate::region::Partition;
+use crate::address_space::AddressSpace;
+use crate::epoll_set::EpollSet;
+use crate::pager::Pager;
 use std::sync::Arc;
 
 /// The files that a domain has open or mapped.
 pub(crate) struct OpenFiles {
     /// Its thread ends before what it reads is unmapped.
-    pub(crate) mappings: Mappings,
+    pub(crate) pager: Pager,
     /// Unmapped after the modules that use them have been stopped.
     pub(crate) images: Images,
     pub(crate) host_files: HostFiles,
@@ -18,7 +18,11 @@ pub(crate) struct OpenFiles {
 
 impl OpenFiles {
     /// None yet.
-    pub(crate) fn new(space: Arc<Partition>, ears: Option<Arc<Ears>>) -> OpenFiles {
-        OpenFiles { mappings: Mappings::new(space, ears), images: Images::default(), host_files: HostFiles::default() }
+    pub(crate) fn new(space: Arc<AddressSpace>, epoll_set: Option<Arc<EpollSet>>) -> OpenFiles {
+        OpenFiles {
+            pager: Pager::new(space, epoll_set),
+            images: Images::default(),
+            host_files: HostFiles::default(),
+        }
     }
 }

@@ -35,7 +35,7 @@ mod rewrite;
 
 pub use rewrite::{Obstacle, Way};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use code::{Objects, Run};
 use monohull_abi::layout::{CARRIER_BASE, PAGE, USER_END};
 use monohull_checker::Kind;
@@ -173,7 +173,7 @@ static REMOVED: AtomicPtr<Vec<Gadget>> = AtomicPtr::new(std::ptr::null_mut());
 /// Removes every gadget from the code of this process: all of it at the first call, what is new since the last one
 /// otherwise. After an error nothing is known to be clean that was not before.
 pub fn remove() -> Result<(), GadgetsError> {
-    if weaken::is_off(Defence::Gadgets) {
+    if fault_injection::disabled(Mitigation::Gadgets) {
         return Ok(());
     }
     let mut state = STATE.lock().expect("removal does not panic");
@@ -239,7 +239,7 @@ pub fn removed() -> &'static [Gadget] {
 }
 
 /// The gadget that was removed from this very place. May be called in signal handlers.
-pub fn removed_at(address: u64) -> Option<&'static Gadget> {
+pub fn patched_gadget_at(address: u64) -> Option<&'static Gadget> {
     removed().iter().find(|gadget| gadget.address == address)
 }
 

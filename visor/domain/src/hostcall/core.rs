@@ -1,9 +1,9 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
+use crate::address_space::AddressSpaceError;
 use crate::dispatcher::SchedulerGuard;
 use crate::fault::add_place_of_call;
 use crate::instance::Instance;
-use crate::region::RegionError;
 use crate::sched::wait_key;
 use crate::shared::Shared;
 use monohull_abi::layout::MAPPINGS_OFFSET;
@@ -91,7 +91,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
         FailKind::Error => Failure::new(FailureKind::Error, message),
         FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
         FailKind::OutOfMemory => {
-            let limit = instance.spec.memory_limit;
+            let limit = instance.config.memory_limit;
             let used = domain.account(instance.id).map_or(0, |account| account.charged());
             let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
             Failure::new(FailureKind::MemoryLimit, text)
@@ -105,7 +105,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let [entry, argument, ..] = call.args;
-    let charge = instance.spec.stack_size as i64;
+    let charge = instance.config.stack_size as i64;
     let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
     if !account.charge(charge) {
         domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
@@ -128,20 +128,20 @@ fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, ar
         Some(Ok(Some(opened))) => opened,
         Some(Ok(None)) | None => return Err(Errno::TooMany),
         Some(Err(error)) => {
-            let error: RegionError = error;
+            let error: AddressSpaceError = error;
             domain.explain(call, error.to_string());
             return Err(Errno::OutOfMemory);
         }
     };
     let mut scheduler = domain.lock();
-    let thread = match scheduler.threads_of(instance.id) < instance.spec.max_threads as usize {
+    let thread = match scheduler.threads_of(instance.id) < instance.config.max_threads as usize {
         true => scheduler.spawn(instance.id, Some(stack), user_rsp, argument as i64),
         false => None,
     };
     let Some(thread) = thread else {
         drop(scheduler);
         instance.with_cell(|cell| cell.close_stack(stack));
-        domain.explain(call, format!("no more than {} threads at a time", instance.spec.max_threads));
+        domain.explain(call, format!("no more than {} threads at a time", instance.config.max_threads));
         return Err(Errno::TooMany);
     };
     scheduler.enqueue(thread);
@@ -164,7 +164,7 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
     };
     instance.with_cell(|cell| cell.close_stack(stack));
     if let Some(account) = domain.account(instance.id) {
-        account.charge(-(instance.spec.stack_size as i64));
+        account.charge(-(instance.config.stack_size as i64));
     }
     instance.explanations.take(call.thread);
     Outcome { tag: Outcome::ENDED, value: 0 }
@@ -262,14 +262,14 @@ fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
 }
 
 fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
-    let spec = &caller(domain, call)?.spec;
+    let config = &caller(domain, call)?.config;
     Ok(match Text::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Text::Args => &spec.args,
-        Text::Env => &spec.env,
-        Text::Function => &spec.labels.function,
-        Text::Step => &spec.labels.step,
-        Text::Workflow => &spec.labels.workflow,
-        Text::Stdin => &spec.stdin,
+        Text::Args => &config.args,
+        Text::Env => &config.env,
+        Text::Function => &config.labels.function,
+        Text::Step => &config.labels.step,
+        Text::Workflow => &config.labels.workflow,
+        Text::Stdin => &config.stdin,
     })
 }
 
@@ -280,19 +280,19 @@ fn text_read(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
 
 fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
-    let spec = &instance.spec;
-    let init = spec.image.image.init_array;
+    let config = &instance.config;
+    let init = config.image.image.init_array;
     Ok(match Fact::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Fact::InstanceIndex => spec.index.into(),
-        Fact::InstanceCount => spec.count.into(),
-        Fact::StackSize => spec.stack_size,
+        Fact::InstanceIndex => config.index.into(),
+        Fact::InstanceCount => config.count.into(),
+        Fact::StackSize => config.stack_size,
         Fact::Thread => match stack_of_caller(domain, call) {
             None => 0,
             Some(_) => call.thread.into(),
         },
-        Fact::MemoryLimit => spec.memory_limit,
+        Fact::MemoryLimit => config.memory_limit,
         Fact::Parallelism => domain.options.carriers as u64,
-        Fact::Attempt => spec.attempt.into(),
+        Fact::Attempt => config.attempt.into(),
         Fact::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
         Fact::InitCount => init.map_or(0, |(_, count)| count),
     })

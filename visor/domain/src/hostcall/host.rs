@@ -1,17 +1,17 @@
 //! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
 
 use super::{modules, network};
+use crate::address_space::Access;
 use crate::carrier::{clock_ns, monotonic_ns};
 use crate::cell;
+use crate::fault_injection::{self, Mitigation};
 use crate::files::{Images, store_alloc, store_free};
 use crate::instance::cell_of;
 use crate::keys::Key;
-use crate::mapped::Source;
-use crate::region::Access;
+use crate::pager::Source;
 use crate::shared::Shared;
 use crate::slot_access::SlotUse;
 use crate::this_thread;
-use crate::weaken::{self, Defence};
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
@@ -111,7 +111,7 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
 
 unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
     match instance {
-        _ if weaken::is_off(Defence::Arguments) => UserBounds { start: 0, end: u64::MAX },
+        _ if fault_injection::disabled(Mitigation::Arguments) => UserBounds { start: 0, end: u64::MAX },
         SYSTEM_INSTANCE => UserBounds { start: 0, end: u64::MAX },
         id => cell::bounds(cell_of(id)),
     }
@@ -123,14 +123,14 @@ unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: 
     // Without buffers the module that knows them is not loaded, and need not be.
     let known = domain.hostcalls.table.is_bound(number::SLOT_PIN);
     let is_held = known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1);
-    if is_held && weaken::is_off(Defence::Pins) {
+    if is_held && fault_injection::disabled(Mitigation::Pins) {
         release(domain, address);
     }
     is_held.into()
 }
 
 unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
-    if !weaken::is_off(Defence::Pins) {
+    if !fault_injection::disabled(Mitigation::Pins) {
         // SAFETY: see `shared`.
         release(unsafe { shared(domain) }, address);
     }
@@ -223,12 +223,12 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
         return 0;
     }
     let holder = domain.instance(instance);
-    if holder.is_none() && weaken::is_off(Defence::HandingOn) {
+    if holder.is_none() && fault_injection::disabled(Mitigation::HandingOn) {
         return 0;
     }
     let key = holder.map_or(Key::SYSTEM, |instance| instance.key);
     match domain.space.protect(address..address + len, Access::ReadWrite, key) {
-        Ok(()) => i64::from(!weaken::is_off(Defence::HeldBuffers)),
+        Ok(()) => i64::from(!fault_injection::disabled(Mitigation::HeldBuffers)),
         Err(_) => Errno::OutOfMemory.to_value(),
     }
 }
@@ -252,13 +252,16 @@ unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i
 
 unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
     // SAFETY: see `shared`.
-    unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.spec.memory_limit)
+    unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.config.memory_limit)
 }
 
 unsafe extern "C" fn slot_allowed(domain: *mut c_void, instance: u32, name: *const u8, len: usize, fills: u32) -> u32 {
     // SAFETY: see `shared`.
     let Some(instance) = (unsafe { shared(domain) }).instance(instance) else { return 0 };
-    let Some(access) = instance.spec.slots.as_ref().filter(|_| !weaken::is_off(Defence::SlotLists)) else { return 1 };
+    let Some(access) = instance.config.slots.as_ref().filter(|_| !fault_injection::disabled(Mitigation::SlotLists))
+    else {
+        return 1;
+    };
     // SAFETY: the name is the module's own, which has read and checked it.
     let name = unsafe { std::slice::from_raw_parts(name, len) };
     let intent = if fills == 1 { SlotUse::Fill } else { SlotUse::Take };
@@ -361,13 +364,13 @@ unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u6
         }
     };
     let path = String::from_utf8_lossy(path).into_owned();
-    domain.files.mappings.map(&instance, account, request, path, source)
+    domain.files.pager.map(&instance, account, request, path, source)
 }
 
 unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    status(domain.files.mappings.unmap(instance, domain.account(instance), address))
+    status(domain.files.pager.unmap(instance, domain.account(instance), address))
 }
 
 unsafe extern "C" fn advise_file(
@@ -379,12 +382,12 @@ unsafe extern "C" fn advise_file(
     advice: Advice,
 ) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.files.mappings.advise(instance, address, offset, len, advice))
+    status(unsafe { shared(domain) }.files.pager.advise(instance, address, offset, len, advice))
 }
 
 unsafe extern "C" fn protect_file(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.files.mappings.protect(instance, address, writable == 1))
+    status(unsafe { shared(domain) }.files.pager.protect(instance, address, writable == 1))
 }
 
 fn status(done: Result<(), Errno>) -> i64 {

@@ -39,9 +39,9 @@ pub(crate) fn serve(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
             files.remove(a);
             Ok(0)
         }
-        FsOp::Read => read(&*files.get(a)?, b, c, domain.files.mappings.settle(c, d)),
+        FsOp::Read => read(&*files.get(a)?, b, c, domain.files.pager.populate_for_syscall(c, d)),
         FsOp::Write => {
-            let (bytes, position) = write(&*files.get(a)?, b, c, domain.files.mappings.settle(c, d))?;
+            let (bytes, position) = write(&*files.get(a)?, b, c, domain.files.pager.populate_for_syscall(c, d))?;
             call.scratch[0] = position;
             Ok(bytes)
         }

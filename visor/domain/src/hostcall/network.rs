@@ -3,7 +3,7 @@
 //! Sockets are made, bound and connected by the broker (`monohull_network`), which compares the addresses with the workflow's
 //! list; from then on they are this process's own. All system calls that a workflow's network makes here are `sendto
 //! recvmsg recvfrom accept4 shutdown close getsockopt setsockopt getsockname getpeername`, for frames `read writev`, and in
-//! [`crate::outside`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
+//! [`crate::poller`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
 //! arguments.
 
 use super::datagrams::Datagram;
@@ -166,7 +166,7 @@ unsafe extern "C" fn receive(
         let (domain, broker) = unsafe { host(domain)? };
         let flags = libc::MSG_DONTWAIT | if peek == 0 { 0 } else { libc::MSG_PEEK };
         if from.is_null() {
-            let len = domain.files.mappings.settle(to, len as u64) as usize;
+            let len = domain.files.pager.populate_for_syscall(to, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::recv(socket as RawFd, to as *mut c_void, len, flags) } as i64);
         }
@@ -212,7 +212,7 @@ unsafe extern "C" fn send(
         let (domain, broker) = unsafe { host(domain)? };
         if to.is_null() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let len = domain.files.mappings.settle(from, len as u64) as usize;
+            let len = domain.files.pager.populate_for_syscall(from, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::send(socket as RawFd, from as *const c_void, len, flags) } as i64);
         }
@@ -251,7 +251,7 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
         broker.close(datagram.number);
     }
     if let Some(poller) = domain.sched.poller() {
-        poller.forget(descriptor);
+        poller.remove(descriptor);
     }
     drop(Socket(descriptor));
     let mut scheduler = domain.lock();
@@ -370,8 +370,8 @@ unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
         let (domain, tap) = unsafe { device(domain)? };
         let entered = domain
             .sched
-            .open_poller(domain.options.ears.as_deref())
-            .and_then(|poller| poller.enter_device(tap.device()));
+            .open_poller(domain.options.epoll_set.as_deref())
+            .and_then(|poller| poller.add_device(tap.device()));
         entered.map_err(|_| Errno::TooMany)?;
         let mut config = tap.config();
         // SAFETY: room for two words; with these flags it fails for want of neither memory nor randomness.
@@ -392,7 +392,7 @@ unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i
             && let Some(poller) = domain.sched.poller()
         {
             // Somebody has taken the device away. From now on it would be told of for ever.
-            poller.forget(tap.device());
+            poller.remove(tap.device());
         }
         if let (Ok(_), Some(poller)) = (&read, domain.sched.poller()) {
             poller.frame_taken();
@@ -452,8 +452,8 @@ impl Socket {
     fn keep(self, domain: &Shared) -> Result<u64, Errno> {
         domain
             .sched
-            .open_poller(domain.options.ears.as_deref())
-            .and_then(|poller| poller.enter(self.0))
+            .open_poller(domain.options.epoll_set.as_deref())
+            .and_then(|poller| poller.add(self.0))
             .map_err(|_| Errno::TooMany)?;
         Ok(std::mem::ManuallyDrop::new(self).0 as u64)
     }

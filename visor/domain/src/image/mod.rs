@@ -34,7 +34,7 @@ pub use monohull_checker::symbols::{Symbol, SymbolTable};
 pub use relocation::{Relocation, Value};
 pub use segment::{Access, Segment};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::{
     ABI_VERSION,
     module::MAGIC,
@@ -99,7 +99,7 @@ impl Image {
 pub fn verify(name: &str, bytes: &[u8]) -> Result<Image, ImageError> {
     let image = Image::parse(name, bytes)?;
     match monohull_checker::check(bytes)?.refusal() {
-        Some(_) if weaken::is_off(Defence::Checker) => Ok(image),
+        Some(_) if fault_injection::disabled(Mitigation::Checker) => Ok(image),
         Some(finding) => Err(ImageError::Forbidden { finding: Box::new(finding.clone()) }),
         None => Ok(image),
     }

@@ -12,7 +12,7 @@ mod support;
 
 pub use support::{Missing, Support, by_default, support};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::KEY_COUNT;
 use monohull_trampoline::system::{FIRST_FUNCTION_KEY, INFO_KEY, Variant};
 use std::io;
@@ -38,8 +38,8 @@ impl Key {
 
 /// The name of an isolation in reports: `process`, or `mpk` where keys are in force.
 pub fn isolation(keys: bool) -> &'static str {
-    match (weaken::is_weakened(), keys) {
-        (true, _) => "weakened",
+    match (fault_injection::is_unhardened(), keys) {
+        (true, _) => "unhardened",
         (false, true) => "mpk",
         (false, false) => "process",
     }
@@ -118,22 +118,22 @@ impl Keys {
     }
 
     /// A key for a cell; `None` if all are lent. Without a key for each instance there is one for all.
-    pub fn lend(&self) -> Option<Key> {
+    pub fn acquire(&self) -> Option<Key> {
         match &self.free {
-            Some(_) if weaken::is_off(Defence::SeparateKeys) => Some(Key::FUNCTIONS),
+            Some(_) if fault_injection::disabled(Mitigation::SeparateKeys) => Some(Key::FUNCTIONS),
             Some(free) => free.lock().expect("keys").pop(),
             None => Some(Key::FUNCTIONS),
         }
     }
 
     /// Takes a key back: no page has it any more.
-    pub fn give_back(&self, key: Key) {
+    pub fn release(&self, key: Key) {
         if let Some(free) = &self.free {
             free.lock().expect("keys").push(key);
         }
     }
 
-    /// Whether [`Self::lend`] would find one.
+    /// Whether [`Self::acquire`] would find one.
     pub fn has_free(&self) -> bool {
         self.free.as_ref().is_none_or(|free| !free.lock().expect("keys").is_empty())
     }

@@ -33,7 +33,7 @@ pub(crate) use timers::TimerKind;
 pub(crate) use work::{Resources, Work};
 
 use crate::event::Event;
-use crate::instance::Spec;
+use crate::instance::InstanceConfig;
 use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
 use monohull_abi::module::{Call, NEVER, Wake};
@@ -65,7 +65,7 @@ pub(super) struct Scheduler<I> {
     net: NetTimer,
     timekeeper: Timekeeper,
     /// Instances that wait to be started.
-    jobs: VecDeque<Spec>,
+    pending: VecDeque<InstanceConfig>,
     /// Events for the driver.
     events: VecDeque<Event>,
     /// The run is over.
@@ -75,7 +75,7 @@ pub(super) struct Scheduler<I> {
     /// Threads that wait for something external.
     external_waits: usize,
     /// What may change by itself: threads that wait with a deadline or for something external, and the driver's timers.
-    pending: usize,
+    expected: usize,
 }
 
 /// What the scheduler knows of the timekeeper.
@@ -144,12 +144,12 @@ impl<I> Scheduler<I> {
             timers: Timers::default(),
             net: NetTimer::new(),
             timekeeper: Timekeeper::Absent,
-            jobs: VecDeque::new(),
+            pending: VecDeque::new(),
             events: VecDeque::new(),
             done: false,
             tick: 0,
             external_waits: 0,
-            pending: 0,
+            expected: 0,
         }
     }
 }
@@ -177,7 +177,7 @@ impl<I> Scheduler<I> {
     pub(super) fn close(&mut self) -> VecDeque<Event> {
         self.timers.clear();
         self.net.clear();
-        self.pending = 0;
+        self.expected = 0;
         self.external_waits = 0;
         std::mem::take(&mut self.events)
     }
@@ -188,18 +188,18 @@ impl<I> Scheduler<I> {
     }
 
     /// Queues an instance to be started.
-    pub(super) fn push_job(&mut self, spec: Spec) {
-        self.jobs.push_back(spec);
+    pub(super) fn push_pending(&mut self, config: InstanceConfig) {
+        self.pending.push_back(config);
     }
 
     /// How many instances wait to be started.
-    pub(super) fn jobs(&self) -> usize {
-        self.jobs.len()
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// Drops the instances that wait to be started.
-    pub(super) fn clear_jobs(&mut self) {
-        self.jobs.clear();
+    pub(super) fn clear_pending(&mut self) {
+        self.pending.clear();
     }
 }
 
@@ -387,7 +387,7 @@ impl<I> Scheduler<I> {
     }
 
     /// Puts a ready thread on a carrier.
-    pub(super) fn take(&mut self, thread: ThreadIndex, now: u64) -> Running {
+    pub(super) fn mark_running(&mut self, thread: ThreadIndex, now: u64) -> Running {
         let entry = &mut self.threads[thread];
         entry.state = State::Running;
         if entry.left_at != 0 {
@@ -484,7 +484,7 @@ impl<I> Scheduler<I> {
         if deadline == NEVER {
             return Armed::IN_TIME;
         }
-        self.pending += 1;
+        self.expected += 1;
         self.set_timer(deadline, timer)
     }
 
@@ -492,7 +492,7 @@ impl<I> Scheduler<I> {
     pub(super) fn wait_external(&mut self, thread: ThreadIndex, key: u64, deadline: u64) -> Armed {
         let armed = self.wait(thread, key, deadline);
         self.threads[thread].external = true;
-        self.pending += 1;
+        self.expected += 1;
         self.external_waits += 1;
         armed
     }
@@ -540,7 +540,7 @@ impl<I> Scheduler<I> {
     /// Whether something may change by itself: a timer that a thread or the driver waits for, the world outside, or what
     /// the timekeeper is doing.
     pub(super) fn will_change(&self) -> bool {
-        self.pending > 0 || self.timekeeper == Timekeeper::Busy
+        self.expected > 0 || self.timekeeper == Timekeeper::Busy
     }
 
     fn resume(&mut self, thread: ThreadIndex, how: Resumption, carrier: Option<usize>) {
@@ -560,7 +560,7 @@ impl<I> Scheduler<I> {
     /// The thread does not wait for something outside any more.
     fn forget_external(&mut self, thread: ThreadIndex) {
         let waited = usize::from(std::mem::replace(&mut self.threads[thread].external, false));
-        self.pending -= waited;
+        self.expected -= waited;
         self.external_waits -= waited;
     }
 
@@ -574,7 +574,7 @@ impl<I> Scheduler<I> {
 impl<I> Scheduler<I> {
     /// Sets a timer.
     pub(super) fn set_timer(&mut self, at: u64, what: TimerKind) -> Armed {
-        self.pending += usize::from(matches!(what, TimerKind::Driver(_)));
+        self.expected += usize::from(matches!(what, TimerKind::Driver(_)));
         self.timers.set(at, what);
         self.armed(at)
     }
@@ -598,13 +598,13 @@ impl<I> Scheduler<I> {
             TimerKind::Instance(_) => self.timers.was_stale(),
             TimerKind::Run => self.events.push_back(Event::Deadline),
             TimerKind::Driver(token) => {
-                self.pending -= 1;
+                self.expected -= 1;
                 self.events.push_back(Event::Timer { token });
             }
             TimerKind::Thread(number, wait) => match self.threads.find(number) {
                 Some(thread) if self.waits(thread, wait) => {
                     self.threads[thread].timed = false;
-                    self.pending -= 1;
+                    self.expected -= 1;
                     self.resume(thread, Resumption::Handler(Wake::TimedOut), None);
                 }
                 _ => self.timers.was_stale(),
@@ -643,7 +643,7 @@ impl<I> Scheduler<I> {
     /// The thread's timed wait is over; its timer stays in the heap until it is due or they are swept.
     fn forget_timer(&mut self, thread: ThreadIndex) {
         if std::mem::replace(&mut self.threads[thread].timed, false) {
-            self.pending -= 1;
+            self.expected -= 1;
             self.timer_is_stale();
         }
     }

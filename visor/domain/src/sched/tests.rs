@@ -31,7 +31,7 @@ fn with_threads(count: usize) -> (Scheduler<()>, Vec<ThreadIndex>) {
 
 fn take_next(scheduler: &mut Scheduler<()>, carrier: usize) -> Running {
     let thread = scheduler.next(carrier).expect("a ready thread");
-    scheduler.take(thread, 1)
+    scheduler.mark_running(thread, 1)
 }
 
 /// Has a running thread wait and park.
@@ -130,7 +130,7 @@ fn the_number_of_a_thread_that_has_ended_names_no_other() {
         let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
         assert_ne!(scheduler.number(thread), number);
         assert_eq!(scheduler.find(number, INSTANCE), None);
-        let running = scheduler.take(thread, 5);
+        let running = scheduler.mark_running(thread, 5);
         scheduler.end_running(running.thread, running.frame, 5);
     }
 }
@@ -167,7 +167,7 @@ fn the_timekeeper_is_needed_for_deadlines_that_no_carrier_watches() {
     let _ = scheduler.insert(INSTANCE, (), 1000);
     let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
     assert!(scheduler.needs_timekeeper(), "the instance is ready, and no carrier idle");
-    let running = scheduler.take(thread, 0);
+    let running = scheduler.mark_running(thread, 0);
     assert!(!scheduler.needs_timekeeper(), "its carrier's timer watches");
     park(&mut scheduler, running, KEY, NEVER);
     assert!(scheduler.needs_timekeeper());
@@ -230,7 +230,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
                     if let Some(thread) = scheduler.next(carrier) {
                         let number = scheduler.number(thread);
                         assert!(!waits.contains_key(&number), "a thread that waits is not ready");
-                        on_carriers.push(scheduler.take(thread, now));
+                        on_carriers.push(scheduler.mark_running(thread, now));
                     }
                 }
                 3 | 4 => {
@@ -279,7 +279,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
             scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).goes_on_here();
         }
         while let Some(thread) = scheduler.next(0) {
-            on_carriers.push(scheduler.take(thread, now));
+            on_carriers.push(scheduler.mark_running(thread, now));
         }
         for running in on_carriers {
             assert!(alive.remove(&running.frame.thread));

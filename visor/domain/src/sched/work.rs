@@ -3,12 +3,12 @@
 use super::thread::ThreadIndex;
 use super::{Due, Running, Scheduler, Timekeeper, WakeUp};
 use crate::event::Event;
-use crate::instance::Spec;
+use crate::instance::InstanceConfig;
 use monohull_abi::module::NEVER;
 
 /// Ready threads go before instances that wait to be started, so that cells are used again while they are warm. Every so
 /// many ticks it is the other way round: a thread that polls cannot keep the instance it waits for from starting.
-const JOBS_FIRST_EVERY: u32 = 4;
+const PENDING_FIRST_EVERY: u32 = 4;
 /// Every so many ticks a working carrier checks for external events, unless an idle one waits for them.
 const POLL_EVERY_N_TICKS: u32 = 4;
 /// After this many switches in a row a carrier looks for more than ready threads: timers, events, instances to start.
@@ -26,7 +26,7 @@ pub(crate) enum Work<I, L> {
     /// Pass an event to the driver.
     Deliver(Event),
     /// Start an instance in this cell.
-    Launch(Spec, L),
+    Launch(InstanceConfig, L),
     /// Run a thread of this instance.
     Run(Running, I),
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
@@ -48,7 +48,7 @@ pub(crate) trait Resources {
     /// The time-stamp counter.
     fn ticks(&self) -> u64;
     /// Takes a cell for an instance; `None` if there is none.
-    fn lease(&self, spec: &Spec) -> Option<Self::Lease>;
+    fn lease(&self, config: &InstanceConfig) -> Option<Self::Lease>;
     /// Whether [`Self::lease`] would find one.
     fn has_lease(&self) -> bool;
     /// Whether there is something that external events come from.
@@ -83,7 +83,7 @@ impl<I: Clone> Scheduler<I> {
         if let Some(event) = self.events.pop_front() {
             return Work::Deliver(event);
         }
-        if self.tick.is_multiple_of(JOBS_FIRST_EVERY)
+        if self.tick.is_multiple_of(PENDING_FIRST_EVERY)
             && let Some(work) = self.launch(resources)
         {
             return work;
@@ -104,8 +104,8 @@ impl<I: Clone> Scheduler<I> {
     /// The instance that has waited longest to be started, if there is a cell for it. Both are taken under one hold of the
     /// lock, so that of several carriers none serves a later one first.
     pub(crate) fn launch<R: Resources>(&mut self, resources: &R) -> Option<Work<I, R::Lease>> {
-        let lease = resources.lease(self.jobs.front()?)?;
-        self.jobs.pop_front().map(|spec| Work::Launch(spec, lease))
+        let lease = resources.lease(self.pending.front()?)?;
+        self.pending.pop_front().map(|config| Work::Launch(config, lease))
     }
 
     /// After `switches` threads in a row, the last of instance `current`: the next one to switch to at once, unless
@@ -122,7 +122,7 @@ impl<I: Clone> Scheduler<I> {
         }
         let thread = self.next(carrier)?;
         if current == Some(self.threads[thread].instance) {
-            return Some((self.take(thread, resources.ticks()), None));
+            return Some((self.mark_running(thread, resources.ticks()), None));
         }
         let (running, instance) = self.take_with_instance(thread, resources.ticks());
         Some((running, Some(instance)))
@@ -131,7 +131,7 @@ impl<I: Clone> Scheduler<I> {
     fn take_with_instance(&mut self, thread: ThreadIndex, now: u64) -> (Running, I) {
         let instance = self.instances.get(self.threads[thread].instance).expect("a ready thread's instance is alive");
         let instance = instance.instance.clone();
-        (self.take(thread, now), instance)
+        (self.mark_running(thread, now), instance)
     }
 
     /// What the timekeeper does next: one of `TimeUp`, `Deliver`, `Idle`, `Stop`.
@@ -182,7 +182,7 @@ impl<I> Scheduler<I> {
     pub(crate) fn has_more(&self, resources: &impl Resources) -> bool {
         self.has_queued()
             || self.run_queue.has_any(self.carriers.started())
-            || !self.jobs.is_empty() && resources.has_lease()
+            || !self.pending.is_empty() && resources.has_lease()
     }
 
     /// Whether something is queued that any carrier may take.

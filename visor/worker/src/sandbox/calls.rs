@@ -143,7 +143,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
 
     // -- Memory ----------------------------------------------------------------------------------------------------------
     // (Huge pages that the host has set aside are nobody's here: they would be outside of the group's memory.)
-    // Cells, images and the arena (`domain::region`), the C library's allocator, stacks of carrier threads, modules being
+    // Cells, images and the arena (`domain::address_space`), the C library's allocator, stacks of carrier threads, modules being
     // mapped by `dlopen`. What is anonymous and can be written never becomes code; a memory file could, but whoever comes that
     // far has trusted code to run already.
     allow(
@@ -156,7 +156,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_munmap, vec![]);
     // As for `mmap`; the relocated data of a module becomes read-only.
     allow(libc::SYS_mprotect, vec![when([without(2, X)])?]);
-    // With keys, `domain::region` gives pages their rights and their key, those of code in cells as well.
+    // With keys, `domain::address_space` gives pages their rights and their key, those of code in cells as well.
     allow(
         libc::SYS_pkey_mprotect,
         vec![when([without(2, X)])?, when([at_least(0, USER_BASE), below(0, USER_END), without(2, libc::PROT_WRITE)])?],
@@ -164,7 +164,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // A workflow that is run again lays its ground again (`domain::keys`).
     allow(libc::SYS_pkey_alloc, vec![]);
     allow(libc::SYS_pkey_free, vec![]);
-    // Memory given back by ended instances and by the allocator; huge pages; guard pages (`domain::region`); pages put in
+    // Memory given back by ended instances and by the allocator; huge pages; guard pages (`domain::address_space`); pages put in
     // place beforehand (`process::warm`).
     const GUARD_INSTALL: i32 = 102;
     let advice = [libc::MADV_DONTNEED, libc::MADV_HUGEPAGE, GUARD_INSTALL, libc::MADV_POPULATE_WRITE];
@@ -235,8 +235,8 @@ fn family(traced: bool) -> Result<List, BackendError> {
     // Frames to a device of the workflow's own (`hostcall::network`). What else a worker has open it may write to by other
     // calls, or it is sealed or for reading.
     allow(libc::SYS_writev, vec![]);
-    // Idle carriers listen to sockets and to each other (`domain::outside`), through what came with the job: no process of a
-    // workflow's makes more of it (`domain::ears`).
+    // Idle carriers listen to sockets and to each other (`domain::poller`), through what came with the job: no process of a
+    // workflow's makes more of it (`domain::epoll_set`).
     allow(libc::SYS_eventfd2, vec![]);
     allow(libc::SYS_epoll_ctl, vec![]);
     allow(libc::SYS_epoll_pwait2, vec![]);
@@ -281,7 +281,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_timer_create, vec![]);
     allow(libc::SYS_timer_settime, vec![]);
     allow(libc::SYS_timer_delete, vec![]);
-    // Handlers and masks: the C library around threads, `fault::signals`, `Carrier::recover`.
+    // Handlers and masks: the C library around threads, `fault::signals`, `Carrier::restore_signal_state`.
     allow(libc::SYS_rt_sigaction, vec![]);
     allow(libc::SYS_rt_sigprocmask, vec![]);
     // Handlers that interrupted trusted code return.

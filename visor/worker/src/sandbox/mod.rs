@@ -18,7 +18,7 @@ use super::code::{self, OneByOne};
 use super::worker::Home;
 use super::{Settings, huge, rehearsal, warm, word};
 use calls::Filters;
-use monohull_domain::{DomainError, Ground, Site, gadgets, hostcall};
+use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};
 use monohull_report::Sandbox;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -57,7 +57,7 @@ pub(super) struct Preparation {
     /// what the user may have, so no worker can keep others from starting; what it takes besides only costs them carriers.
     timers: u64,
     /// Where the domain of each of its workers will stand, until the worker has taken it.
-    site: Cell<Option<Site>>,
+    site: Cell<Option<PreforkDomain>>,
     /// What the allocator of its workers will touch.
     pub(super) heap: warm::Heap,
     /// In force until the first fork.
@@ -87,7 +87,7 @@ impl Preparation {
         let one_by_one = (inherit == Inherit::Much)
             .then(|| rehearse(Home { modules: settings.modules.clone(), keys: settings.keys }))
             .flatten();
-        let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
+        let site = PreforkDomain::reserve(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
@@ -131,8 +131,8 @@ impl Preparation {
     }
 
     /// The ground of this process, which can be had once.
-    pub(super) fn ground(&self) -> Result<Ground, DomainError> {
-        self.site.take().map_or_else(|| Ground::lay(self.keys), Site::into_ground)
+    pub(super) fn ground(&self) -> Result<ReservedDomain, DomainError> {
+        self.site.take().map_or_else(|| ReservedDomain::reserve(self.keys), PreforkDomain::into_reserved)
     }
 
     /// Gives up what is left to give up. From here on any system call that only a spawner may make ends the process too.

@@ -10,30 +10,30 @@ use std::os::fd::OwnedFd;
 
 /// They are used by one domain at a time: each has forgotten what it watched when it is gone.
 #[derive(Debug)]
-pub struct Ears {
+pub struct EpollSet {
     /// For sockets and devices.
-    pub(super) outside: OwnedFd,
+    pub(super) sockets: OwnedFd,
     /// For pages of mapped files.
-    pub(super) pages: OwnedFd,
+    pub(super) userfaults: OwnedFd,
 }
 
-impl Ears {
+impl EpollSet {
     /// How many files they are.
     pub const COUNT: usize = 2;
 
     /// Made in a process that may.
-    pub fn make() -> io::Result<Ears> {
-        let make = || Ok::<_, io::Error>(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?.0);
-        Ok(Ears { outside: make()?, pages: make()? })
+    pub fn create() -> io::Result<EpollSet> {
+        let create = || Ok::<_, io::Error>(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?.0);
+        Ok(EpollSet { sockets: create()?, userfaults: create()? })
     }
 
     /// As files, to be sent.
-    pub fn into_files(self) -> [OwnedFd; Ears::COUNT] {
-        [self.outside, self.pages]
+    pub fn into_files(self) -> [OwnedFd; EpollSet::COUNT] {
+        [self.sockets, self.userfaults]
     }
 
     /// The same again.
-    pub fn from_files([outside, pages]: [OwnedFd; Ears::COUNT]) -> Ears {
-        Ears { outside, pages }
+    pub fn from_files([sockets, userfaults]: [OwnedFd; EpollSet::COUNT]) -> EpollSet {
+        EpollSet { sockets, userfaults }
     }
 }

@@ -28,7 +28,7 @@ struct Piece {
 
 /// Bytes that lie side by side, from some place of a mapping on.
 #[derive(Clone, Copy)]
-pub(crate) struct Stretch {
+pub(crate) struct Segment {
     /// Where they are; `None` for zeros.
     pub(crate) address: Option<u64>,
     /// How many.
@@ -54,11 +54,11 @@ impl Source {
     }
 
     /// What begins at a place of the mapping.
-    pub(crate) fn at(&self, place: u64) -> Stretch {
+    pub(crate) fn at(&self, place: u64) -> Segment {
         let index = self.pieces.partition_point(|piece| piece.end <= place);
-        let Some(piece) = self.pieces.get(index) else { return Stretch { address: None, len: 0 } };
+        let Some(piece) = self.pieces.get(index) else { return Segment { address: None, len: 0 } };
         let into = piece.len - (piece.end - place);
-        Stretch { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
+        Segment { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
     }
 
     /// Copies what there is from a place on, over zeros: what lies behind the end is left alone.
@@ -68,12 +68,12 @@ impl Source {
     pub(crate) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
         let mut done = 0;
         while done < len {
-            let stretch = self.at(place + done);
-            let step = stretch.len.min(len - done);
+            let segment = self.at(place + done);
+            let step = segment.len.min(len - done);
             if step == 0 {
                 break;
             }
-            if let Some(from) = stretch.address {
+            if let Some(from) = segment.address {
                 // SAFETY: the source is pinned or a view of our own; the target is writable; carriers survive faults.
                 let copied = unsafe { copy((to + done) as *mut u8, from as *const u8, step as usize) };
                 if !copied {

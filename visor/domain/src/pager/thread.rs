@@ -18,7 +18,7 @@
 //! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends without being told to, by a panic, all
 //! that was still to be filled loses its rights first.
 
-use super::Table;
+use super::MappingTable;
 use super::faults::Faults;
 use crate::threads;
 use std::io;
@@ -31,36 +31,36 @@ const STACK: usize = 128 * 1024;
 
 /// The thread, and how it is told to end.
 #[derive(Debug)]
-pub(super) struct Filler {
+pub(super) struct PagerThread {
     pub(super) faults: Arc<Faults>,
     epoll: Arc<OwnedFd>,
     /// Always readable; to arm it is to ring it.
-    bell: OwnedFd,
+    stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Filler {
+impl PagerThread {
     /// Starts it.
-    pub(super) fn start(table: Arc<Table>, epoll: OwnedFd) -> io::Result<Filler> {
+    pub(super) fn start(table: Arc<MappingTable>, epoll: OwnedFd) -> io::Result<PagerThread> {
         let faults = Arc::new(Faults::new()?);
         // SAFETY: no preconditions; the result is checked.
-        let bell = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
-        hear(&epoll, libc::EPOLL_CTL_ADD, faults.as_fd().as_raw_fd(), libc::EPOLLIN)?;
-        hear(&epoll, libc::EPOLL_CTL_ADD, bell.as_raw_fd(), 0)?;
+        let stop = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
+        control(&epoll, libc::EPOLL_CTL_ADD, faults.as_fd().as_raw_fd(), libc::EPOLLIN)?;
+        control(&epoll, libc::EPOLL_CTL_ADD, stop.as_raw_fd(), 0)?;
         let epoll = Arc::new(epoll);
-        let (serving, listening, rung) = (faults.clone(), epoll.clone(), bell.as_raw_fd());
+        let (serving, polling, stop_fd) = (faults.clone(), epoll.clone(), stop.as_raw_fd());
         let thread = threads::spawn("monohull-fill".into(), Some(STACK), move || {
-            let _gone = Gone { table: &table, faults: &serving };
-            serve(&table, &serving, &listening, rung);
+            let _exit = FailAllOnExit { table: &table, faults: &serving };
+            serve(&table, &serving, &polling, stop_fd);
         })?;
-        Ok(Filler { faults, epoll, bell, thread: Some(thread) })
+        Ok(PagerThread { faults, epoll, stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Filler {
+impl Drop for PagerThread {
     fn drop(&mut self) {
-        // The bell stays where it is until the thread has ended, so nothing is wrong with this.
-        let _ = hear(&self.epoll, libc::EPOLL_CTL_MOD, self.bell.as_raw_fd(), libc::EPOLLIN);
+        // The stop stays where it is until the thread has ended, so nothing is wrong with this.
+        let _ = control(&self.epoll, libc::EPOLL_CTL_MOD, self.stop.as_raw_fd(), libc::EPOLLIN);
         if let Some(thread) = self.thread.take() {
             // If it has panicked it has said so.
             let _ = thread.join();
@@ -68,8 +68,8 @@ impl Drop for Filler {
     }
 }
 
-/// Answers until the bell rings, or nothing can be heard any more.
-fn serve(table: &Table, faults: &Faults, epoll: &OwnedFd, bell: RawFd) {
+/// Answers until the stop rings, or nothing can be heard any more.
+fn serve(table: &MappingTable, faults: &Faults, epoll: &OwnedFd, stop: RawFd) {
     loop {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
         // SAFETY: room for as many events as it says; null for no limit of time, and for no change of the mask.
@@ -81,7 +81,7 @@ fn serve(table: &Table, faults: &Faults, epoll: &OwnedFd, bell: RawFd) {
             return;
         }
         let heard = &events[..count.max(0) as usize];
-        if heard.iter().any(|event| event.u64 == bell as u64) {
+        if heard.iter().any(|event| event.u64 == stop as u64) {
             return;
         }
         if heard.is_empty() {
@@ -89,25 +89,25 @@ fn serve(table: &Table, faults: &Faults, epoll: &OwnedFd, bell: RawFd) {
         }
         let Ok(waiting) = faults.take() else { return };
         for address in waiting.addresses() {
-            table.answer(faults, address);
+            table.serve_fault(faults, address);
         }
     }
 }
 
 /// When the thread ends nobody answers any more.
-struct Gone<'t> {
-    table: &'t Table,
+struct FailAllOnExit<'t> {
+    table: &'t MappingTable,
     faults: &'t Faults,
 }
 
-impl Drop for Gone<'_> {
+impl Drop for FailAllOnExit<'_> {
     fn drop(&mut self) {
-        self.table.give_up(self.faults);
+        self.table.fail_all(self.faults);
     }
 }
 
 /// Has `epoll` tell of these events on a descriptor.
-fn hear(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result<()> {
+fn control(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events as u32, u64: descriptor as u64 };
     // SAFETY: both are open, and the event is readable.
     match unsafe { libc::epoll_ctl(epoll.as_raw_fd(), how, descriptor, &raw mut event) } {

@@ -2,7 +2,7 @@
 //!
 //! Only faults of code, `UFFD_USER_MODE_ONLY`: that needs no rights, and the kernel itself is never made to wait for us. A
 //! system call that is given an address where a page is missing fails with `EFAULT`, so whoever passes one on has it filled
-//! before ([`super::Mappings::settle`]).
+//! before ([`super::Pager::populate_for_syscall`]).
 
 use super::scratch::Scratch;
 use super::source::Source;
@@ -37,7 +37,7 @@ pub const REQUESTS: [Opcode; 5] = [API, REGISTER, WAKE, COPY, ZERO];
 /// Faults taken from the kernel at once.
 const AT_ONCE: usize = 16;
 
-/// Where faults are heard of and answered.
+/// Where faults are heard of and served.
 #[derive(Debug)]
 pub(super) struct Faults {
     descriptor: OwnedFd,
@@ -45,7 +45,7 @@ pub(super) struct Faults {
 }
 
 /// Where a page is missing that somebody waits for.
-pub(super) struct Waiting {
+pub(super) struct FaultBatch {
     messages: [MaybeUninit<uffd_msg>; AT_ONCE],
     count: usize,
 }
@@ -80,8 +80,8 @@ impl Faults {
     }
 
     /// The faults that nobody has heard of; none if there are none.
-    pub(super) fn take(&self) -> io::Result<Waiting> {
-        let mut waiting = Waiting { messages: [const { MaybeUninit::uninit() }; AT_ONCE], count: 0 };
+    pub(super) fn take(&self) -> io::Result<FaultBatch> {
+        let mut waiting = FaultBatch { messages: [const { MaybeUninit::uninit() }; AT_ONCE], count: 0 };
         let room = size_of_val(&waiting.messages);
         // SAFETY: room for as many bytes as it says.
         let read = unsafe { libc::read(self.descriptor.as_raw_fd(), waiting.messages.as_mut_ptr().cast(), room) };
@@ -142,7 +142,7 @@ impl AsFd for Faults {
     }
 }
 
-impl Waiting {
+impl FaultBatch {
     /// The addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = u64> {
         self.messages[..self.count].iter().filter_map(|message| {

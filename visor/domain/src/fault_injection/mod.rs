@@ -1,26 +1,26 @@
 //! Switches a defence off, so that tests can show that an attack it stops is able to succeed without it.
 //!
 //! ```text
-//! MONOHULL_WEAKEN=dispatch monohull-weakened run …
+//! MONOHULL_UNHARDEN=dispatch monohull-unhardened run …
 //! ```
 //!
-//! For those tests only: it takes the feature `weaken`, with which the program `monohull` does not compile, and
-//! `monohull-weakened` says what it is: on standard error, in reports, whose isolation is `weakened`, and in `doctor`.
-//! Without the feature [`is_off`] is a constant, and nothing of this is left in the program.
+//! For those tests only: it takes the feature `unharden`, with which the program `monohull` does not compile, and
+//! `monohull-unhardened` says what it is: on standard error, in reports, whose isolation is `unhardened`, and in `doctor`.
+//! Without the feature [`disabled`] is a constant, and nothing of this is left in the program.
 
-#[cfg(not(feature = "weaken"))]
+#[cfg(not(feature = "unharden"))]
 mod disabled;
-#[cfg(feature = "weaken")]
+#[cfg(feature = "unharden")]
 mod enabled;
 
-#[cfg(not(feature = "weaken"))]
-pub use disabled::{begin, is_off, warning};
-#[cfg(feature = "weaken")]
-pub use enabled::{begin, is_off, warning};
+#[cfg(not(feature = "unharden"))]
+pub use disabled::{begin, disabled, warning};
+#[cfg(feature = "unharden")]
+pub use enabled::{begin, disabled, warning};
 
 /// What can be switched off outside of the gates; `monohull_trampoline::system::weaken` has what can be in there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Defence {
+pub enum Mitigation {
     /// The checker's verdict: images are loaded whatever is in them.
     Checker,
     /// Keys on memory of the system's within the layout: it gets the functions' key.
@@ -50,6 +50,6 @@ pub enum Defence {
 }
 
 /// Whether this program is one in which defences can be switched off.
-pub const fn is_weakened() -> bool {
-    cfg!(feature = "weaken")
+pub const fn is_unhardened() -> bool {
+    cfg!(feature = "unharden")
 }

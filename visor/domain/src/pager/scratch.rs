@@ -46,12 +46,12 @@ impl Scratch {
         unsafe { self.page.as_ptr().cast::<u8>().write_bytes(0, PAGE as usize) };
         let mut done = 0;
         while done < PAGE {
-            let stretch = source.at(place + done);
-            let step = stretch.len.min(PAGE - done);
+            let segment = source.at(place + done);
+            let step = segment.len.min(PAGE - done);
             if step == 0 {
                 break;
             }
-            if let Some(from) = stretch.address {
+            if let Some(from) = segment.address {
                 self.write(from, step, done)?;
             }
             done += step;
