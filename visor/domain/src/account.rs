@@ -12,7 +12,7 @@ pub(super) struct Accounts(Box<[Account]>);
 /// The account of one instance.
 #[derive(Default)]
 pub(super) struct Account {
-    /// The instance, or [`NOBODY`].
+    /// The instance, or [`NO_INSTANCE`].
     id: AtomicU32,
     /// Most bytes of the image's data, heap, thread stacks and slot buffers.
     limit: AtomicI64,
@@ -25,7 +25,7 @@ pub(super) struct Account {
 }
 
 /// No instance has this id: ids begin at 1.
-const NOBODY: u32 = 0;
+const NO_INSTANCE: u32 = 0;
 
 impl Accounts {
     pub(super) fn new() -> Accounts {
@@ -42,9 +42,9 @@ impl Accounts {
         account.id.store(id, Ordering::Release);
     }
 
-    /// Closes it: nobody charges it any more.
+    /// Closes it: later charges have no effect.
     pub(super) fn close(&self, cell: usize) {
-        self.0[cell].id.store(NOBODY, Ordering::Release);
+        self.0[cell].id.store(NO_INSTANCE, Ordering::Release);
     }
 
     /// The account of an instance, if it is open.

@@ -232,7 +232,7 @@ fn map(
     let error = refused(what, range);
     if at != libc::MAP_FAILED {
         // An old kernel took the address for a hint: give the stray mapping back.
-        // SAFETY: it has just been made here and nobody knows of it.
+        // SAFETY: it has just been made here and nothing uses it.
         unsafe { libc::munmap(at, size(range)) };
     }
     Err(error)

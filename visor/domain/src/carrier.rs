@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, f
 pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
-    /// A nudge has been sent since it was last turned to an instance.
+    /// [`PREEMPT_SIGNAL`] has been sent since an instance was last bound.
     preempt_sent: AtomicBool,
-    /// Its timer has fired, or was set by the handler, since it was last put right.
+    /// Its timer has fired, or the handler has set it, since [`Carrier::bind_instance`] last set it.
     timer_set: AtomicBool,
-    /// A signal found it in trusted code: before it enters user code it has to look whether it may.
+    /// A signal interrupted trusted code: the run loop checks for the end of the instance before it enters user code.
     attention: AtomicBool,
-    /// The kernel's id of its timer, and of the one by which others nudge it; -1 where there is none.
+    /// Kernel ids of two timers: its own, and the one by which others preempt it. -1: no such timer.
     timer: AtomicI32,
     /// See `timer`.
     preempt_timer: AtomicI32,
@@ -62,8 +62,8 @@ pub enum CarrierError {
         /// The host's answer.
         source: std::io::Error,
     },
-    /// its block: {0}
-    #[error("its block: {0}")]
+    /// the carrier's block: {0}
+    #[error("the carrier's block: {0}")]
     Region(#[from] AddressSpaceError),
 }
 
@@ -90,10 +90,10 @@ const ARCH_SET_GS: i32 = 0x1001;
 const RSEQ_FLAG_UNREGISTER: i32 = 1;
 /// The signature glibc registers its restartable sequences with on x86.
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
-/// A handler that finds its instance stopped in trusted code looks again after this long.
+/// A handler that interrupts trusted code of an instance that has to stop sets the timer this far ahead.
 const LOOK_AGAIN_NS: u64 = 1_000_000;
 
-/// What a thread has of a carrier that a process forked from it inherits.
+/// The first half of a carrier's set-up: what a forked process inherits.
 #[derive(Debug)]
 pub struct ThreadSetup {
     index: usize,
@@ -126,7 +126,7 @@ impl ThreadSetup {
     /// runs. Where they are.
     fn write_context(&self) -> (*mut CarrierContext, *mut CarrierLine) {
         let (context, line) = (context_address(self.index) as *mut CarrierContext, info_line(self.index));
-        // SAFETY: `take` has made the context's page writable, and the info page is; both places are this block's alone.
+        // SAFETY: `install` has made the context's page writable, and the info page is; both places are this block's alone.
         unsafe {
             context.write(CarrierContext::new(self.index, vector_state()));
             (&raw mut (*line).selector).write(SELECTOR_ALLOW);
@@ -135,7 +135,7 @@ impl ThreadSetup {
     }
 }
 
-/// The block of the thread that keeps time, which is no carrier.
+/// The block of the timekeeper, which is not a carrier.
 pub(super) const TIMEKEEPER_BLOCK: usize = CARRIER_MAX;
 
 /// Gives the calling thread what it needs to survive faults when it copies from user memory: a carrier block, without what
@@ -162,7 +162,7 @@ impl Carrier {
         Carrier::attach(space, ThreadSetup::install(space, index)?)
     }
 
-    /// Makes the calling thread, which has taken the setup or was forked with it, its carrier: context, info line, timer,
+    /// Makes the calling thread, which has installed the set-up or was forked with it, a carrier: context, info line, timer,
     /// dispatch armed.
     pub fn attach(space: &AddressSpace, setup: ThreadSetup) -> Result<Carrier, CarrierError> {
         let index = setup.index;
@@ -179,7 +179,7 @@ impl Carrier {
         state.attention.store(false, Ordering::Relaxed);
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
-            // There are others that nudge it.
+            // The first carrier gets one when a second thread is started: `allow_preempting_first`.
             state.preempt_timer.store(new_timer(tid, PREEMPT_SIGNAL)?, Ordering::Release);
         }
         state.tid.store(tid, Ordering::Release);
@@ -217,9 +217,9 @@ impl Carrier {
 
     /// Before the first entry of another instance: what stops it and when its time is up.
     ///
-    /// After this no signal meant for an earlier instance can come any more: a nudge that was sent has come or is called off, none
-    /// is sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
-    /// that finds user code running always means this instance. None of this rests on the handler, which functions can call.
+    /// After this no signal meant for an earlier instance can arrive. A preemption that was sent has arrived or is cancelled,
+    /// none is sent for an instance that has been unbound, and setting the timer replaces the old setting. So a signal that
+    /// interrupts user code always means this instance. None of this depends on the handler, which functions can call.
     pub fn bind_instance(
         &mut self,
         space: &AddressSpace,
@@ -236,8 +236,8 @@ impl Carrier {
         }
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
-        // Whoever sets `stop` after this sees us and sends a nudge; whoever set it before is seen by the run loop, which
-        // looks before it enters. The same fence stands in `Shared::end`.
+        // If `stop` is set after this, the setting thread sees this carrier and preempts it. If it was set before, the run loop
+        // sees it before it enters. `Shared::end` has the other fence of the pair.
         fence(Ordering::SeqCst);
         if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
             state.timer_set.store(false, Ordering::Relaxed);
@@ -264,24 +264,22 @@ impl Carrier {
         Ok(())
     }
 
-    /// After user code was taken off this carrier by a signal handler, which left without `sigreturn`: undoes what the
-    /// kernel did for the handler. The stack it ran on is used again, and nudge
-    /// and timer come again.
+    /// A signal handler has taken user code off this carrier and ended without `sigreturn`: undoes what the kernel did for
+    /// the handler. The alternate stack is switched on, and preemption and timer are unblocked.
     pub fn restore_signal_state(&self) {
-        // SAFETY: the stack is this carrier's, and the handler has left it. Nudge and timer were not blocked
-        // before.
+        // SAFETY: the stack is this carrier's, and the handler does not run any more. Both signals were unblocked before.
         unsafe {
             libc::sigaltstack(&signal_stack(self.index), std::ptr::null_mut());
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut());
         }
     }
 
-    /// Whether a signal has found this carrier in trusted code since [`clear_attention`].
+    /// Whether a signal has interrupted trusted code of this carrier since [`clear_attention`].
     pub fn has_attention(&self) -> bool {
         CARRIERS[self.index].attention.load(Ordering::Relaxed)
     }
 
-    /// The instance is not run here any more.
+    /// The carrier does not run the instance any more.
     pub fn unbind_instance(&mut self) {
         CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
     }
@@ -307,7 +305,7 @@ impl Drop for Carrier {
     }
 }
 
-/// The signal that makes a carrier look up from user code.
+/// The signal that preempts a carrier that runs user code.
 pub const PREEMPT_SIGNAL: i32 = libc::SIGUSR2;
 
 /// The signal of the carriers' timers.
@@ -319,7 +317,7 @@ fn info_line(index: usize) -> *mut CarrierLine {
     (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine
 }
 
-/// The set with nudge and timer in it.
+/// The set of the preemption signal and the timer's.
 pub fn interrupts() -> libc::sigset_t {
     // SAFETY: a set of no signals is all zeros; then valid signals are added.
     unsafe {
@@ -344,15 +342,16 @@ fn signal_stack(index: usize) -> libc::stack_t {
     }
 }
 
-/// Whether carrier `index` is turned to the instance with this flag.
+/// Whether the instance with this flag is bound to carrier `index`.
 pub fn runs(index: usize, stop: &AtomicBool) -> bool {
     std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
 }
 
-/// Lets other carriers nudge the first one: to be called before there are any. All others can be preempt_sent always.
+/// Makes the first carrier preemptible: to be called before another thread is started. All other carriers are preemptible
+/// from the start.
 ///
-/// The system call that signals a thread signals those of other processes too, so nobody has it: a timer of the carrier's own
-/// sends the signal, and nudging is setting that.
+/// The system call that signals a thread can signal other processes too, so the sandbox denies it. A timer that belongs to
+/// the carrier sends the signal; to preempt is to set that timer.
 pub fn allow_preempting_first() -> Result<(), CarrierError> {
     let state = &CARRIERS[0];
     if state.preempt_timer.load(Ordering::Acquire) < 0 {
@@ -366,14 +365,14 @@ pub fn allow_preempting_first() -> Result<(), CarrierError> {
     Ok(())
 }
 
-/// Makes carrier `index` look up. Called under the scheduler's lock, while it runs what is to be stopped.
+/// Preempts carrier `index`. Called under the scheduler's lock, while the instance that is to stop is bound to it.
 pub fn preempt(index: usize) {
     let state = &CARRIERS[index];
     if state.tid.load(Ordering::Acquire) != 0 && !state.preempt_sent.swap(true, Ordering::AcqRel) {
-        // The thread is alive: it turns away from what it runs under the same lock, and detaches later.
+        // The thread is alive: it unbinds the instance under the same lock, and detaches later.
         let sent = match state.preempt_timer.load(Ordering::Acquire) {
-            // It has no timer for that, perhaps because the host gives no more: its own will do. It is set again before the
-            // carrier runs another instance.
+            // No such timer, perhaps for want of resources: its own serves. It is set again before the carrier runs another
+            // instance.
             ..0 => {
                 state.timer_set.store(true, Ordering::Release);
                 set(state.timer.load(Ordering::Acquire), 1)
@@ -381,21 +380,21 @@ pub fn preempt(index: usize) {
             preempt_timer => set(preempt_timer, 1),
         };
         if sent.is_err() {
-            // Nobody is to wait for a signal that does not come.
+            // The signal does not come; the next call tries again.
             state.preempt_sent.store(false, Ordering::Release);
         }
     }
 }
 
-/// Carrier `index` looks now whether it may go on: a signal after this asks again.
+/// Carrier `index` is about to check whether its instance has to stop: a signal after this is a new one.
 pub fn clear_attention(index: usize) {
     if let Some(state) = CARRIERS.get(index) {
         state.attention.store(false, Ordering::Relaxed);
     }
 }
 
-/// Whether what carrier `index` runs has to end, because a signal said so: a long operation is to stop half-way. For
-/// threads that are no carriers it is not.
+/// Whether a signal has asked for the end of what carrier `index` runs, so that a long operation must stop half-way. Always
+/// false for threads that are not carriers.
 pub fn is_interrupted(index: usize) -> bool {
     let Some(state) = CARRIERS.get(index).filter(|state| state.attention.load(Ordering::Relaxed)) else { return false };
     // SAFETY: as in `on_preempt_signal`.
@@ -405,20 +404,21 @@ pub fn is_interrupted(index: usize) -> bool {
 
 /// The handler's side of [`PREEMPT_SIGNAL`] and of the timer on carrier `index`. Only atomics and system calls.
 pub fn on_preempt_signal(index: usize, signal: i32, in_user: bool) {
-    // The timekeeper has a block and is no carrier. Its signals come from outside.
+    // The timekeeper has a block and is not a carrier. Its signals come from other processes.
     let Some(state) = CARRIERS.get(index) else { return };
     if signal != PREEMPT_SIGNAL {
-        // It is not armed any more, whatever the run loop believes.
+        // It is disarmed now; `armed` of the carrier is out of date.
         state.timer_set.store(true, Ordering::Relaxed);
     }
     if in_user {
         return;
     }
-    // Trusted code was interrupted. The run loop looks before it enters user code...
+    // Trusted code was interrupted. The run loop checks this before it enters user code...
     state.attention.store(true, Ordering::Relaxed);
-    // ...but may just have done so: look again soon, if the instance it is turned to has to go. It may be another one than the signal was meant for: an old timer's signal comes when the new one is set.
-    // SAFETY: the flag is that of an instance that this very thread runs or has run and not yet turned away from, which
-    // it does under the scheduler's lock; an instance is reclaimed only under that lock, when it runs nowhere.
+    // ...but may just have done so: come again soon, if the bound instance has to stop. The signal may have been meant for an
+    // earlier one: that of an old timer setting arrives when the new one is made.
+    // SAFETY: the flag is that of an instance that is bound to this very thread, which unbinds it under the scheduler's lock;
+    // an instance is reclaimed only under that lock, when it is bound to no carrier.
     let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));
     if stopped.is_some_and(|stopped| stopped || monotonic_ns() >= state.deadline.load(Ordering::Relaxed)) {
         state.timer_set.store(true, Ordering::Relaxed);
@@ -487,8 +487,8 @@ fn unregister_rseq() -> Result<(), CarrierError> {
     // SAFETY: constants that glibc 2.35 and newer exports.
     let (offset, size) = unsafe { (__rseq_offset, __rseq_size) };
     let area = thread_pointer().wrapping_add_signed(offset as i64);
-    // The second word is the processor's number while registered, negative otherwise. A thread whose creator has
-    // none is not registered by glibc either.
+    // The second 32 bits are the processor's number while registered, negative otherwise. glibc does not register a thread
+    // whose creator is not registered.
     // SAFETY: every thread has the area, at this offset.
     if size == 0 || unsafe { (area as *const i32).add(1).read_volatile() } < 0 {
         return Ok(());
@@ -499,8 +499,8 @@ fn unregister_rseq() -> Result<(), CarrierError> {
     checked("unregistering rseq", status)
 }
 
-/// Asks the processor now what carriers will want to know of it; processes forked later inherit the answers. On a virtual
-/// machine each question goes to its host and takes as long as starting a workflow.
+/// Queries the processor's features now; processes forked later inherit the answers. On a virtual machine each CPUID traps to
+/// the hypervisor and takes as long as starting a workflow.
 pub(super) fn know_processor() {
     vector_state();
     clear_x87();

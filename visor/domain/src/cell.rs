@@ -1,4 +1,4 @@
-//! One instance's memory: a cell of the user partition.
+//! One instance's memory: a cell of the user side of the address space.
 //!
 //! A cell keeps its image mapped when the instance ends, so that the next instance of the same image starts without a
 //! single mapping: writable pages are put back to their first state, everything anonymous is dropped, and nothing of

@@ -119,7 +119,7 @@ impl CellPool {
         self.lock().set(cell.index(), CellState::Dirty(cell));
     }
 
-    /// Resets the cells that could not be cleared before: what the host lacked, mappings say, may have been freed. How many
+    /// Resets the cells that could not be cleared before: what the host lacked, such as mappings, may have been freed. How many
     /// are empty now.
     pub(crate) fn retry_failed(&self) -> usize {
         // A reset takes its time: not under the lock that every lease needs.
@@ -216,5 +216,68 @@ impl States {
             }
         }
         failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Keys;
+    use super::super::one_at_a_time;
+    use super::*;
+    use std::path::Path;
+
+    const STACK: u64 = 64 << 10;
+
+    fn image() -> Arc<LoadedImage> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"))
+    }
+
+    fn pool(capacity: usize) -> CellPool {
+        let pool = CellPool::new(Arc::new(AddressSpace::reserve(Keys::disabled()).expect("address space")));
+        pool.limit(capacity);
+        pool
+    }
+
+    fn prepared(pool: &CellPool, image: &Arc<LoadedImage>) -> Box<Cell> {
+        let lease = pool.lease(image, STACK).expect("a free cell");
+        pool.prepare(lease, image, STACK).expect("memory")
+    }
+
+    #[test]
+    fn the_warm_cell_of_the_image_is_used_before_an_empty_one_and_another_images_last() {
+        let _one = one_at_a_time();
+        let (pool, first, second) = (pool(2), image(), image());
+        let (a, b) = (prepared(&pool, &first), prepared(&pool, &first));
+        assert_eq!((a.index(), b.index()), (0, 1));
+        assert!(!pool.has_free() && pool.lease(&first, STACK).is_none());
+        pool.release(a);
+        assert!(!pool.has_free(), "it is not wiped yet");
+        pool.wipe_dirty();
+        pool.release(b);
+        pool.wipe_dirty();
+        assert!(
+            matches!(pool.lease(&first, STACK), Some(CellLease::Warm(cell)) if cell.index() == 1),
+            "the last wiped"
+        );
+        let other = pool.lease(&second, STACK);
+        assert!(matches!(&other, Some(CellLease::Other(cell)) if cell.index() == 0));
+        let cell = pool.prepare(other.expect("a lease"), &second, STACK).expect("memory");
+        assert!(cell.suits(&second, STACK) && !cell.suits(&first, STACK));
+    }
+
+    #[test]
+    fn a_cell_that_cannot_be_wiped_is_leased_again_only_after_a_reset() {
+        let _one = one_at_a_time();
+        let (pool, image) = (pool(1), image());
+        let cell = prepared(&pool, &image);
+        let page = cell.base() + monohull_abi::layout::PAGE;
+        // SAFETY: a page of the main stack; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(page as *const _, 4096) }, 0, "one page may be locked");
+        pool.release(cell);
+        pool.wipe_dirty();
+        assert!(!pool.has_free(), "locked memory is not wiped");
+        assert_eq!(pool.retry_failed(), 1);
+        assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Empty(0, _))));
     }
 }

@@ -5,8 +5,8 @@
 //!                 └─ else: condition variable
 //! ```
 
-use super::EpollSet;
 use super::carrier::monotonic_ns;
+use super::epoll_set::EpollSet;
 use super::instance::Instance;
 use super::poller::{FRAMES, Poller};
 use super::sched::{Armed, Scheduler, TimerKind, WakeUp, Woken};
@@ -181,7 +181,7 @@ impl Dispatcher {
             match key {
                 FRAMES => scheduler.device_ready(),
                 // This carrier looks for work next.
-                key => scheduler.wake(key, u64::MAX, None, this_thread::carrier()).goes_on_here(),
+                key => scheduler.wake(key, u64::MAX, None, this_thread::carrier()).continues_here(),
             }
         }
         scheduler

@@ -1,15 +1,13 @@
 //! A workflow domain as its users see it: made, run once, dropped.
 
-use super::address_space::AddressSpaceError;
-use super::carrier::{Carrier, CarrierError};
+use super::carrier::Carrier;
 use super::cell_pool::CellPool;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
+use super::error::DomainError;
 use super::files::{Images, Mount, OpenFiles};
-use super::gadgets::GadgetsError;
 use super::hostcall::{self, Datagrams, Hostcalls};
 use super::instance_table::InstanceTable;
-use super::keys::KeysError;
 use super::milestones::Milestones;
 use super::options::Options;
 use super::reservation::ReservedDomain;
@@ -19,39 +17,22 @@ use monohull_abi::layout::CARRIER_MAX;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, Weak};
 
-/// A domain could not be made or could not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum DomainError {
-    /// protection keys cannot be put in force: {0}
-    #[error("protection keys cannot be put in force: {0}")]
-    Keys(#[from] KeysError),
-    /// protection keys cannot be put in force: {0}
-    #[error("protection keys cannot be put in force: {0}")]
-    Gadgets(#[from] GadgetsError),
-    /// the address space of the domain: {0}
-    #[error("the address space of the domain: {0}")]
-    Region(#[from] AddressSpaceError),
-    /// a carrier thread cannot be set up: {0}
-    #[error("a carrier thread cannot be set up: {0}")]
-    Carrier(#[from] CarrierError),
-}
-
-/// A workflow domain. Its address space goes when it is dropped.
+/// A workflow domain. Its address space is unmapped when it is dropped.
 pub struct Domain {
-    /// The thread that laid the ground, until the run begins. Dropped before the address space.
+    /// The thread that made the reservation, until the run begins. Dropped before the address space.
     first: Cell<Option<Carrier>>,
     shared: Arc<Shared>,
 }
 
 impl Domain {
-    /// A domain on ground of its own. There is one domain per process at a time.
+    /// A domain in a reservation of its own. There is one domain per process at a time.
     pub fn new(options: Options) -> Result<Domain, DomainError> {
         Ok(Domain::on(ReservedDomain::reserve(options.keys)?, options))
     }
 
-    /// A domain on ground that was laid with the same `keys`.
-    pub fn on(ground: ReservedDomain, mut options: Options) -> Domain {
-        let ReservedDomain { carrier, mut space } = ground;
+    /// A domain in a reservation that was made with the same `keys`.
+    pub fn on(reserved: ReservedDomain, mut options: Options) -> Domain {
+        let ReservedDomain { carrier, mut space } = reserved;
         if options.separate {
             space.separate_instances();
         }
@@ -80,24 +61,24 @@ impl Domain {
         Domain { first: Cell::new(Some(carrier)), shared }
     }
 
-    /// Runs until the driver finishes; the calling thread is the first carrier: the one that laid the ground.
+    /// Runs until the driver finishes. The calling thread is the first carrier: the one that made the reservation.
     pub fn run(&self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
         *self.driver.lock().expect("driver") = Some(driver);
         self.lock().begin();
         let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
-        let result = carrier.and_then(|carrier| self.carry(carrier));
+        let result = carrier.and_then(|carrier| self.run_carrier(carrier));
         match &result {
             Ok(()) => self.finish(),
             // Other carriers may be in user code that never ends by itself.
             Err(_) => self.abort(),
         }
         self.threads.join();
-        // An instance that was being launched while the run ended is alive still; nobody runs it.
+        // An instance that was being launched while the run ended is alive still, and is on no carrier.
         self.lock().clear_pending();
         self.abort();
         debug_assert!(self.instances.live().is_empty());
         if result.is_ok() {
-            self.settle_network();
+            self.drain_network();
         }
         let events = self.lock().close();
         if let Some(mut driver) = self.driver.lock().expect("driver").take() {

@@ -1,8 +1,8 @@
-//! What a domain hears through: `epoll`.
+//! The epoll instances of a domain, made in advance.
 //!
-//! The kernel counts what `epoll` watches for all processes of a user together, and whoever may make one after the other can take
-//! all there is, so that nobody else connects. So a workflow's process makes none: it is given those that it needs, and what one can watch is
-//! bounded by the descriptors that its process may have.
+//! `fs.epoll.max_user_watches` limits all processes of a user together. A compromised worker that could create epoll
+//! instances could exhaust it for every other process. So workers get exactly these two, and the watches of each are bounded
+//! by the worker's limit of descriptors.
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use std::io;

@@ -3,7 +3,7 @@
 use super::instance::{Line, Usage};
 use monohull_report::failure::Failure;
 
-/// What a driver hears.
+/// What a driver is called for.
 pub enum Event {
     /// The run begins.
     Begin,

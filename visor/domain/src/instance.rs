@@ -46,7 +46,7 @@ pub struct InstanceConfig {
     pub timeout: Option<Duration>,
 }
 
-/// Hears lines of output as they are written.
+/// Gets lines of output as they are written.
 pub trait Sink: Send + Sync {
     /// One whole line of an instance's stream 1 or 2.
     fn line(&self, config: &InstanceConfig, stream: u32, text: &str);
@@ -167,7 +167,7 @@ impl Instance {
         cell::bounds(cell_of(self.id))
     }
 
-    /// Looks at its memory; `None` if that has been reclaimed.
+    /// Calls `look` with its memory; `None` if that has been reclaimed.
     pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
         self.cell.lock().expect("cell").as_deref_mut().map(look)
     }
@@ -181,7 +181,7 @@ impl Instance {
         }
     }
 
-    /// Who it is, for people.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         format!("{}[{}]", self.config.labels.step, self.config.index)
     }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_cost_what_keeping_them_takes() {
+    fn lines_are_charged_what_they_occupy() {
         let line = |text: &str| Line { stream: 1, text: text.to_owned() };
         let limit = 10 * 32;
         let mut output = Output::default();

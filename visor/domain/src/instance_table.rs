@@ -36,7 +36,7 @@ impl InstanceTable {
         self.by_cell.write().expect("instances")[cell] = Some(instance);
     }
 
-    /// Removes an instance that is live, and says what it has used outside the scheduler.
+    /// Removes a live instance; and what it has used, without what the scheduler counts.
     pub(crate) fn remove(&self, id: u32) -> (Arc<Instance>, Usage) {
         let cell = cell_of(id);
         let instance = self.by_cell.write().expect("instances")[cell].take().expect("the instance is live");

@@ -1,10 +1,10 @@
 //! One workflow domain: an address space with a libos in it, running instances of functions.
 //!
-//! It knows nothing of JSON, HTTP or processes. A [`Driver`] tells it what to start and hears how it ended; the domain
-//! decides who runs where and keeps everybody apart.
+//! It knows nothing of JSON, HTTP or processes. A [`Driver`] starts instances and gets an event when one has ended. The
+//! domain decides which thread runs on which carrier, and isolates the instances.
 //!
 //! ```text
-//!  Driver ──start(InstanceConfig)──▶ jobs ─▶ cell + instance ─▶ threads ─▶ carriers: enter … exit … park
+//!  Driver ──start(InstanceConfig)──▶ pending ─▶ cell + instance ─▶ threads ─▶ carriers: enter … exit … park
 //!     ▲                                                              │
 //!     └───────────────── events: Ended, Timer, Deadline ◀────────────┘
 //! ```
@@ -22,6 +22,7 @@ mod dispatcher;
 mod domain;
 mod driver;
 mod epoll_set;
+mod error;
 mod event;
 mod explanation;
 pub mod fault;
@@ -49,9 +50,10 @@ mod this_thread;
 mod threads;
 mod timekeeper;
 
-pub use domain::{Domain, DomainError};
+pub use domain::Domain;
 pub use driver::Driver;
 pub use epoll_set::EpollSet;
+pub use error::DomainError;
 pub use event::{Ended, Event};
 pub use hostcall::RWF_APPEND;
 pub use instance::Sink;

@@ -1,11 +1,11 @@
-//! The life of an instance: from a job to a cell with a thread in it, and back to a clean cell.
+//! The life of an instance: from its configuration to a cell with a thread in it, and back to an empty cell.
 //!
 //! ```text
-//! job ── place ── launch ──▶ cell, main thread ── … ── end ──▶ its threads stop ── the last has left ──▶ reclaim
-//!                                                 cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
+//! pending ── lease ── launch ──▶ cell, main thread ── … ── end ──▶ its threads stop ── the last has ended ──▶ reclaim
+//!                                                   cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
 //!
-//! Jobs get places, cell and key, strictly in their order.
+//! Pending instances get cell and key strictly in their order.
 
 use super::carrier::{self, ticks};
 use super::cell_pool::CellLease;
@@ -207,9 +207,9 @@ mod tests {
         }
     }
 
-    /// Who finds no place takes no job: the others would be served before it.
+    /// A carrier that finds no cell takes no pending instance: the others would be started before it.
     #[test]
-    fn jobs_get_places_in_their_order_however_many_carriers_ask() {
+    fn pending_instances_get_cells_in_their_order_however_many_carriers_ask() {
         let _one = one_at_a_time();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
         let image =
@@ -223,21 +223,21 @@ mod tests {
                 Some(Work::Launch(config, lease)) => Some((config, lease)),
                 _ => None,
             };
-            let token = |job: &Option<(InstanceConfig, CellLease)>| job.as_ref().map(|(config, _)| config.token);
+            let token = |taken: &Option<(InstanceConfig, CellLease)>| taken.as_ref().map(|(config, _)| config.token);
             (1..=5).for_each(|token| domain.start(config(token, &image)));
             for expected in 1..=5 {
-                let job = ask();
-                assert_eq!(token(&job), Some(expected));
+                let taken = ask();
+                assert_eq!(token(&taken), Some(expected));
                 // Other carriers ask before the cell is prepared, and again afterwards.
-                assert!((0..3).all(|_| ask().is_none()), "there is one place");
-                let (config, lease) = job.expect("a job");
+                assert!((0..3).all(|_| ask().is_none()), "there is one cell");
+                let (config, lease) = taken.expect("an instance");
                 let cell = domain.cells.prepare(lease, &config.image, config.stack_size).expect("memory");
-                assert!((0..3).all(|_| ask().is_none()), "there is one place");
+                assert!((0..3).all(|_| ask().is_none()), "there is one cell");
                 domain.cells.release(cell);
                 assert!((0..3).all(|_| ask().is_none()), "it is not wiped yet");
                 domain.cells.wipe_dirty();
             }
-            assert!(ask().is_none(), "there are no more jobs");
+            assert!(ask().is_none(), "there are no more");
         }
     }
 }

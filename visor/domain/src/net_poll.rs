@@ -28,7 +28,7 @@ impl Shared {
 
     /// The run is over; what functions have left to the network of their own is sent all the same, if that does not take too
     /// long. The kernel does that by itself with its sockets, ours end with the process.
-    pub(super) fn settle_network(&self) {
+    pub(super) fn drain_network(&self) {
         let Some(poller) = self.sched.poller().filter(|_| matches!(self.options.network, Network::Tap(_))) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! How a domain is set up.
 
-use super::EpollSet;
+use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
 use monohull_network::Network;
@@ -24,9 +24,9 @@ pub struct Options {
     pub load_all: bool,
     /// What functions may reach of the network.
     pub network: Network,
-    /// What it hears of sockets and of mapped files through. Without it there are no sockets, and files are filled at once.
+    /// For sockets and for page faults in mapped files. Without it there are no sockets, and files are filled at once.
     pub epoll_set: Option<Arc<EpollSet>>,
-    /// Hears every line of output as it is written.
+    /// Gets every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.
     pub mounts: Arc<[Mount]>,

@@ -1,19 +1,19 @@
 //! What happens outside the domain: kernel sockets and devices become ready.
 //!
-//! There is no thread for it. An idle carrier *listens*: it waits in the kernel instead of on the scheduler's condition,
-//! and what it hears it serves itself. Busy carriers look now and then.
+//! There is no thread for it. An idle carrier *polls*: it waits in `epoll_pwait2` instead of on the condition variable, and
+//! handles the events itself. Working carriers check for events now and then.
 //!
 //! ```text
 //!   handler: would wait ─▶ wait(key) ─▶ arm(socket) ─┐            armed after the wait is registered, so a socket
-//!                                                     ▼            that became ready in between is told at once
+//!                                                     ▼            that became ready in between raises its event at once
 //!   idle carrier: epoll_pwait2 ◀── waker (eventfd): there is work for you
 //!        └─▶ wake(key of the socket) ─▶ the handler runs again
 //! ```
 //!
-//! Frames of a device are told of only while somebody waits. Functions that do not wait move frames themselves with each call, and
-//! a carrier that was woken for those would only be in the way of whoever sends them.
+//! Frames of a device raise an event only while a thread waits for frames. Functions that do not wait move frames with each
+//! call; a carrier woken for those frames would only contend with the sender.
 //!
-//! Sockets are entered when they are made, and armed for one event each time somebody waits: one that nobody waits for
+//! Sockets are added when they are made, and armed for one event each time a thread waits: a socket without waiters
 //! costs nothing, and waiting cannot fail for want of kernel memory.
 
 use super::carrier::monotonic_ns;
@@ -27,15 +27,15 @@ use std::sync::{Mutex, PoisonError};
 
 /// What the waker's events carry; no descriptor has this number.
 const WAKER: u64 = u64::MAX;
-/// Stands for a key when frames have arrived: the module that takes them is polled, and wakes whom they concern.
+/// Stands for a key when frames have arrived: the module that takes them is polled, and wakes the threads that wait for them.
 pub(super) const FRAMES: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// The carriers' ear.
+/// The epoll instance of a domain's carriers.
 pub(super) struct Poller {
     epoll: OwnedFd,
-    /// Always readable; to arm it is to ring it.
+    /// An eventfd that is always readable: arming it raises its event.
     waker: OwnedFd,
     /// For which events each descriptor is armed.
     armed: Mutex<HashMap<RawFd, u32>>,
@@ -45,7 +45,7 @@ pub(super) struct Poller {
     taken: AtomicBool,
 }
 
-/// What has been events.
+/// Events taken from the kernel.
 pub(super) struct Events {
     events: [libc::epoll_event; EVENTS_AT_ONCE],
     count: usize,
@@ -77,7 +77,7 @@ impl Poller {
         self.arm_device()
     }
 
-    /// Tells whoever listens, once, when frames have arrived.
+    /// Raises one event when frames have arrived.
     pub(super) fn arm_device(&self) -> io::Result<()> {
         self.arm(self.device.load(Ordering::Relaxed), Readiness::Read)
     }
@@ -92,7 +92,7 @@ impl Poller {
         self.taken.swap(false, Ordering::Relaxed)
     }
 
-    /// Tells whoever listens, once, when the descriptor is ready. Call it after the wait has been registered.
+    /// Raises one event when the descriptor is ready. Call it after the wait has been registered.
     pub(super) fn arm(&self, descriptor: RawFd, readiness: Readiness) -> io::Result<()> {
         let event = match readiness {
             Readiness::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
@@ -112,14 +112,14 @@ impl Poller {
         }
     }
 
-    /// Whoever listens looks up.
+    /// Ends the wait of the carrier that polls.
     pub(super) fn wake(&self) {
         let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
         // The waker stays where it is until the domain ends, so nothing is wrong with this.
         let _ = self.control(libc::EPOLL_CTL_MOD, self.waker.as_raw_fd(), once, WAKER);
     }
 
-    /// Waits until something has happened, somebody rings, or `until` (monotonic ns).
+    /// Waits until an event, [`Self::wake`], or `until` (monotonic ns).
     pub(super) fn wait(&self, until: Option<u64>) -> Events {
         let time = until.map(|until| {
             let ns = until.saturating_sub(monotonic_ns());
@@ -137,7 +137,7 @@ impl Poller {
         events
     }
 
-    /// The keys to wake for what has been events. Sockets with events nobody has been told of are armed again.
+    /// The keys to wake for these events. Descriptors are armed again for what threads still wait for.
     pub(super) fn keys<'h>(&'h self, events: &'h Events) -> impl Iterator<Item = u64> + 'h {
         events.events[..events.count]
             .iter()
@@ -185,7 +185,7 @@ impl Poller {
     }
 }
 
-/// The next domain hears through the same: of a device, which stays, it is not told for this one's sake.
+/// The next domain uses the same epoll instance: what this domain has added, a device say, raises no events there.
 impl Drop for Poller {
     fn drop(&mut self) {
         for descriptor in
@@ -199,7 +199,7 @@ impl Drop for Poller {
 /// A descriptor that the kernel has just made.
 ///
 /// # Safety
-/// Nobody else owns it.
+/// Nothing else owns it.
 unsafe fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
     match descriptor {
         // SAFETY: the caller's promise.
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_is_told_once_when_armed() {
+    fn each_direction_raises_one_event_when_armed() {
         let poller = Poller::new(EpollSet::create().expect("epoll instances").sockets).expect("a poller");
         let (mut here, mut there) = UnixStream::pair().expect("a pair");
         let descriptor = here.as_raw_fd();
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(keys(&poller, 0), NONE, "the reader still waits, the writer does not");
         there.write_all(b"x").expect("written");
         assert_eq!(keys(&poller, u64::MAX - 1), [read]);
-        assert_eq!(keys(&poller, 0), NONE, "told once, though it is not read");
+        assert_eq!(keys(&poller, 0), NONE, "one event, although the byte is not read");
         poller.arm(descriptor, Readiness::Read).expect("armed");
         assert_eq!(keys(&poller, 0), [read], "it was ready before it was armed");
         here.read_exact(&mut [0]).expect("read");
@@ -250,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_rung_before_is_heard() {
+    fn a_wake_up_before_the_wait_ends_it() {
         let poller = Poller::new(EpollSet::create().expect("epoll instances").sockets).expect("a poller");
         poller.wake();
         poller.wake();
         let events = poller.wait(None);
         assert_eq!((events.count, poller.keys(&events).count()), (1, 0));
-        assert_eq!(poller.wait(Some(0)).count, 0, "rung once, however often");
+        assert_eq!(poller.wait(Some(0)).count, 0, "several wake-ups are one event");
     }
 }

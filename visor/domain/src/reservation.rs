@@ -9,7 +9,7 @@
 
 use super::address_space::{Access, AddressSpace};
 use super::carrier::{self, Carrier, ThreadSetup};
-use super::domain::DomainError;
+use super::error::DomainError;
 use super::fault_injection::{self, Mitigation};
 use super::keys::{self, Key, Keys};
 use super::{fault, gadgets};
@@ -25,16 +25,16 @@ pub fn prepare_forks(keys: bool) {
     keep_large_blocks_apart();
 }
 
-/// Makes each large block a mapping of its own, however many have been given back: it is zero without being written to, as a
-/// connection's buffers are to be, of which most connections use little.
+/// Makes each large block a mapping of its own, however many have been freed before: it is zero without being written to. Most
+/// connections use little of their buffers.
 fn keep_large_blocks_apart() {
     const LARGE: i32 = 256 << 10;
     // SAFETY: has no preconditions.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
 
-/// The ground a domain stands on: address space, keys and signal handlers, which are the same for every workflow. Laying
-/// it takes longer than starting a workflow, so a process can do it before it knows which one it will run.
+/// Address space, keys and signal handlers, which are the same for every workflow. To reserve them takes longer than to start
+/// a workflow, so a process can do it before it knows which one it will run.
 #[derive(Debug)]
 pub struct ReservedDomain {
     /// The calling thread. Dropped before the address space, in which its block lies.
@@ -42,7 +42,7 @@ pub struct ReservedDomain {
     pub(crate) space: AddressSpace,
 }
 
-/// As much of a [`ReservedDomain`] as processes inherit that are forked by the thread that has laid it out: a process that forks
+/// The part of a [`ReservedDomain`] that processes inherit when they are forked by the thread that reserved it: a process that forks
 /// many does this once for all.
 #[derive(Debug)]
 pub struct PreforkDomain {
@@ -52,8 +52,8 @@ pub struct PreforkDomain {
 }
 
 impl PreforkDomain {
-    /// Reserves the address space, and gives the calling thread what is inherited of its first carrier. There is one site or
-    /// ground per process at a time.
+    /// Reserves the address space, and installs on the calling thread what forked processes inherit of the first carrier. There
+    /// is one reservation per process at a time.
     pub fn reserve(keys: bool) -> Result<PreforkDomain, DomainError> {
         let keys = if keys {
             gadgets::remove()?;
@@ -68,7 +68,7 @@ impl PreforkDomain {
         Ok(PreforkDomain { setup: ThreadSetup::install(&space, 0)?, space })
     }
 
-    /// Makes the calling thread the first carrier: the one that has laid this out, or was forked by it.
+    /// Makes the calling thread the first carrier. It must be the one that reserved this, or a fork of it.
     pub fn into_reserved(self) -> Result<ReservedDomain, DomainError> {
         let PreforkDomain { setup, space } = self;
         Ok(ReservedDomain { carrier: Carrier::attach(&space, setup)?, space })

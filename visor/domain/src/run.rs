@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How a thread left its carrier.
-enum Left<'s> {
+enum Stopped<'s> {
     /// It waits, or is in the ready queue again. The scheduler's lock is passed on, so that the next thread is chosen under
     /// it.
     Waiting(SchedulerGuard<'s>),
     /// It has ended. Its frame comes back.
-    Gone(Running),
+    Ended(Running),
 }
 
 /// What came of a thread's call.
@@ -39,7 +39,7 @@ enum Served<'s> {
 
 impl Shared {
     /// The life of one carrier.
-    pub(super) fn carry(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
+    pub(super) fn run_carrier(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
         let _end = EndProcessOnPanic;
         if !self.options.time_stamp_counter {
             carrier.deny_time_stamp_counter()?;
@@ -52,7 +52,7 @@ impl Shared {
                 Work::Launch(config, place) => self.launch(config, place),
                 Work::TimeUp(id) => self.time_up(id),
                 Work::PollNetwork => self.poll_network(),
-                Work::Deliver(event) => self.tell(event),
+                Work::Deliver(event) => self.deliver(event),
                 Work::Stop => {
                     this_thread::leave_carrier();
                     return Ok(());
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Lets the driver decide on an event.
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn deliver(&self, event: Event) {
         if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
             driver.on_event(event, self);
         }
@@ -92,14 +92,14 @@ impl Shared {
         }
     }
 
-    /// A carrier goes to work: it leaves to others what they can do meanwhile.
+    /// A carrier goes to work: another one does what else there is to do.
     fn share_work(&self, mut scheduler: SchedulerGuard<'_>) {
         let timers = scheduler.leave_timers();
         self.sched.send(timers);
         if scheduler.has_more(self) {
             self.call_carrier(scheduler);
         } else {
-            self.see_to_timekeeper(scheduler);
+            self.ensure_timekeeper(scheduler);
         }
     }
 
@@ -131,7 +131,7 @@ impl Shared {
             return;
         }
         self.sched.wake_carrier(&mut scheduler);
-        self.see_to_timekeeper(scheduler);
+        self.ensure_timekeeper(scheduler);
     }
 
     fn start_carrier(&self, index: usize) {
@@ -139,8 +139,8 @@ impl Shared {
         let body = move || {
             let _end = EndProcessOnPanic;
             let attached = Carrier::new(&shared.space, index);
-            if let Err(error) = attached.and_then(|carrier| shared.carry(carrier)) {
-                shared.lose_carrier(index, &error);
+            if let Err(error) = attached.and_then(|carrier| shared.run_carrier(carrier)) {
+                shared.carrier_failed(index, &error);
             }
         };
         let started = carrier::allow_preempting_first()
@@ -148,13 +148,13 @@ impl Shared {
             .and_then(|()| threads::spawn(format!("carrier-{index}"), None, body).map_err(|error| error.to_string()));
         match started {
             Ok(helper) => self.threads.push(helper),
-            Err(error) => self.lose_carrier(index, &error),
+            Err(error) => self.carrier_failed(index, &error),
         }
     }
 
     /// A carrier could not be set up. Its work stays with the others; one of them may be waiting for this one to become
     /// idle.
-    fn lose_carrier(&self, index: usize, error: &dyn std::fmt::Display) {
+    fn carrier_failed(&self, index: usize, error: &dyn std::fmt::Display) {
         tracing::error!("carrier {index} cannot run: {error}");
         self.lock().fail_carrier();
         self.sched.wake_all();
@@ -170,12 +170,12 @@ impl Shared {
                 let deadline = instance.deadline.min(self.sched.run_deadline());
                 let turned = carrier.bind_instance(&self.space, instance.key, &instance.stop, deadline);
                 let instance = current.insert(instance);
-                // SAFETY: `current` keeps it until the carrier turns away from it.
+                // SAFETY: `current` keeps it until the carrier unbinds it.
                 unsafe { this_thread::enter_instance(instance) };
                 if let Err(error) = turned {
                     let text = format!("its carrier cannot be readied: {error}");
                     self.end(instance, Err(Box::new(Failure::blamed(FailureKind::Load, Blame::Host, text))));
-                    next = self.leave(running, carrier, &mut current, switches);
+                    next = self.end_thread(running, carrier, &mut current, switches);
                     continue;
                 }
                 self.note_start(instance);
@@ -185,61 +185,61 @@ impl Shared {
             let left = self.run_thread(running, instance, carrier);
             switches += 1;
             next = match left {
-                Left::Waiting(scheduler) => self.pick(scheduler, carrier, &mut current, switches),
-                Left::Gone(running) => self.leave(running, carrier, &mut current, switches),
+                Stopped::Waiting(scheduler) => self.pick(scheduler, carrier, &mut current, switches),
+                Stopped::Ended(running) => self.end_thread(running, carrier, &mut current, switches),
             };
         }
     }
 
     /// Runs one thread until it waits or ends.
     #[inline]
-    fn run_thread(&self, mut running: Running, instance: &Instance, carrier: &Carrier) -> Left<'_> {
+    fn run_thread(&self, mut running: Running, instance: &Instance, carrier: &Carrier) -> Stopped<'_> {
         let context = carrier.context();
-        let mut served = self.go_on(&mut running);
+        let mut served = self.resume_call(&mut running);
         loop {
             match served {
                 Served::FutexWait(mut scheduler) => {
                     if instance.stop.load(Ordering::Relaxed) {
-                        return Left::Gone(running);
+                        return Stopped::Ended(running);
                     }
                     match scheduler.park(running.thread, running.frame, ticks()) {
-                        Ok(()) => return Left::Waiting(scheduler),
+                        Ok(()) => return Stopped::Waiting(scheduler),
                         // Not so far: the lock has been held since the wait was registered.
                         Err(woken) => running = woken,
                     }
                     drop(scheduler);
-                    served = self.go_on(&mut running);
+                    served = self.resume_call(&mut running);
                     continue;
                 }
                 Served::Outcome(Outcome { tag: Outcome::READY, value }) => running.frame.value = value,
                 Served::Outcome(Outcome { tag: Outcome::PARK, .. }) => {
                     let mut scheduler = self.lock();
                     if instance.stop.load(Ordering::Relaxed) {
-                        return Left::Gone(running);
+                        return Stopped::Ended(running);
                     }
                     match scheduler.park(running.thread, running.frame, ticks()) {
-                        Ok(()) => return Left::Waiting(scheduler),
+                        Ok(()) => return Stopped::Waiting(scheduler),
                         Err(woken) => running = woken,
                     }
                     drop(scheduler);
-                    if carrier.has_attention() && self.must_leave(instance) {
-                        return Left::Gone(running);
+                    if carrier.has_attention() && self.must_stop(instance) {
+                        return Stopped::Ended(running);
                     }
-                    served = self.go_on(&mut running);
+                    served = self.resume_call(&mut running);
                     continue;
                 }
                 Served::Outcome(Outcome { tag: Outcome::YIELD, value }) => {
                     let mut scheduler = self.lock();
                     if instance.stop.load(Ordering::Relaxed) {
-                        return Left::Gone(running);
+                        return Stopped::Ended(running);
                     }
                     scheduler.requeue(running.thread, running.frame, value, ticks());
-                    return Left::Waiting(scheduler);
+                    return Stopped::Waiting(scheduler);
                 }
-                Served::Outcome(_) => return Left::Gone(running),
+                Served::Outcome(_) => return Stopped::Ended(running),
             }
-            if instance.stop.load(Ordering::Relaxed) || carrier.has_attention() && self.must_leave(instance) {
-                return Left::Gone(running);
+            if instance.stop.load(Ordering::Relaxed) || carrier.has_attention() && self.must_stop(instance) {
+                return Stopped::Ended(running);
             }
             // SAFETY: the context is this carrier's, attached to this thread; the frame does not move; no lock is held.
             match unsafe { enter(context, &mut *running.frame) } {
@@ -251,14 +251,14 @@ impl Shared {
                 Exit::Fault => {
                     carrier.restore_signal_state();
                     self.fault(instance, carrier);
-                    return Left::Gone(running);
+                    return Stopped::Ended(running);
                 }
             }
         }
     }
 
     /// What a thread that a carrier has just taken begins with: its call is done, or its handler runs again.
-    fn go_on(&self, running: &mut Running) -> Served<'_> {
+    fn resume_call(&self, running: &mut Running) -> Served<'_> {
         match running.completed {
             true => Served::Outcome(Outcome::ready(running.frame.value)),
             false => self.serve_thread(&mut running.frame),
@@ -280,7 +280,7 @@ impl Shared {
     /// A signal found this carrier in trusted code. Looks whether the time of what it runs is up, ends it if so, and says
     /// whether it has to go.
     #[cold]
-    fn must_leave(&self, instance: &Instance) -> bool {
+    fn must_stop(&self, instance: &Instance) -> bool {
         carrier::clear_attention(this_thread::carrier());
         self.end_if_late(instance);
         instance.stop.load(Ordering::Relaxed)
@@ -312,7 +312,7 @@ impl Shared {
     ) -> Option<(Running, Option<Arc<Instance>>)> {
         let picked = scheduler.switch(carrier.index(), current.as_ref().map(|instance| instance.id), switches, self);
         if !matches!(picked, Some((_, None))) {
-            // Still under the lock: from here on this carrier is not preempt_sent for the instance it leaves, which may go.
+            // Still under the lock: from here on this carrier is not preempted for that instance, which may be reclaimed.
             carrier.unbind_instance();
             this_thread::leave_instance();
         }
@@ -324,13 +324,13 @@ impl Shared {
         if scheduler.has_queued() {
             self.sched.wake_carrier(&mut scheduler);
         }
-        self.see_to_timekeeper(scheduler);
+        self.ensure_timekeeper(scheduler);
         Some(picked)
     }
 
     /// A thread has ended: its entry is freed, and with the last thread of an ended instance everything else. Then the next
     /// one is picked.
-    fn leave(
+    fn end_thread(
         &self,
         running: Running,
         carrier: &mut Carrier,
@@ -344,7 +344,7 @@ impl Shared {
         let mut scheduler = self.lock();
         scheduler.end_running(running.thread, running.frame, ticks());
         // `pick` takes the first, and calls carriers for the others.
-        scheduler.wake(wait_key::join(number), u64::MAX, Some(0), carrier.index()).goes_on_here();
+        scheduler.wake(wait_key::join(number), u64::MAX, Some(0), carrier.index()).continues_here();
         if scheduler.is_over(id) {
             self.reclaim(scheduler, id);
             scheduler = self.lock();

@@ -15,7 +15,7 @@ thread_local! {
     static INSTANCE: Cell<*const Instance> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The index of the carrier the calling thread is; that of no carrier if it is none.
+/// The index of the carrier the calling thread is; an index of no carrier if it is not one.
 pub(crate) fn carrier() -> usize {
     CARRIER.get()
 }

@@ -1,4 +1,4 @@
-//! Host threads of a domain: carriers, the timekeeper, the filler of mapped files.
+//! Host threads of a domain: carriers, the timekeeper, the pager.
 
 use std::io;
 use std::sync::Mutex;
@@ -48,13 +48,13 @@ pub(super) fn spawn(
     })
 }
 
-/// Ends the process if the thread it lives on panics. A carrier that is gone would be waited for, and its instance never end.
+/// Ends the process if its thread panics. The others would wait for a missing carrier, and its instance would never end.
 pub(super) struct EndProcessOnPanic;
 
 impl Drop for EndProcessOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The panic hook has said what happened.
+            // The panic hook has printed the message.
             end_process();
         }
     }

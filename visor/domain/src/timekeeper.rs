@@ -2,9 +2,8 @@
 //!
 //! Timers are served by carriers between two threads. User code that makes no hostcalls lets its carrier do nothing else,
 //! and there is no preemption: a thread that is taken off its carrier by a signal cannot go on. The deadline of the
-//! instance that a carrier runs, and that of the whole run, are watched over by a timer of the carrier's own. What
-//! remains are the deadlines of instances that wait or are ready: the timekeeper ends those, and tells the driver, which
-//! may end others.
+//! instance that a carrier runs, and that of the whole run, are enforced by the carrier's own timer. What remains are the
+//! deadlines of instances that wait or are ready: the timekeeper ends those, and calls the driver, which may end others.
 //!
 //! ```text
 //!   timer due ──▶ an idle carrier serves it
@@ -22,8 +21,8 @@ use super::shared::Shared;
 use super::threads::{self, EndProcessOnPanic};
 
 impl Shared {
-    /// Starts the timekeeper if it is needed and there is none.
-    pub(super) fn see_to_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
+    /// Starts the timekeeper if it is needed and does not run.
+    pub(super) fn ensure_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
         if !scheduler.start_timekeeper() {
             return;
         }
@@ -32,28 +31,28 @@ impl Shared {
         let body = move || {
             let _end = EndProcessOnPanic;
             match survive_faults(&shared.space, TIMEKEEPER_BLOCK) {
-                Ok(_block) => shared.keep_time(),
-                Err(error) => shared.lose_timekeeper(&error),
+                Ok(_block) => shared.run_timekeeper(),
+                Err(error) => shared.timekeeper_failed(&error),
             }
         };
         // What it ends may run on the first carrier.
         if let Err(error) = allow_preempting_first() {
-            tracing::warn!("the first carrier has no timer for nudges: {error}");
+            tracing::warn!("the first carrier has no timer for preemption: {error}");
         }
         match threads::spawn("timekeeper".into(), None, body) {
             Ok(thread) => self.threads.push(thread),
-            Err(error) => self.lose_timekeeper(&error),
+            Err(error) => self.timekeeper_failed(&error),
         }
     }
 
-    fn lose_timekeeper(&self, error: &dyn std::fmt::Display) {
+    fn timekeeper_failed(&self, error: &dyn std::fmt::Display) {
         tracing::error!("deadlines may be kept late, for there is no timekeeper: {error}");
         let mut scheduler = self.lock();
         scheduler.timekeeper_failed();
         self.sched.wake_carrier(&mut scheduler);
     }
 
-    fn keep_time(&self) {
+    fn run_timekeeper(&self) {
         let mut scheduler = self.lock();
         loop {
             let until = match scheduler.timekeeper_work(self) {
@@ -65,7 +64,7 @@ impl Shared {
                 }
                 Work::Deliver(event) => {
                     drop(scheduler);
-                    self.tell(event);
+                    self.deliver(event);
                     scheduler = self.lock();
                     continue;
                 }

@@ -309,7 +309,7 @@ fn the_visor_that_can_be_weakened_says_so() {
     let ran = attack("door", "getpid", "syscall").visor(&harness::weakened_visor()).run("mpk", "1");
     assert_eq!(ran.report["error"]["kind"], "system-call", "{}", ran.output);
     assert_eq!(ran.report["isolation"], "unhardened");
-    assert!(ran.output.contains("protects nothing: defences can be switched off; off: none"), "{}", ran.output);
+    assert!(ran.output.contains("protects nothing: mitigations can be switched off; off: none"), "{}", ran.output);
 
     let doctor = Command::new(harness::weakened_visor()).args(["doctor", "--json"]).env(VARIABLE, "gadgets").output();
     let doctor = doctor.expect("it starts");

@@ -23,7 +23,7 @@ const SEGV_PKUERR: i32 = 4;
 const FPE_INTDIV: i32 = 1;
 /// The same for a quotient that does not fit.
 const FPE_INTOVF: i32 = 2;
-/// From the stack pointer that a hostcall leaves to the frame pointer its caller will have back.
+/// From the stack pointer at a hostcall to the saved frame pointer of its caller.
 const FRAME_OF_A_CALL: u64 = 7 * 8;
 /// Most frames of a backtrace.
 const FRAMES_MAX: usize = 32;
@@ -85,7 +85,7 @@ pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure
 /// The return addresses on the stack of a thread that has made `call`, innermost first. It only reads the stack: what the
 /// addresses mean takes longer to find out, and can be asked later.
 ///
-/// What a hostcall leaves on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
+/// What a hostcall pushes on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
 /// chain, below it six words.
 pub fn frames_of_call(instance: &Instance, call: &Call) -> Vec<u64> {
     frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL))
@@ -160,7 +160,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         let cell = ((address - CELLS_BASE) / CELL_SIZE) as usize;
         return match domain.instances.in_cell(cell) {
             Some(other) => format!("memory of another instance, {}", other.name()),
-            None => "a cell that nobody uses".into(),
+            None => "a cell that is not in use".into(),
         };
     }
     if (ARENA_BASE..ARENA_END).contains(&address) {
@@ -220,7 +220,7 @@ fn place(instance: &Instance, address: u64) -> Option<CodePlace> {
 }
 
 /// The place a return address goes back to. It may lie past the end of its function, if the call was the last
-/// instruction there, so the instruction before it says which function that is.
+/// instruction there, so the instruction before it identifies the function.
 fn return_place(instance: &Instance, address: u64) -> Option<CodePlace> {
     place_behind(instance, address, 1)
 }
@@ -249,7 +249,7 @@ fn places(instance: &Instance, frames: impl Iterator<Item = u64>) -> impl Iterat
 }
 
 /// The return addresses of the frame at address `frame` and its callers. Follows the chain of frame pointers. Nothing there
-/// is believed: each word is copied out with faults survived, and the chain must climb within the stack.
+/// is trusted: each word is copied out with faults survived, and the chain must climb within the stack.
 fn frames(instance: &Instance, mut frame: u64) -> Vec<u64> {
     let mut frames = Vec::new();
     while frames.len() < FRAMES_MAX {

@@ -1,16 +1,16 @@
 //! The signal handlers of a domain.
 //!
-//! One handler serves every fault, the nudge (stop) and the timer (deadline). It finds its carrier from its own stack's address,
-//! because user code may have changed every register, and decides by the carrier's selector who was running:
+//! One handler serves every fault, preemption (stop) and the timer (deadline). It finds its carrier by its own stack's address,
+//! because user code may have changed every register. The carrier's selector tells which code was interrupted:
 //!
-//! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
-//!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
+//! * user code: the handler records the fault and exits through the gate, so that the pending `enter` returns. It never
+//!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
-//! * a handler of nudge or timer: it was not the kernel that called it, for the kernel holds both back while one runs. A
+//! * a handler of preemption or timer: the kernel has not called it, since it blocks both signals while one runs. A
 //!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
 //!   stack, so nothing there may be returned to; the carrier is taken off as if user code were running.
 //! * trusted code that reads the time-stamp counter while that is denied: the handler reads it instead.
-//! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
+//! * other trusted code: preemption and timer are recorded; a fault is Monohull's own and ends the process with a message.
 
 use super::tsc;
 use crate::carrier::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
@@ -19,7 +19,7 @@ use monohull_trampoline::system::{FaultInfo, Variant, context_of, copy_recovery,
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-/// The signals of faults, and the nudge. The carriers' timer has a handler too, but a number known only at run time.
+/// The signals of faults, and preemption. The carriers' timer has a handler too, but a number known only at run time.
 pub const HANDLED: [i32; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, PREEMPT_SIGNAL];
 
@@ -34,8 +34,8 @@ pub fn install(variant: Variant) {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
-            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be
-            // lost. If the handler leaves without sigreturn, `Carrier::recover` lets them come.
+            // Preemption and timer are blocked while a handler runs: they would find user code running still, and the first
+            // signal would be lost. If the handler ends without sigreturn, `Carrier::restore_signal_state` unblocks them.
             action.sa_mask = interrupts();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
             // SAFETY: the entry keeps to the handler's calling convention.
@@ -105,7 +105,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
 }
 
-/// Puts `errno` back when the handler returns. Where it leaves for good, nothing reads the old one.
+/// Puts `errno` back when the handler returns. Where it does not return, nothing reads the old one.
 struct KeepErrno(i32);
 
 impl KeepErrno {
@@ -122,7 +122,7 @@ impl Drop for KeepErrno {
     }
 }
 
-/// A fault of trusted code: say so and let it happen again without a handler.
+/// A fault of trusted code: prints a message and lets it happen again without a handler.
 fn own_fault(signal: i32, ip: u64, address: u64) {
     let mut text = [0u8; 512];
     let mut rest = &mut text[..];

@@ -1,4 +1,4 @@
-//! Every defence stands.
+//! Every mitigation is on.
 
 use super::Mitigation;
 

@@ -1,4 +1,4 @@
-//! One defence is off: the one that the environment names.
+//! One mitigation is off: the one that the environment names.
 
 use super::Mitigation;
 use monohull_trampoline::system::weaken::{Check, sites};
@@ -44,7 +44,7 @@ const NAMES: [(&str, Off); 23] = [
 
 static OFF: OnceLock<(&str, Off)> = OnceLock::new();
 
-/// Reads the environment, once, before the program does anything else. A name that is none ends it.
+/// Reads the environment, once, before the program does anything else. An unknown name ends the program.
 pub fn begin() {
     if let Ok(name) = std::env::var(VARIABLE) {
         let Some(known) = NAMES.iter().find(|(known, _)| *known == name) else {
@@ -66,10 +66,10 @@ pub fn disabled(defence: Mitigation) -> bool {
     OFF.get().is_some_and(|(_, off)| *off == Off::Mitigation(defence))
 }
 
-/// What whoever runs this program must know.
+/// A warning for the user of this program.
 pub fn warning() -> Option<String> {
     let off = OFF.get().map_or("none", |(name, _)| name);
     Some(format!(
-        "this build is for Monohull's own tests and protects nothing: defences can be switched off; off: {off}"
+        "this build is for Monohull's own tests and protects nothing: mitigations can be switched off; off: {off}"
     ))
 }

@@ -1,11 +1,11 @@
-//! Switches a defence off, so that tests can show that an attack it stops is able to succeed without it.
+//! Switches a mitigation off, so that tests can show that an attack it stops succeeds without it.
 //!
 //! ```text
 //! MONOHULL_UNHARDEN=dispatch monohull-unhardened run …
 //! ```
 //!
 //! For those tests only: it takes the feature `unharden`, with which the program `monohull` does not compile, and
-//! `monohull-unhardened` says what it is: on standard error, in reports, whose isolation is `unhardened`, and in `doctor`.
+//! `monohull-unhardened` warns: on standard error, in reports, whose isolation is `unhardened`, and in `doctor`.
 //! Without the feature [`disabled`] is a constant, and nothing of this is left in the program.
 
 #[cfg(not(feature = "unharden"))]
@@ -27,7 +27,7 @@ pub enum Mitigation {
     Tagging,
     /// A key for each instance: all have the same.
     SeparateKeys,
-    /// That pages of a buffer nobody holds are the system's: they keep the key of who has handed them on.
+    /// That pages of a buffer without an owner are the system's: they keep the key of the last owner.
     HandingOn,
     /// The bound on buffers that instances with keys of their own hold at a time.
     HeldBuffers,
@@ -49,7 +49,7 @@ pub enum Mitigation {
     Frames,
 }
 
-/// Whether this program is one in which defences can be switched off.
+/// Whether this program is one in which mitigations can be switched off.
 pub const fn is_unhardened() -> bool {
     cfg!(feature = "unharden")
 }

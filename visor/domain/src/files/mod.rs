@@ -4,7 +4,7 @@
 //!   plan: paths ── open ──▶ Mount { point, source } ── Options::mounts ──▶ Domain ── Host::mount, … ──▶ fdtab, ramfs, fatfs
 //! ```
 //!
-//! Whoever starts a domain opens its mounts with the rights it has then. The domain itself opens nothing by path.
+//! A process opens the mounts before it drops its rights and starts the domain. The domain itself opens nothing by path.
 
 mod host;
 mod image;

@@ -50,7 +50,7 @@ pub enum ImageAccess {
 }
 
 impl Mount {
-    /// What modules are told of it.
+    /// Its description for modules.
     pub fn info(&self) -> MountInfo {
         match &self.source {
             Source::Memory { size } => MountInfo { kind: MountKind::Memory, read_only: 0, size: *size },
@@ -63,7 +63,7 @@ impl Mount {
         }
     }
 
-    /// Whether what functions change there is still there when the domain is gone.
+    /// Whether what functions change there outlives the domain.
     pub fn outlives_domain(&self) -> bool {
         matches!(self.source, Source::Image { access: ImageAccess::Write, .. })
     }

@@ -19,10 +19,6 @@ pub(crate) struct OpenFiles {
 impl OpenFiles {
     /// None yet.
     pub(crate) fn new(space: Arc<AddressSpace>, epoll_set: Option<Arc<EpollSet>>) -> OpenFiles {
-        OpenFiles {
-            pager: Pager::new(space, epoll_set),
-            images: Images::default(),
-            host_files: HostFiles::default(),
-        }
+        OpenFiles { pager: Pager::new(space, epoll_set), images: Images::default(), host_files: HostFiles::default() }
     }
 }

@@ -14,18 +14,18 @@
 //! ```
 //!
 //! [`remove`] is called before keys are in force, and again after each `dlopen`, when only new objects are looked at. It
-//! changes all or nothing: if something cannot be removed, the error says what and why, and keys are not put in force. A
+//! changes all or nothing: if something cannot be removed, the error names it and why, and keys are not put in force. A
 //! forked child inherits both the changed code and the knowledge of it.
 //!
-//! **Other threads.** What is overwritten with UD2 is never executed by trusted code, so it does not matter who runs
+//! **Other threads.** What is overwritten with UD2 is never executed by trusted code, so it does not matter which threads run
 //! meanwhile. Code that is moved to an island must not be executed by another thread at that moment. The first call comes
 //! before the domain's carriers exist; later calls change only objects that have just been loaded and not been called. A
 //! module that is loaded on demand and brings a gadget along has it for as long as the loading takes, while functions may
-//! run on other carriers; Monohull's own modules bring none, and a test says so. A worker that has closed itself in
+//! run on other carriers; Monohull's own modules bring none, which a test checks. A worker whose sandbox is active
 //! ([`close`]) can change nothing: there such a module is refused.
 //!
 //! What trusted code itself still needs of what is removed is seen to first: [`bind`] binds everything that is
-//! bound lazily. If an instruction that was removed is needed all the same, the process ends with words that say so.
+//! bound lazily. If an instruction that was removed is needed all the same, the process ends with a message.
 
 mod bind;
 mod code;
@@ -258,7 +258,7 @@ impl Plan {
         let own = LazyCell::new(|| gates_own_wrpkru().collect::<HashSet<u64>>());
         let mut plan = Plan::default();
         for run in runs {
-            // SAFETY: readable pages; whoever unloads objects is not at work now.
+            // SAFETY: readable pages; no object is unloaded now.
             let text = Text { bytes: unsafe { run.bytes() }, address: run.range.start };
             for found in scan_refused(text.bytes) {
                 let address = text.address + found.start as u64;
@@ -315,7 +315,7 @@ impl Plan {
     }
 
     /// # Safety
-    /// Nobody executes code that is to be moved.
+    /// No thread executes code that is to be moved.
     unsafe fn apply(&self) -> Result<(), GadgetsError> {
         for island in self.islands() {
             patch::map(island).map_err(GadgetsError::Write)?;

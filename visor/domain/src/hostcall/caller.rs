@@ -1,4 +1,4 @@
-//! Who makes a hostcall, and what it is told besides an error number.
+//! The caller of a hostcall, and the messages that it can read besides an error number.
 
 use crate::dispatcher::SchedulerGuard;
 use crate::instance::Instance;
@@ -21,7 +21,7 @@ impl Shared {
     /// Keeps a text for `EXPLAIN`.
     pub(crate) fn explain(&self, call: &Call, text: String) {
         if let Some(instance) = self.caller(call) {
-            instance.explanations.leave(call.thread, call.number, text);
+            instance.explanations.set(call.thread, call.number, text);
         }
     }
 

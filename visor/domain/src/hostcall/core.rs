@@ -188,11 +188,11 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
     Outcome::park()
 }
 
-/// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
-/// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
+/// Waits on a futex. The most frequent way to park, so it does not go through the table: it reads the word and queues the
+/// thread, and the run loop chooses the next one, all under one hold of the scheduler's lock.
 ///
-/// The word lies in the caller's image, heap or stacks. One in a slot buffer would be handed on with it, and threads that
-/// wait there would take wake-ups from the buffer's new owner. One in a mapped file might have to be read from the host's
+/// The word lies in the caller's image, heap or stacks. One in a slot buffer would change owners with it, and threads that
+/// wait there would get wake-ups of the new owner. One in a mapped file might have to be read from the host's
 /// disk first, while the lock is held.
 pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<SchedulerGuard<'d>, Outcome> {
     match call.wake {
@@ -251,10 +251,10 @@ fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     Ok(domain.sched.notify(&mut scheduler, woken))
 }
 
-/// Everybody waits: nothing that this instance does can end the wait.
+/// All threads wait: nothing that this instance does can end the wait.
 fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
     let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Deadlock) };
-    let text = format!("{what}, and nobody is left who could end the wait");
+    let text = format!("{what}, and no thread is left that could end the wait");
     let mut failure = Failure::new(FailureKind::Deadlock, text);
     add_place_of_call(instance, call, &mut failure);
     domain.end(instance, Err(Box::new(failure)));

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 /// Peers that a UDP socket on the list remembers, so that it can answer them.
 const PEERS_MAX: usize = 256;
 
-/// What is known of UDP sockets: from whom they may take datagrams, and whom they may answer.
+/// What is known of UDP sockets: the addresses they may receive from, and those they may answer.
 #[derive(Default)]
 pub(crate) struct Datagrams {
     sockets: Mutex<HashMap<RawFd, Datagram>>,
@@ -23,11 +23,11 @@ pub(crate) struct Datagrams {
 pub(super) struct Datagram {
     /// The broker's number for it.
     pub(super) number: u32,
-    /// Its own address is on the list: it hears everybody, and answers those it has heard. Else it hears those it may
-    /// send to.
+    /// Its own address is on the list: it receives from all, and answers recent peers. Else it receives from those it may send
+    /// to.
     pub(super) listed: bool,
-    /// Those it has heard lately.
-    pub(super) heard: VecDeque<SocketAddr>,
+    /// The addresses it has received from last.
+    pub(super) peers: VecDeque<SocketAddr>,
 }
 
 impl Datagrams {
@@ -39,24 +39,24 @@ impl Datagrams {
     pub(super) fn sender(&self, socket: RawFd, broker: &Client, to: SocketAddr) -> Result<u32, Errno> {
         let sockets = self.lock();
         let datagram = sockets.get(&socket).ok_or(Errno::NotSupported)?;
-        let (number, answers) = (datagram.number, datagram.listed && !datagram.heard.contains(&to));
+        let (number, answers) = (datagram.number, datagram.listed && !datagram.peers.contains(&to));
         drop(sockets);
         match answers && !broker.may_reach(to) {
-            // It may answer, but nobody has asked.
+            // It may only answer, and that address has sent nothing.
             true => Err(Errno::NotPermitted),
             false => Ok(number),
         }
     }
 
     /// Whether a socket is to take a datagram from an address.
-    pub(super) fn hears(&self, socket: RawFd, broker: &Client, from: SocketAddr) -> bool {
-        let known = |datagram: &Datagram| datagram.listed || datagram.heard.contains(&from);
-        // A TCP socket is connected to whom it is connected.
-        let heard = self.lock().get(&socket).is_none_or(known) || broker.may_reach(from);
-        if heard && let Some(datagram) = self.lock().get_mut(&socket).filter(|d| !d.heard.contains(&from)) {
-            datagram.heard.truncate(PEERS_MAX - 1);
-            datagram.heard.push_front(from);
+    pub(super) fn accepts(&self, socket: RawFd, broker: &Client, from: SocketAddr) -> bool {
+        let known = |datagram: &Datagram| datagram.listed || datagram.peers.contains(&from);
+        // A TCP socket has one peer, which was checked when it was connected.
+        let accepted = self.lock().get(&socket).is_none_or(known) || broker.may_reach(from);
+        if accepted && let Some(datagram) = self.lock().get_mut(&socket).filter(|d| !d.peers.contains(&from)) {
+            datagram.peers.truncate(PEERS_MAX - 1);
+            datagram.peers.push_front(from);
         }
-        heard
+        accepted
     }
 }

@@ -1,5 +1,6 @@
-//! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
+//! The visor's services for libos modules: the functions behind [`monohull_abi::module::Host`].
 
+use super::state::shared;
 use super::{modules, network};
 use crate::address_space::Access;
 use crate::carrier::{clock_ns, monotonic_ns};
@@ -68,13 +69,6 @@ pub(crate) fn services(domain: *mut c_void) -> Host {
         panicked: modules::panicked,
         network: network::SERVICES,
     }
-}
-
-/// # Safety (all services below)
-/// `domain` is the pointer this domain put into its `Host`; modules use it only between `start` and `stop`.
-pub(super) unsafe fn shared<'d>(domain: *mut c_void) -> &'d Shared {
-    // SAFETY: the callers' promise.
-    unsafe { &*domain.cast() }
 }
 
 unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
@@ -205,7 +199,7 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
     let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
         return Errno::OutOfMemory.to_value();
     };
-    // With a key for each instance, pages that nobody owns are the system's.
+    // With a key for each instance, pages without an owner are the system's.
     let key = if domain.space.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
     if domain.space.protect(address..end, Access::ReadWrite, key).is_err() {
         return Errno::OutOfMemory.to_value();
@@ -236,9 +230,9 @@ unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
     let Err(error) = unsafe { shared(domain) }.space.discard(address..address + len) else { return 0 };
-    // It is tried again and again: said once.
-    static SAID: Once = Once::new();
-    SAID.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
+    // It is tried again and again: logged once.
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
     Errno::Io.to_value()
 }
 

@@ -9,6 +9,7 @@ mod host_files;
 mod hostcalls;
 mod modules;
 mod network;
+mod state;
 mod table;
 
 pub(crate) use core::{bind as bind_core, futex_wait};

@@ -19,7 +19,7 @@ pub enum ModuleError {
     Open {
         /// The shared object.
         path: PathBuf,
-        /// What the dynamic linker said.
+        /// The dynamic linker's message.
         reason: String,
     },
     /// {path} is not a libos module: it does not export MONOHULL_MODULE
@@ -155,7 +155,7 @@ impl Modules {
         entries.iter().find(|e| e.loaded.name == name)?.loaded.failure.clone()
     }
 
-    /// Tells every module that an instance has ended; true if its inputs are intact.
+    /// Notifies every module that an instance has ended; true if its inputs are intact.
     pub(crate) fn ended(&self, instance: u32, ending: Ending) -> bool {
         let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(|entry| entry.started).collect();
         let mut intact = true;
@@ -166,7 +166,7 @@ impl Modules {
         intact
     }
 
-    /// Tells a module that something outside has happened.
+    /// Notifies a module of an external event.
     pub(crate) fn poll(&self, name: &str) {
         let started =
             self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
@@ -212,7 +212,7 @@ impl Modules {
 
 /// What a module serves.
 fn entries_of(table: &'static ModuleTable) -> &'static [ModuleEntry] {
-    // SAFETY: a module of our version exports as many entries as it says, and stays loaded.
+    // SAFETY: a module of our version exports `entry_count` entries, and stays loaded.
     unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) }
 }
 
@@ -280,7 +280,7 @@ pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
 
 /// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
 /// carriers wait for, and what it was changing is half changed.
-#[allow(clippy::print_stderr, reason = "the last words of a worker, whose standard error is a pipe to its server")]
+#[allow(clippy::print_stderr, reason = "the last output of a worker, whose standard error is a pipe to its server")]
 pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
     // SAFETY: the module passes its own, finished text.
     let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });

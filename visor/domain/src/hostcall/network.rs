@@ -1,4 +1,4 @@
-//! The kernel's sockets, lent to the module `socket`: the functions behind [`NetworkServices`].
+//! The kernel's sockets for the module `socket`: the functions behind [`NetworkServices`].
 //!
 //! Sockets are made, bound and connected by the broker (`monohull_network`), which compares the addresses with the workflow's
 //! list; from then on they are this process's own. All system calls that a workflow's network makes here are `sendto
@@ -7,7 +7,7 @@
 //! arguments.
 
 use super::datagrams::Datagram;
-use super::host::shared;
+use super::state::shared;
 use crate::sched::wait_key;
 use crate::shared::Shared;
 use crate::this_thread;
@@ -25,8 +25,8 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 
-/// Datagrams of strangers that one call takes out of the way: no deadline interrupts it meanwhile.
-const STRANGERS_AT_ONCE: usize = 16;
+/// Datagrams from addresses that are not allowed, dropped by one call at most: no deadline interrupts it meanwhile.
+const DROPPED_AT_ONCE: usize = 16;
 /// The services.
 pub(super) const SERVICES: NetworkServices = NetworkServices {
     kind,
@@ -134,7 +134,7 @@ unsafe extern "C" fn bind(domain: *mut c_void, at: *const SocketAddress) -> i64 
         let kept = Socket::from(socket).keep(domain);
         match kept {
             Ok(handle) => {
-                let datagram = Datagram { number, listed, heard: VecDeque::new() };
+                let datagram = Datagram { number, listed, peers: VecDeque::new() };
                 domain.datagrams.lock().insert(handle as RawFd, datagram);
             }
             Err(_) => broker.close(number),
@@ -170,10 +170,10 @@ unsafe extern "C" fn receive(
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::recv(socket as RawFd, to as *mut c_void, len, flags) } as i64);
         }
-        // What a stranger has sent must not reach the function: it is looked at here first.
+        // A datagram from an address that is not allowed must not reach the function: the sender is checked here first.
         let mut bytes = vec![0; len.min(DATAGRAM_MAX)];
         let _receiving = domain.datagrams.receiving.lock().expect("receiving");
-        for _ in 0..STRANGERS_AT_ONCE {
+        for _ in 0..DROPPED_AT_ONCE {
             let (mut room, mut room_len) = room();
             // SAFETY: room for the bytes, and for any address.
             let received = unsafe {
@@ -182,7 +182,7 @@ unsafe extern "C" fn receive(
             };
             let received = checked(received as i64)?;
             let sender = decode(&room)?;
-            if domain.datagrams.hears(socket as RawFd, broker, sender) {
+            if domain.datagrams.accepts(socket as RawFd, broker, sender) {
                 // SAFETY: the module has checked that the range is its caller's; faults are survived.
                 if !unsafe { copy(to as *mut u8, bytes.as_ptr(), received as usize) } {
                     return Err(Errno::Fault);
@@ -192,7 +192,7 @@ unsafe extern "C" fn receive(
                 return Ok(received);
             }
             if peek != 0 {
-                // SAFETY: takes the datagram that nobody is to see out of the way; a null buffer of no length.
+                // SAFETY: drops the datagram; a null buffer of no length.
                 unsafe { libc::recv(socket as RawFd, std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
             }
         }
@@ -348,7 +348,7 @@ unsafe extern "C" fn wait(
     }
     let armed = domain.sched.poller().is_some_and(|poller| poller.arm(socket as RawFd, readiness).is_ok());
     if !armed {
-        // It has just been closed: the handler is to look again.
+        // It has just been closed: the handler runs again.
         let mut scheduler = domain.lock();
         let woken = scheduler.wake(key, u64::MAX, None, this_thread::carrier());
         domain.sched.notify(&mut scheduler, woken);
@@ -391,7 +391,7 @@ unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i
         if read.is_err_and(|errno| errno != Errno::Again)
             && let Some(poller) = domain.sched.poller()
         {
-            // Somebody has taken the device away. From now on it would be told of for ever.
+            // The device has been removed from the host. It would raise events for ever.
             poller.remove(tap.device());
         }
         if let (Ok(_), Some(poller)) = (&read, domain.sched.poller()) {
@@ -419,7 +419,7 @@ unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64
     // SAFETY: see `shared`; the module passes the call it serves.
     let (domain, call) = unsafe { (shared(domain), &*call) };
     if wait_outside(domain, call, key, deadline) && domain.lock().frame_waiter_came() {
-        // It fails if the device is gone, which the module knows.
+        // It fails if the device does not exist any more, which the module knows.
         let _ = domain.sched.poller().map(|poller| poller.arm_device());
     }
 }
@@ -428,7 +428,7 @@ unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64
 struct Socket(RawFd);
 
 impl Socket {
-    /// Works with a socket that somebody else closes.
+    /// Calls `work` with a socket that is closed elsewhere.
     fn borrowed<R>(handle: SocketHandle, work: impl FnOnce(&Socket) -> R) -> R {
         work(&std::mem::ManuallyDrop::new(Socket(handle as RawFd)))
     }
@@ -448,7 +448,7 @@ impl Socket {
         checked(status.into())
     }
 
-    /// From here on the module says when it is closed.
+    /// From here on the module owns it, and closes it.
     fn keep(self, domain: &Shared) -> Result<u64, Errno> {
         domain
             .sched
@@ -487,7 +487,7 @@ fn room() -> (MaybeUninit<libc::sockaddr_storage>, u32) {
 
 /// An address that the kernel has written.
 fn decode(room: &MaybeUninit<libc::sockaddr_storage>) -> Result<SocketAddr, Errno> {
-    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family says what it holds.
+    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family tells what it holds.
     unsafe {
         match i32::from(room.assume_init_ref().ss_family) {
             libc::AF_INET => {

@@ -1,4 +1,4 @@
-//! Why an image is refused. The image is at fault, always: whoever built it can read here what to change.
+//! Why an image is refused. The image is always at fault: each message tells its author what to change.
 
 use super::MAX_SPAN;
 use super::file::{MAX_DYNAMIC, MAX_NAME, MAX_PROGRAM_HEADERS, MAX_RELOCATIONS, MAX_SYMBOLS};
@@ -7,7 +7,7 @@ use monohull_checker::{CheckError, Finding};
 
 /// What the loader does not accept. Numbers are as the file has them; addresses are relative to the load base.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "each message says what its variant and its numbers mean")]
+#[allow(missing_docs, reason = "each message explains its variant and its numbers")]
 pub enum ImageError {
     // The file and its headers.
     #[error("this is not an ELF file")]

@@ -64,7 +64,7 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// A checked image in memory that nobody can change any more.
+/// A checked image in sealed memory.
 #[derive(Debug)]
 pub struct LoadedImage {
     /// What the parser found.

@@ -1,12 +1,12 @@
-//! Protection keys: whether there are any, who has which, and what is tagged with them.
+//! Protection keys: whether there are any, which instance has which, and what is tagged with them.
 //!
 //! ```text
-//! key 0    everything nobody tagged: the visor, its modules, its stacks          denied to functions
+//! key 0    everything that is not tagged: the visor, its modules, its stacks     denied to functions
 //! key 1    the info page                                                         functions read, never write
 //! key 2 …  cells, slot buffers, entry frames                                     a function has its own, and no other
 //! ```
 //!
-//! On a machine without keys the same calls are made and tag nothing: [`Keys::in_force`] says which it is.
+//! On a machine without keys the same calls are made and tag nothing: see [`Keys::in_force`].
 
 mod support;
 
@@ -117,7 +117,7 @@ impl Keys {
         self.free.is_some()
     }
 
-    /// A key for a cell; `None` if all are lent. Without a key for each instance there is one for all.
+    /// A key for a cell; `None` if all are in use. Without a key for each instance there is one for all.
     pub fn acquire(&self) -> Option<Key> {
         match &self.free {
             Some(_) if fault_injection::disabled(Mitigation::SeparateKeys) => Some(Key::FUNCTIONS),

@@ -1,4 +1,4 @@
-//! One mapping: a range of a cell, what belongs there, and how much of it is there already.
+//! One mapping: a range of a cell, the source of its pages, and which are present.
 
 use super::faults::Faults;
 use super::source::Source;
@@ -39,11 +39,11 @@ pub(super) struct State {
     pub(super) writable: bool,
     /// One bit for each page that is there; `None` once all are.
     present: Option<Vec<u64>>,
-    /// What the function has said about the order in which it touches them.
+    /// The order in which the function will touch them, by its advice.
     order: Advice,
-    /// From here on (counted in pages) there is nothing any more, and why.
+    /// The first page of those that have been removed, and why.
     pub(super) truncated: Option<(u64, String)>,
-    /// It has been taken back.
+    /// The mapping has been removed.
     unmapped: bool,
 }
 
@@ -61,8 +61,8 @@ impl Mapping {
         Mapping { range, len, instance, path, offset, key, source, state: Mutex::new(state) }
     }
 
-    /// Nobody fills, cuts or takes back meanwhile. It is held across no touch of a cell but for filling one that nobody knows of
-    /// yet, so whoever waits for it does not wait for whoever waits for a page.
+    /// Locks out fills, truncation and removal. The lock is not held while a cell is touched, but for filling a mapping that
+    /// functions do not know yet. So a thread that waits for the lock never waits for one that waits for a page.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("a mapping's state")
     }
@@ -79,8 +79,8 @@ impl Mapping {
         if writable { Access::ReadWrite } else { Access::Read }
     }
 
-    /// Makes it accessible, its pages to be filled when they are touched. They are watched before anybody can touch them, and the
-    /// range has its key before any is there.
+    /// Makes it accessible, its pages to be filled when they are touched. They are registered before they can be touched, and the
+    /// range has its key before any is present.
     pub(super) fn open(&self, space: &AddressSpace, faults: &Faults, state: &mut State) -> io::Result<()> {
         faults.watch(self.range.clone())?;
         state.present = Some(vec![0; self.pages().div_ceil(64) as usize]);
@@ -129,7 +129,7 @@ impl Mapping {
         self.lock().order = order;
     }
 
-    /// Somebody waits for the page at an address. When this returns nobody does: the page is there, or never will be.
+    /// Ends the wait of all threads for the page at an address: the page is present then, or never will be.
     pub(super) fn serve_fault(&self, space: &AddressSpace, faults: &Faults, address: u64) {
         let mut state = self.lock();
         let page = (address - self.range.start) / PAGE;
@@ -140,7 +140,7 @@ impl Mapping {
         if self.fill(faults, &mut state, readahead).is_ok() {
             return;
         }
-        // What was only read ahead nobody has asked for.
+        // A page that is only read ahead may fail.
         match self.fill(faults, &mut state, page..page + 1) {
             Ok(()) => faults.wake(self.addresses(page..page + 1)),
             Err(error) => self.truncate(space, faults, &mut state, page, reason(&error)),
@@ -204,8 +204,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// From `page` on there is nothing any more: whoever touches it faults. All that follows goes too, so that a mapping is
-    /// split in two at most.
+    /// Removes `page`: a touch of it is a fault for good. All pages after it are removed too, so that a mapping is split in two
+    /// at most.
     pub(super) fn truncate(&self, space: &AddressSpace, faults: &Faults, state: &mut State, page: u64, why: String) {
         let end = state.end(self.pages());
         if end <= page {
@@ -221,7 +221,7 @@ impl Mapping {
         faults.wake(self.addresses(from..end));
     }
 
-    /// Cuts all of it off.
+    /// Removes all of its pages.
     pub(super) fn truncate_all(&self, space: &AddressSpace, faults: &Faults, why: &str) {
         let mut state = self.lock();
         if !state.unmapped && state.present.is_some() {
@@ -229,13 +229,13 @@ impl Mapping {
         }
     }
 
-    /// Takes it back. From here on nobody reads its source.
+    /// Removes the mapping. From here on its source is not read.
     pub(super) fn end(&self, space: &AddressSpace, faults: Option<&Faults>) {
         let mut state = self.lock();
         state.unmapped = true;
         clear(space, self.range.clone());
         if let Some(faults) = faults {
-            // A thread that waits for one of its pages looks again, and faults.
+            // A thread that waits for one of its pages tries again, and faults.
             faults.wake(self.range.clone());
         }
     }
@@ -289,10 +289,10 @@ impl State {
     }
 }
 
-/// Why bytes could not be had, for people.
+/// Why bytes could not be read, for a message.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EFAULT) => "the bytes are gone, or cannot be read from the disk".to_owned(),
+        Some(libc::EFAULT) => "the bytes do not exist any more, or cannot be read from the disk".to_owned(),
         _ => error.to_string(),
     }
 }

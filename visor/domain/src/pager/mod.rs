@@ -3,18 +3,18 @@
 //! ```text
 //!   cell, from +48 GiB     | mapping | gap | mapping | gap | …
 //!                             │ missing page                        MappingTable: address ─▶ Mapping { range, source, what is there }
-//!                             └─▶ userfaultfd ─▶ filler thread ─▶ copies from where the file's bytes lie
+//!                             └─▶ userfaultfd ─▶ pager thread ─▶ copies from where the file's bytes are
 //! ```
 //!
 //! A page is a private copy, made when it is first touched, together with some around it or, where a file is read from start to
-//! end, with more and more behind it. So what a function has seen of a mapping never changes under it, whoever writes to the
-//! file, and nothing that happens to the file later takes a page away.
+//! end, with more and more behind it. So what a function has read of a mapping never changes, even if the file is written to,
+//! and nothing that happens to the file later removes a page.
 //!
 //! The descriptor and the thread come with the first mapping that is not filled at once: small ones are, and so is everything
-//! where the kernel has no `userfaultfd` to give; the report then says so.
+//! where the kernel refuses `userfaultfd`; the report then has a note.
 //!
 //! Locks: the table's, and each mapping's own. Neither is held together with the other or any other lock, nor while memory is
-//! touched that could be missing; see [`filler`].
+//! touched that could be missing; see [`thread`].
 
 pub mod faults;
 mod mapping;
@@ -69,9 +69,9 @@ pub(super) struct Pager {
 struct MappingTable {
     space: Arc<AddressSpace>,
     by_start: Mutex<BTreeMap<u64, Arc<Mapping>>>,
-    /// Pages that somebody has waited for.
+    /// Page faults that have been served.
     served: AtomicU64,
-    /// The thread has ended without being told to.
+    /// The thread has ended by a failure.
     failed: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ pub struct Mapped {
 
 /// Whose an address is that a function has faulted on.
 pub(super) struct FaultedMapping {
-    /// In words.
+    /// For a message.
     pub(super) what: String,
     /// It should have been there, and could not be had.
     pub(super) lost: bool,
@@ -158,7 +158,7 @@ impl Pager {
     /// Makes a new mapping accessible.
     fn fill_or_watch(&self, mapping: &Mapping, populate: bool) -> Result<(), Errno> {
         let space = &self.table.space;
-        // Under this lock: whoever gives up tells so before, and then looks at each mapping.
+        // Under this lock: `fail_all` sets its flag before it locks each mapping.
         let mut state = mapping.lock();
         if !populate
             && mapping.len > SMALL
@@ -175,7 +175,7 @@ impl Pager {
             return None;
         }
         let start = || {
-            let epoll_set = self.epoll_set.as_ref().ok_or("nothing to hear of pages through")?;
+            let epoll_set = self.epoll_set.as_ref().ok_or("no epoll instance for page faults")?;
             let epoll = epoll_set.userfaults.try_clone().map_err(|error| error.to_string())?;
             PagerThread::start(self.table.clone(), epoll).map_err(|error| format!("userfaultfd: {error}"))
         };
@@ -216,7 +216,7 @@ impl Pager {
         self.table.lock().remove(&mapping.range.start);
     }
 
-    /// Hears what a function will do with a part of a mapping.
+    /// Notes how a function will use a part of a mapping.
     pub(super) fn advise(
         &self,
         instance: u32,
@@ -246,7 +246,7 @@ impl Pager {
     }
 
     /// Fills what is missing of a buffer that a system call is about to be given, which would fail there; returns how much of the
-    /// buffer to give it. What cannot be filled stays as it is: the call says `EFAULT`.
+    /// buffer to give it. What cannot be filled stays missing: the call fails with `EFAULT`.
     pub(super) fn populate_for_syscall(&self, address: u64, len: u64) -> u64 {
         let Some(faults) = self.known_faults() else { return len };
         if !(CELLS_BASE..CELLS_END).contains(&address) {
@@ -329,7 +329,7 @@ impl MappingTable {
         (address < mapping.range.end).then(|| mapping.clone())
     }
 
-    /// Somebody waits for the page at an address.
+    /// A thread waits for the page at an address.
     fn serve_fault(&self, faults: &Faults, address: u64) {
         self.served.fetch_add(1, Ordering::Relaxed);
         match self.around(address) {
@@ -339,12 +339,12 @@ impl MappingTable {
         }
     }
 
-    /// Nobody will answer any more: what is missing stays so.
+    /// No fault will be served any more: pages that are missing stay missing.
     fn fail_all(&self, faults: &Faults) {
         self.failed.store(true, Ordering::Release);
         let all: Vec<_> = self.lock().values().cloned().collect();
         for mapping in all {
-            mapping.truncate_all(&self.space, faults, "the thread that fills mapped files has ended");
+            mapping.truncate_all(&self.space, faults, "the pager thread has ended");
         }
     }
 }

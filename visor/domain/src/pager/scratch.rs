@@ -42,7 +42,7 @@ impl Scratch {
 
     /// Puts the page together that begins at a place of a mapping: where it lies until the next one does.
     pub(super) fn page(&mut self, source: &Source, place: u64) -> io::Result<u64> {
-        // SAFETY: the page is mapped and nobody else's.
+        // SAFETY: the page is mapped, and only this thread uses it.
         unsafe { self.page.as_ptr().cast::<u8>().write_bytes(0, PAGE as usize) };
         let mut done = 0;
         while done < PAGE {
@@ -81,7 +81,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: a mapping of ours, which nobody uses any more.
+        // SAFETY: a mapping of ours, which is not used any more.
         unsafe { libc::munmap(self.page.as_ptr(), PAGE as usize) };
     }
 }

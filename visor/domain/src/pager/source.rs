@@ -36,7 +36,7 @@ pub(crate) struct Segment {
 }
 
 impl Source {
-    /// Memory that is somebody else's, and stays where it is until the mapping ends.
+    /// Memory of a module, which stays where it is until the mapping ends.
     pub(crate) fn of_extents(extents: &[Extent]) -> Source {
         let mut end = 0;
         let pieces = extents.iter().filter(|extent| extent.len > 0).map(|extent| {
@@ -115,7 +115,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: a mapping of ours, which nobody reads any more.
+        // SAFETY: a mapping of ours, which is not read any more.
         unsafe { libc::munmap(self.address as *mut libc::c_void, self.len as usize) };
     }
 }

@@ -1,5 +1,5 @@
-//! What becomes of those who wait for pages. A thread of the test is made a carrier and touches a mapping as hostcalls do, by the
-//! copy routine: a fault is an answer. Nobody serves faults here but the test itself.
+//! What happens to threads that wait for pages. A thread of the test is made a carrier and touches a mapping as hostcalls do, by
+//! the copy routine, which survives faults. Only the test itself serves faults here.
 
 use super::MappingTable;
 use super::faults::Faults;
@@ -78,7 +78,7 @@ impl Scene {
 
 /// There is one address space in a process: all of it in one test after the other.
 #[test]
-fn whoever_waits_goes_on() {
+fn a_thread_that_waits_for_a_page_always_goes_on() {
     who_waits_gets_the_page();
     who_waits_when_the_thread_ends_is_let_go();
     what_is_taken_back_lets_go_who_waits();
@@ -112,7 +112,7 @@ fn what_is_taken_back_lets_go_who_waits() {
     let scene = Scene::new();
     let end = |_| scene.mapping.end(&scene.table.space, Some(&scene.faults));
     assert_eq!(scene.touch(5, end), None);
-    // The message of who waited may be read after that.
+    // The message of the thread that waited may be read after that.
     scene.table.serve_fault(&scene.faults, START + 5);
     assert_eq!(scene.touch(PAGE, |_| panic!("nothing is mapped")), None);
 }
@@ -121,7 +121,7 @@ fn what_cannot_be_read_is_cut_off() {
     let scene = Scene::new();
     let extents = [
         Extent { address: scene.bytes.as_ptr() as u64, len: 10 * PAGE },
-        // Nobody has anything there.
+        // There is no mapping.
         Extent { address: PAGE, len: 10 * PAGE },
     ];
     let range = START + 100 * PAGE..START + 120 * PAGE;
@@ -131,7 +131,7 @@ fn what_cannot_be_read_is_cut_off() {
     mapping.open(&scene.table.space, &scene.faults, &mut mapping.lock()).expect("open");
     scene.table.lock().insert(range.start, mapping.clone());
     let answer = |address| scene.table.serve_fault(&scene.faults, address);
-    // What is read ahead and cannot be had is no trouble to who has not asked for it.
+    // A page that is read ahead and cannot be read does not harm a thread that does not touch it.
     assert_eq!(scene.touch(109 * PAGE, answer), Some(scene.bytes[(9 * PAGE) as usize]));
     assert!(mapping.lock().truncated.is_none());
     assert_eq!(scene.touch(112 * PAGE, answer), None);

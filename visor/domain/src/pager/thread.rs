@@ -1,11 +1,11 @@
 //! The thread that fills pages as they are touched.
 //!
 //! A carrier that touches a missing page waits in the kernel, wherever it is: in user code, or in the middle of a hostcall that
-//! copies from there with a file system's lock held. So this thread takes no lock but the table's, which nobody holds while
+//! copies from there with a file system's lock held. So this thread takes no lock but the table's, which is never held while
 //! touching a cell, and a mapping's own, and asks no module for anything.
 //!
 //! ```text
-//!   carrier                               filler
+//!   carrier                               pager thread
 //!   touches a page ──▶ kernel ─ message ─▶ table: which mapping ─▶ its lock ─▶ UFFDIO_COPY from where the bytes lie
 //!   goes on        ◀────────── wakes ◀─────────────────────────────────────────┘
 //!                                          cannot be read: the range loses its rights ─▶ wakes: the carrier faults again,
@@ -15,7 +15,7 @@
 //! It touches nothing itself that might not be there: what a file system has left, the kernel reads. (A signal handler runs on
 //! carriers alone; with keys in force any other thread that gets a signal ends the process.)
 //!
-//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends without being told to, by a panic, all
+//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends by a panic, all
 //! that was still to be filled loses its rights first.
 
 use super::MappingTable;
@@ -29,12 +29,12 @@ use std::thread::JoinHandle;
 /// Bytes of its stack.
 const STACK: usize = 128 * 1024;
 
-/// The thread, and how it is told to end.
+/// The thread, and how it is stopped.
 #[derive(Debug)]
 pub(super) struct PagerThread {
     pub(super) faults: Arc<Faults>,
     epoll: Arc<OwnedFd>,
-    /// Always readable; to arm it is to ring it.
+    /// An eventfd that is always readable: arming it stops the thread.
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,17 +62,17 @@ impl Drop for PagerThread {
         // The stop stays where it is until the thread has ended, so nothing is wrong with this.
         let _ = control(&self.epoll, libc::EPOLL_CTL_MOD, self.stop.as_raw_fd(), libc::EPOLLIN);
         if let Some(thread) = self.thread.take() {
-            // If it has panicked it has said so.
+            // If it has panicked, the hook has printed that.
             let _ = thread.join();
         }
     }
 }
 
-/// Answers until the stop rings, or nothing can be heard any more.
+/// Serves faults until `stop` is armed, or the descriptor fails.
 fn serve(table: &MappingTable, faults: &Faults, epoll: &OwnedFd, stop: RawFd) {
     loop {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
-        // SAFETY: room for as many events as it says; null for no limit of time, and for no change of the mask.
+        // SAFETY: the array has this length; null for no limit of time, and for no change of the mask.
         let count = unsafe {
             let (time, mask) = (std::ptr::null(), std::ptr::null());
             libc::epoll_pwait2(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, time, mask)
@@ -94,7 +94,7 @@ fn serve(table: &MappingTable, faults: &Faults, epoll: &OwnedFd, stop: RawFd) {
     }
 }
 
-/// When the thread ends nobody answers any more.
+/// When the thread ends no fault is served any more.
 struct FailAllOnExit<'t> {
     table: &'t MappingTable,
     faults: &'t Faults,
@@ -106,7 +106,7 @@ impl Drop for FailAllOnExit<'_> {
     }
 }
 
-/// Has `epoll` tell of these events on a descriptor.
+/// Sets the events of a descriptor in `epoll`.
 fn control(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events as u32, u64: descriptor as u64 };
     // SAFETY: both are open, and the event is readable.
@@ -119,7 +119,7 @@ fn control(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Res
 fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
     match descriptor {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: just opened, nobody else's.
+        // SAFETY: just opened, and not owned yet.
         descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
     }
 }

@@ -70,7 +70,7 @@ impl CarrierSet {
         self.idle + self.failed + 1 == self.started
     }
 
-    /// The index of a carrier to start, if one more is of use: none is idle, and none has failed.
+    /// The index of a carrier to start, if one more is of use: all carriers work, and all that were started could be.
     pub(super) fn start_one(&mut self, most: usize) -> Option<usize> {
         if self.idle > 0 || self.failed > 0 || self.started >= most {
             return None;
@@ -90,7 +90,7 @@ impl CarrierSet {
         self.wakes_at[carrier] = until;
     }
 
-    /// It looks for work again.
+    /// It has woken.
     pub(super) fn wake(&mut self, carrier: usize) {
         self.idle -= 1;
         self.wakes_at[carrier] = NEVER;

@@ -82,8 +82,7 @@ impl<I> InstanceThreads<I> {
         self.id
     }
 
-    /// Its deadline would pass unnoticed if no carrier had time to look: none of its threads is on one, whose timer would
-    /// tell.
+    /// No carrier's timer enforces its deadline, since none of its threads is on a carrier.
     fn is_unattended(&self) -> bool {
         self.deadline != NEVER && self.running == 0
     }

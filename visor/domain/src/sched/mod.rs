@@ -47,7 +47,7 @@ use waiting::Waiting;
 
 /// So many threads of an instance that ends are taken off the table under one hold of the lock.
 const RETIRED_AT_ONCE: usize = if cfg!(miri) { 16 } else { 4096 };
-/// How long after a timer was due the timekeeper looks whether a carrier has served it. Carriers that have time do so at
+/// How long after a timer was due the timekeeper checks whether a carrier has served it. Idle carriers do so at
 /// once; then the timekeeper need not run for each timer.
 const TIMEKEEPER_GRACE_NS: u64 = 5_000_000;
 
@@ -81,7 +81,7 @@ pub(super) struct Scheduler<I> {
 /// What the scheduler knows of the timekeeper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timekeeper {
-    /// There is none; it is started when it is first needed.
+    /// It does not run; it is started when it is first needed.
     Absent,
     /// It sleeps until then (monotonic ns).
     Asleep(u64),
@@ -114,17 +114,17 @@ enum Due {
 pub(super) struct Woken(pub(super) u64);
 
 impl Woken {
-    /// The waker's own carrier looks for work next: it takes the first, and calls others if there are more.
-    pub(super) fn goes_on_here(self) {}
+    /// The waker's own carrier looks for work next: it takes the first, and wakes others if there are more.
+    pub(super) fn continues_here(self) {}
 }
 
-/// A timer has been set: who sleeps longer than that must be woken.
+/// A timer has been set: those that sleep longer than that must be woken.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Armed {
-    /// No idle carrier looks in time.
+    /// No idle carrier wakes in time.
     pub(super) carriers_late: bool,
-    /// The timekeeper does not look in time.
+    /// The timekeeper does not wake in time.
     pub(super) timekeeper_late: bool,
 }
 
@@ -635,7 +635,7 @@ impl<I> Scheduler<I> {
             && !self.done
     }
 
-    /// When the timekeeper is to look: [`NEVER`] if there is no timer.
+    /// When the timekeeper is to wake: [`NEVER`] if there is no timer.
     fn timekeeper_looks_at(&self) -> u64 {
         self.next_timer().saturating_add(TIMEKEEPER_GRACE_NS)
     }

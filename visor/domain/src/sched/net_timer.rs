@@ -1,7 +1,7 @@
 //! When the network stack is to be polled next.
 //!
 //! There are three reasons to poll it. The stack itself has a time at which it wants to send something (a retransmission,
-//! an acknowledgement). An event says that the device has frames. And after an event, which comes once, frames may keep
+//! an acknowledgement). An event means that the device has frames. And after an event, which comes once, frames may keep
 //! coming without another:
 //!
 //! ```text
@@ -97,7 +97,7 @@ impl NetTimer {
         self.device != Device::Armed
     }
 
-    /// The stack has been polled. `was_unarmed`: as [`Self::is_unarmed`] said before. `frames_taken`: the poll found frames.
+    /// The stack has been polled. `was_unarmed`: [`Self::is_unarmed`] before the poll. `frames_taken`: the poll found frames.
     /// `waiters`: threads wait for something external.
     pub(super) fn polled(
         &mut self,

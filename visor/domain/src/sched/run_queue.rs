@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// After this many hand-offs in a row the queue gets its turn.
 const HANDOFFS_IN_A_ROW: u32 = 64;
 
-/// Ready threads. An entry may be stale: its thread has ended or has been taken since. Each caller says which are ready.
+/// Ready threads. An entry may be stale: its thread has ended or has been taken since. The caller knows which are ready.
 pub(super) struct RunQueue {
     queue: VecDeque<ThreadIndex>,
     handoff: [Option<ThreadIndex>; CARRIER_MAX],

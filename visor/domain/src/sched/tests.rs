@@ -86,7 +86,7 @@ fn a_wait_ends_at_its_deadline_and_only_that_wait() {
     let (mut scheduler, threads) = with_threads(1);
     let running = take_next(&mut scheduler, 0);
     park(&mut scheduler, running, KEY, 100);
-    scheduler.wake(KEY, 1, None, 0).goes_on_here();
+    scheduler.wake(KEY, 1, None, 0).continues_here();
     let running = take_next(&mut scheduler, 0);
     park(&mut scheduler, running, KEY, 200);
     assert!(matches!(scheduler.fire(150), Some(Due::Served)), "the timer of the first wait");
@@ -99,7 +99,7 @@ fn a_wait_ends_at_its_deadline_and_only_that_wait() {
 }
 
 #[test]
-fn threads_of_an_ended_instance_leave_in_batches_and_it_is_over_after_the_last() {
+fn threads_of_an_ended_instance_are_retired_in_batches_and_it_is_over_after_the_last() {
     let (mut scheduler, _) = with_threads(2 * RETIRED_AT_ONCE);
     let running = take_next(&mut scheduler, 0);
     assert!(scheduler.end(INSTANCE, Ok(())) && !scheduler.end(INSTANCE, Ok(())));
@@ -135,7 +135,7 @@ fn the_number_of_a_thread_that_has_ended_names_no_other() {
     }
 }
 
-/// The rule behind every timer: who sets one earlier than the sleepers look is told, and so is who goes to work while the
+/// The rule behind every timer: setting one that is due before the sleepers wake is reported, and so is going to work while the
 /// others sleep past the next.
 #[test]
 fn timers_that_idle_carriers_would_serve_late_are_announced() {
@@ -198,6 +198,91 @@ fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
     let running = take_next(&mut scheduler, 0);
     assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Nobody));
     assert!(scheduler.next(0).is_none(), "the other one waits on");
+}
+
+/// Resources of a domain without cells, at a fixed time.
+struct Fixed {
+    now: u64,
+    poller: bool,
+}
+
+impl Resources for Fixed {
+    type Lease = ();
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn ticks(&self) -> u64 {
+        1
+    }
+
+    fn lease(&self, _: &InstanceConfig) -> Option<()> {
+        None
+    }
+
+    fn has_lease(&self) -> bool {
+        false
+    }
+
+    fn has_poller(&self) -> bool {
+        self.poller
+    }
+}
+
+#[test]
+fn due_timers_and_events_go_before_threads_and_the_run_ends_everything() {
+    let (mut scheduler, threads) = with_threads(1);
+    let fixed = Fixed { now: 10, poller: false };
+    let _ = scheduler.set_timer(10, TimerKind::Driver(7));
+    let _ = scheduler.set_timer(20, TimerKind::Driver(8));
+    scheduler.device_ready();
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::PollNetwork));
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deliver(Event::Timer { token: 7 })));
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &fixed) else { panic!("a thread is ready") };
+    assert_eq!(running.thread, threads[0]);
+    assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(20)));
+    park(&mut scheduler, running, KEY, NEVER);
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Idle(20)), "a timer is pending");
+    scheduler.carrier_wakes(0);
+    scheduler.finish();
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Stop));
+}
+
+#[test]
+fn the_last_working_carrier_finds_the_deadlock() {
+    let (mut scheduler, threads) = with_threads(1);
+    let fixed = Fixed { now: 10, poller: false };
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, KEY, NEVER);
+    assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(NEVER)), "the other carrier works");
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deadlock));
+    assert!(scheduler.break_deadlock());
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &fixed) else { panic!("a thread is ready") };
+    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::Nobody));
+}
+
+#[test]
+fn working_carriers_check_for_events_now_and_then_unless_an_idle_one_polls() {
+    let (mut scheduler, _) = with_threads(0);
+    let fixed = Fixed { now: 10, poller: true };
+    let mut checks = 0;
+    for _ in 0..8 {
+        scheduler.device_ready();
+        let mut work = scheduler.next_work(0, false, &fixed);
+        if matches!(work, Work::CheckEvents) {
+            checks += 1;
+            work = scheduler.next_work(0, true, &fixed);
+        }
+        assert!(matches!(work, Work::PollNetwork));
+    }
+    assert_eq!(checks, 2);
+    assert!(matches!(scheduler.next_work(1, true, &fixed), Work::Idle(NEVER)));
+    assert!(scheduler.begin_polling());
+    for _ in 0..8 {
+        scheduler.device_ready();
+        assert!(matches!(scheduler.next_work(0, false, &fixed), Work::PollNetwork));
+    }
 }
 
 /// Whatever happens in whatever order: a thread is in exactly one place, and a wake-up reaches those that wait.
@@ -276,7 +361,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
         }
         // Everything that waits is woken, and everything that is ready runs.
         for key in 0..3 {
-            scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).goes_on_here();
+            scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).continues_here();
         }
         while let Some(thread) = scheduler.next(0) {
             on_carriers.push(scheduler.mark_running(thread, now));
@@ -309,7 +394,7 @@ impl Random {
     }
 }
 
-/// All orders in which a handler and a waker can meet, by loom. The handler looks at what it waits for, and registers its
+/// All orders in which a handler and a waker can meet, by loom. The handler checks what it waits for, and registers its
 /// wait, under the lock of that; so however they meet, the thread ends up ready or on its carrier, never parked for good.
 #[cfg(not(miri))]
 mod orders {
@@ -326,7 +411,7 @@ mod orders {
     impl Shared {
         fn fill_and_wake(&self) {
             *self.filled.lock().expect("filled") = true;
-            self.scheduler.lock().expect("scheduler").wake(KEY, u64::MAX, None, 1).goes_on_here();
+            self.scheduler.lock().expect("scheduler").wake(KEY, u64::MAX, None, 1).continues_here();
         }
     }
 
@@ -390,7 +475,7 @@ mod orders {
                     })
                 })
                 .collect();
-            // The run loop looks for the end under the lock before it parks.
+            // The run loop checks for the end under the lock before it parks.
             let mut over = false;
             {
                 let filled = shared.filled.lock().expect("filled");

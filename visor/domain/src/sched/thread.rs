@@ -77,7 +77,7 @@ pub(super) enum State {
 pub(super) enum Resumption {
     /// Its call is done and returns this value.
     Value(i64),
-    /// Its call's handler runs again, and is told why.
+    /// Its call's handler runs again, with this reason.
     Handler(Wake),
 }
 

@@ -11,7 +11,7 @@ use monohull_abi::module::NEVER;
 const PENDING_FIRST_EVERY: u32 = 4;
 /// Every so many ticks a working carrier checks for external events, unless an idle one waits for them.
 const POLL_EVERY_N_TICKS: u32 = 4;
-/// After this many switches in a row a carrier looks for more than ready threads: timers, events, instances to start.
+/// After this many switches in a row a carrier considers more than ready threads: timers, events, instances to start.
 const SWITCHES_IN_A_ROW: u32 = 16;
 
 /// What a carrier does next.
@@ -195,14 +195,14 @@ impl<I> Scheduler<I> {
         if self.done { None } else { self.carriers.start_one(most) }
     }
 
-    /// A carrier has nothing to do. When it must look again by itself; [`NEVER`] if it need not.
+    /// A carrier has nothing to do. When it must wake by itself; [`NEVER`] if it need not.
     pub(super) fn carrier_sleeps(&mut self, carrier: usize) -> u64 {
         let until = self.next_timer();
         self.carriers.sleep(carrier, until);
         until
     }
 
-    /// It looks again.
+    /// It has woken.
     pub(crate) fn carrier_wakes(&mut self, carrier: usize) {
         self.carriers.wake(carrier);
     }

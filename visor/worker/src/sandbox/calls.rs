@@ -242,7 +242,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_epoll_pwait2, vec![]);
 
     // -- Mapped files ----------------------------------------------------------------------------------------------------
-    // Pages are filled as functions touch them (`domain::mapped`). With these flags only the faults of code wait for an answer, the
+    // Pages are filled as functions touch them (`domain::pager`). With these flags only the faults of code wait for an answer, the
     // kernel's own never do. It is heard as sockets are.
     allow(libc::SYS_userfaultfd, vec![when([is(0, faults::FLAGS as i32)])?]);
     // What is asked of it, and of nothing else: these numbers are no other descriptor's.
