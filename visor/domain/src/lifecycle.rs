@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 impl Shared {
-    /// Gives an instance its main thread in the cell that is its place; it is in the ready queue afterwards.
+    /// Starts an instance in a cell that has been leased for it: its main thread is in the ready queue afterwards.
     pub(super) fn launch(&self, config: InstanceConfig, lease: CellLease) {
         let begin = ticks();
         let token = config.token;
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Takes back everything an ended instance held. No thread of it exists any more.
+    /// Reclaims everything of an ended instance, which has no threads any more.
     pub(super) fn reclaim(&self, mut scheduler: SchedulerGuard<'_>, id: u32) {
         let Some(threads) = scheduler.remove(id) else { return };
         drop(scheduler);

@@ -1,4 +1,4 @@
-//! Polling of the network stack that a module is, when its device is a workflow's own.
+//! Polling of the network stack of a workflow that has a device of its own; the stack is a libos module.
 
 use super::carrier::monotonic_ns;
 use super::shared::Shared;
@@ -9,7 +9,7 @@ use monohull_network::Network;
 const DRAIN_TIMEOUT_NS: u64 = 5_000_000_000;
 
 impl Shared {
-    /// Frames have arrived, or it is time for the network to do something.
+    /// Polls the stack: frames have arrived, or its time has come.
     pub(super) fn poll_network(&self) {
         let was_unarmed = self.lock().device_is_unarmed();
         self.hostcalls.modules.poll("socket");
@@ -26,8 +26,8 @@ impl Shared {
         }
     }
 
-    /// The run is over; what functions have left to the network of their own is sent all the same, if that does not take too
-    /// long. The kernel does that by itself with its sockets, ours end with the process.
+    /// The run is over: sends what functions have written to their sockets, for a limited time. The kernel does that for its
+    /// own sockets; those of the stack end with the process.
     pub(super) fn drain_network(&self) {
         let Some(poller) = self.sched.poller().filter(|_| matches!(self.options.network, Network::Tap(_))) else {
             return;

@@ -1,7 +1,7 @@
 //! The run loop: user code as a virtual processor.
 //!
-//! A carrier takes a thread, enters it, serves what it asks for, and enters it again, until it parks or ends; then it
-//! goes on with the next one. Between two threads there is nothing on the carrier's stack but this loop.
+//! A carrier takes a thread, enters it, serves its hostcall, and enters it again, until it parks or ends. Then the carrier
+//! takes the next one. Between two threads there is nothing on the carrier's stack but this loop.
 
 use super::carrier::{self, Carrier, CarrierError, PREEMPT_SIGNAL, monotonic_ns, ticks, timer_signal};
 use super::cell_pool::CellLease;
@@ -20,25 +20,25 @@ use monohull_trampoline::system::{Exit, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How a thread left its carrier.
+/// Why a thread does not run any more.
 enum Stopped<'s> {
     /// It waits, or is in the ready queue again. The scheduler's lock is passed on, so that the next thread is chosen under
     /// it.
     Waiting(SchedulerGuard<'s>),
-    /// It has ended. Its frame comes back.
+    /// It has ended. Its frame is returned.
     Ended(Running),
 }
 
-/// What came of a thread's call.
+/// The result of a thread's call.
 enum Served<'s> {
-    /// The handler's answer.
+    /// What the handler has returned.
     Outcome(Outcome),
     /// The thread waits on a futex now; the scheduler's lock is passed on.
     FutexWait(SchedulerGuard<'s>),
 }
 
 impl Shared {
-    /// The life of one carrier.
+    /// Runs threads on the calling thread, which is a carrier, until the run is over.
     pub(super) fn run_carrier(&self, mut carrier: Carrier) -> Result<(), CarrierError> {
         let _end = EndProcessOnPanic;
         if !self.options.time_stamp_counter {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Lets the driver decide on an event.
+    /// Calls the driver with an event.
     pub(super) fn deliver(&self, event: Event) {
         if let Some(driver) = self.driver.lock().expect("driver").as_mut() {
             driver.on_event(event, self);
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// A carrier goes to work: another one does what else there is to do.
+    /// A carrier goes to work: wakes another one for what else there is to do.
     fn share_work(&self, mut scheduler: SchedulerGuard<'_>) {
         let timers = scheduler.leave_timers();
         self.sched.send(timers);
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// All threads wait and nothing changes by itself. Ends what can be ended, or the run.
+    /// All threads wait and nothing changes by itself. Wakes threads that report the deadlock, or ends the run.
     fn resolve_deadlock<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
         let jobs = scheduler.pending() > 0;
         if jobs && self.cells.retry_failed() > 0 {
@@ -152,8 +152,7 @@ impl Shared {
         }
     }
 
-    /// A carrier could not be set up. Its work stays with the others; one of them may be waiting for this one to become
-    /// idle.
+    /// A carrier could not be set up. The others do its work; one of them may be waiting for this one to become idle.
     fn carrier_failed(&self, index: usize, error: &dyn std::fmt::Display) {
         tracing::error!("carrier {index} cannot run: {error}");
         self.lock().fail_carrier();
@@ -204,7 +203,7 @@ impl Shared {
                     }
                     match scheduler.park(running.thread, running.frame, ticks()) {
                         Ok(()) => return Stopped::Waiting(scheduler),
-                        // Not so far: the lock has been held since the wait was registered.
+                        // Does not happen today: the lock has been held since the wait was registered.
                         Err(woken) => running = woken,
                     }
                     drop(scheduler);
@@ -257,7 +256,7 @@ impl Shared {
         }
     }
 
-    /// What a thread that a carrier has just taken begins with: its call is done, or its handler runs again.
+    /// Continues the call of a thread that a carrier has just taken: it is done, or its handler runs again.
     fn resume_call(&self, running: &mut Running) -> Served<'_> {
         match running.completed {
             true => Served::Outcome(Outcome::ready(running.frame.value)),
@@ -277,8 +276,8 @@ impl Shared {
         Served::Outcome(self.serve(call))
     }
 
-    /// A signal found this carrier in trusted code. Looks whether the time of what it runs is up, ends it if so, and says
-    /// whether it has to go.
+    /// A signal has interrupted trusted code on this carrier. Ends the instance if its time is up. Whether the instance has to
+    /// stop.
     #[cold]
     fn must_stop(&self, instance: &Instance) -> bool {
         carrier::clear_attention(this_thread::carrier());
@@ -286,11 +285,11 @@ impl Shared {
         instance.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends an instance whose time, or whose run's, is up. Whether it was.
+    /// Ends the instance if its time, or the run's, is up. Whether it was.
     fn end_if_late(&self, instance: &Instance) -> bool {
         let now = monotonic_ns();
         let run_deadline = self.sched.run_deadline();
-        // Of both the earlier one is to blame.
+        // If both have passed, the earlier one counts.
         if now >= instance.deadline && instance.deadline <= run_deadline {
             self.time_up(instance.id);
         } else if now >= run_deadline {
@@ -343,7 +342,7 @@ impl Shared {
         let (id, number) = (running.frame.instance, running.frame.thread);
         let mut scheduler = self.lock();
         scheduler.end_running(running.thread, running.frame, ticks());
-        // `pick` takes the first, and calls carriers for the others.
+        // `pick` takes the first, and wakes carriers for the others.
         scheduler.wake(wait_key::join(number), u64::MAX, Some(0), carrier.index()).continues_here();
         if scheduler.is_over(id) {
             self.reclaim(scheduler, id);
@@ -362,17 +361,17 @@ impl Shared {
 
     /// User code was taken off its carrier by a signal.
     fn fault(&self, instance: &Instance, carrier: &Carrier) {
-        // SAFETY: the context is this carrier's; the handler that wrote it has left.
+        // SAFETY: the context is this carrier's; the handler that wrote it does not run any more.
         let fault = unsafe { (*carrier.context()).fault };
         if fault.signal != PREEMPT_SIGNAL && fault.signal != timer_signal() {
             return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
         }
         if !instance.stop.load(Ordering::Relaxed) && !self.end_if_late(instance) {
-            // A signal that finds user code running has a cause. So there was none.
+            // The kernel sends these signals for a reason. There was none, so the function has called the handler.
             let text = "jumped to the entry point of signal handlers";
             self.end(instance, Err(Box::new(Failure::new(FailureKind::Trap, text))));
         }
-        // If its time was up, this is what it was doing. The thread is this carrier's still, so the instance is there.
+        // If its time was up, the fault has the place for the report. This carrier has the thread still, so the instance lives.
         let timed_out = self.lock().instance(instance.id).is_some_and(|i| is_timeout(i.ending.as_ref()));
         if timed_out {
             let mut place = Failure::new(FailureKind::Timeout, "");
@@ -390,7 +389,7 @@ impl Shared {
         let Some(instance) = self.instance(id) else { return };
         let timeout = instance.config.timeout.unwrap_or_default();
         let mut failure = Failure::new(FailureKind::Timeout, format!("ran longer than {timeout:?}, its timeout"));
-        // The stack is read under the lock, so that the thread stays where it is; what the addresses mean is found out after.
+        // The stack is read under the lock, so that the thread does not run meanwhile. Symbols are looked up later.
         let frames = {
             let scheduler = self.lock();
             match scheduler.running_of(id) {
@@ -404,8 +403,7 @@ impl Shared {
         self.end(&instance, Err(Box::new(failure)));
     }
 
-    /// Every thread waits, and instances wait to be started for which there is no place: what the threads wait for may be
-    /// up to those.
+    /// All threads wait, and there is no cell for the pending instances, which may be what the threads wait for.
     fn no_cell_for_pending(&self, id: u32) {
         let Some(instance) = self.instance(id) else { return };
         let waiting = self.lock().pending();

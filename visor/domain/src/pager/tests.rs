@@ -9,6 +9,7 @@ use crate::address_space::{Access, AddressSpace};
 use crate::carrier::Carrier;
 use crate::fault;
 use crate::keys::{Key, Keys};
+use crate::one_at_a_time;
 use monohull_abi::file::Extent;
 use monohull_abi::layout::{INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE, cell_base};
 use monohull_trampoline::system::{Variant, copy};
@@ -79,13 +80,14 @@ impl Scene {
 /// There is one address space in a process: all of it in one test after the other.
 #[test]
 fn a_thread_that_waits_for_a_page_always_goes_on() {
-    who_waits_gets_the_page();
-    who_waits_when_the_thread_ends_is_let_go();
-    what_is_taken_back_lets_go_who_waits();
-    what_cannot_be_read_is_cut_off();
+    let _one = one_at_a_time();
+    a_thread_that_waits_gets_the_page();
+    a_thread_that_waits_when_the_pager_ends_goes_on();
+    a_thread_that_waits_when_the_mapping_is_removed_goes_on();
+    pages_that_cannot_be_read_are_removed();
 }
 
-fn who_waits_gets_the_page() {
+fn a_thread_that_waits_gets_the_page() {
     let scene = Scene::new();
     let place = 20 * PAGE + 5;
     let seen = scene.touch(place, |address| {
@@ -101,14 +103,14 @@ fn who_waits_gets_the_page() {
     assert_eq!(scene.touch(last + 1, |_| panic!("it is there")), Some(0), "and the rest of it");
 }
 
-fn who_waits_when_the_thread_ends_is_let_go() {
+fn a_thread_that_waits_when_the_pager_ends_goes_on() {
     let scene = Scene::new();
     assert_eq!(scene.touch(5, |_| scene.table.fail_all(&scene.faults)), None);
     let (page, why) = scene.mapping.lock().truncated.clone().expect("it is cut off");
     assert!(page == 0 && why.contains("thread"), "{page}: {why}");
 }
 
-fn what_is_taken_back_lets_go_who_waits() {
+fn a_thread_that_waits_when_the_mapping_is_removed_goes_on() {
     let scene = Scene::new();
     let end = |_| scene.mapping.end(&scene.table.space, Some(&scene.faults));
     assert_eq!(scene.touch(5, end), None);
@@ -117,7 +119,7 @@ fn what_is_taken_back_lets_go_who_waits() {
     assert_eq!(scene.touch(PAGE, |_| panic!("nothing is mapped")), None);
 }
 
-fn what_cannot_be_read_is_cut_off() {
+fn pages_that_cannot_be_read_are_removed() {
     let scene = Scene::new();
     let extents = [
         Extent { address: scene.bytes.as_ptr() as u64, len: 10 * PAGE },

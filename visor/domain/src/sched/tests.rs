@@ -1,6 +1,7 @@
 //! The scheduler by itself: no carrier, no clock, no user code. Miri runs these tests too.
 
 use super::*;
+use monohull_abi::module::Wake;
 use std::collections::{HashMap, HashSet};
 
 const KEY: u64 = 0x1000;
