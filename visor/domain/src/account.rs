@@ -1,6 +1,6 @@
 //! What each instance has charged to it: one entry per cell, found without a lock.
 //!
-//! Charges are made on the way of every buffer that is handed on. An entry belongs to the instance whose id it holds;
+//! Each transfer of a buffer makes charges. An entry belongs to the instance whose id it has;
 //! a charge for an instance that has ended meanwhile finds another id and does nothing.
 
 use monohull_abi::layout::CELL_COUNT;
@@ -20,7 +20,7 @@ pub(super) struct Account {
     charged: AtomicI64,
     /// Bytes taken over by reference.
     bytes_in: AtomicU64,
-    /// Bytes handed on by reference.
+    /// Bytes given to others by reference.
     bytes_out: AtomicU64,
 }
 
@@ -75,7 +75,7 @@ impl Account {
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes taken over and handed on.
+    /// Bytes taken over, and bytes given to others.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.bytes_in.load(Ordering::Relaxed), self.bytes_out.load(Ordering::Relaxed))
     }

@@ -36,8 +36,8 @@ impl Access {
 /// The address space could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressSpaceError {
-    /// another workflow domain is alive in this process
-    #[error("another workflow domain is alive in this process")]
+    /// another workflow domain exists in this process
+    #[error("another workflow domain exists in this process")]
     Taken,
     /// the host refused to {what} {bytes} bytes at {address:#x}: {source}
     #[error("the host refused to {what} {bytes} bytes at {address:#x}: {source}")]

@@ -17,7 +17,7 @@ use monohull_trampoline::system::{
 };
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, fence};
 
-/// What other carriers and this carrier's signal handler know of it.
+/// The state of a carrier that other carriers and its signal handler use.
 pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
@@ -79,7 +79,7 @@ pub struct Carrier {
     frames: u32,
     /// Reading the time-stamp counter is a fault on this thread.
     counter_denied: bool,
-    /// Given back last.
+    /// Undone last.
     _setup: ThreadSetup,
 }
 
@@ -104,7 +104,7 @@ pub struct ThreadSetup {
 unsafe impl Send for ThreadSetup {}
 
 impl ThreadSetup {
-    /// Gives the calling thread a carrier's block, `gs`, and alternate stack, and takes rseq away.
+    /// Sets up a carrier's block, `gs` and alternate stack on the calling thread, and unregisters rseq.
     pub fn install(space: &AddressSpace, index: usize) -> Result<ThreadSetup, CarrierError> {
         let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
         space.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
@@ -122,8 +122,8 @@ impl ThreadSetup {
         Ok(setup)
     }
 
-    /// Writes the context by which a signal handler knows the thread, and the selector in which it reads that trusted code
-    /// runs. Where they are.
+    /// Writes the context by which a signal handler finds the thread, and the selector, which tells it that trusted code runs.
+    /// The addresses of both.
     fn write_context(&self) -> (*mut CarrierContext, *mut CarrierLine) {
         let (context, line) = (context_address(self.index) as *mut CarrierContext, info_line(self.index));
         // SAFETY: `install` has made the context's page writable, and the info page is; both places are this block's alone.
@@ -138,8 +138,8 @@ impl ThreadSetup {
 /// The block of the timekeeper, which is not a carrier.
 pub(super) const TIMEKEEPER_BLOCK: usize = CARRIER_MAX;
 
-/// Gives the calling thread what it needs to survive faults when it copies from user memory: a carrier block, without what
-/// it would take to enter user code.
+/// Sets up what the calling thread needs to survive faults when it copies from user memory: a carrier block, without the rest
+/// that it takes to enter user code.
 pub(super) fn survive_faults(space: &AddressSpace, block: usize) -> Result<ThreadSetup, CarrierError> {
     let setup = ThreadSetup::install(space, block)?;
     setup.write_context();
@@ -205,8 +205,8 @@ impl Carrier {
         self.context
     }
 
-    /// From here on reading the time-stamp counter is a fault on this thread: user code's own, while for trusted code, the
-    /// vDSO's clocks among it, `fault::tsc` reads it instead.
+    /// From here on reading the time-stamp counter is a fault on this thread. In user code the fault ends the instance. For
+    /// trusted code, such as the vDSO's clocks, `fault::tsc` emulates the instruction.
     pub fn deny_time_stamp_counter(&mut self) -> Result<(), CarrierError> {
         // SAFETY: the handler for such a fault is installed, and this thread has its signal stack.
         let status = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
@@ -215,7 +215,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Before the first entry of another instance: what stops it and when its time is up.
+    /// Called before the first entry of another instance: sets its stop flag and its deadline.
     ///
     /// After this no signal meant for an earlier instance can arrive. A preemption that was sent has arrived or is cancelled,
     /// none is sent for an instance that has been unbound, and setting the timer replaces the old setting. So a signal that
@@ -328,9 +328,8 @@ pub fn interrupts() -> libc::sigset_t {
     }
 }
 
-/// The stack of carrier `index` for signal handlers. The kernel switches it off whenever a handler is entered: as long as
-/// it is on, user code whose stack pointer leads there would have the kernel take it for that handler's, and write
-/// wherever it points.
+/// The stack of carrier `index` for signal handlers. The kernel switches it off whenever a handler is entered. While it is on,
+/// the kernel would take a stack pointer of user code in that range for the handler's, and write a frame wherever it points.
 fn signal_stack(index: usize) -> libc::stack_t {
     /// From `linux/signal.h`; Linux 4.7 or newer.
     const SS_AUTODISARM: i32 = 1 << 31;

@@ -1,8 +1,8 @@
 //! One instance's memory: a cell of the user side of the address space.
 //!
 //! A cell keeps its image mapped when the instance ends, so that the next instance of the same image starts without a
-//! single mapping: writable pages are put back to their first state, everything anonymous is dropped, and nothing of
-//! the old instance is left to see.
+//! single mapping: writable pages get their first contents back, everything anonymous is dropped, and no data of the old
+//! instance remains.
 //!
 //! ```text
 //! base                  image base                        heap start          heap end        +32 GiB
@@ -158,9 +158,7 @@ impl Cell {
         Ok(Some(start))
     }
 
-    /// Readies a stack for a thread that begins at `entry`; the stack pointer to enter it with.
-    ///
-    /// `None` means that the cell has no room for another stack.
+    /// Takes a stack slot for a new thread; `None` if the cell has no room for another stack.
     pub fn open_stack(&mut self, space: &AddressSpace) -> Result<Option<u32>, AddressSpaceError> {
         if let Some(slot) = self.free_stacks.pop() {
             return Ok(Some(slot));
@@ -182,7 +180,7 @@ impl Cell {
         Ok(Some(slot))
     }
 
-    /// Takes a thread's stack back.
+    /// Frees the stack slot of a thread that has ended.
     pub fn close_stack(&mut self, slot: u32) {
         self.free_stacks.push(slot);
     }
@@ -228,7 +226,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Gives everything back; the cell is clean again.
+    /// Unmaps everything; the cell is empty again.
     pub fn clear(self, space: &AddressSpace) -> Result<usize, AddressSpaceError> {
         space.reset(self.base()..self.base() + CELL_SIZE)?;
         Ok(self.index)
@@ -244,8 +242,8 @@ mod tests {
 
     const STACK: u64 = 64 << 10;
 
-    /// What an instance has left deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
-    /// instance before it has been cleared, and nothing of it is left.
+    /// Data of an instance deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
+    /// instance before it has been cleared, and the data does not survive that.
     #[test]
     fn a_cell_that_cannot_be_wiped_is_refused_and_can_be_cleared() {
         let _one = one_at_a_time();

@@ -73,7 +73,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// What keeping it takes, in bytes: an empty one is not for nothing.
+    /// Bytes that the line occupies; an empty one occupies some too.
     fn cost(&self) -> u64 {
         (self.text.len() + size_of::<Line>()) as u64
     }
@@ -101,7 +101,7 @@ pub struct Usage {
     pub park: u64,
     /// Bytes taken over by reference.
     pub bytes_in: u64,
-    /// Bytes handed on by reference.
+    /// Bytes given to others by reference.
     pub bytes_out: u64,
 }
 

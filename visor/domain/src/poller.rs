@@ -6,7 +6,7 @@
 //! ```text
 //!   handler: would wait ─▶ wait(key) ─▶ arm(socket) ─┐            armed after the wait is registered, so a socket
 //!                                                     ▼            that became ready in between raises its event at once
-//!   idle carrier: epoll_pwait2 ◀── waker (eventfd): there is work for you
+//!   idle carrier: epoll_pwait2 ◀── waker (eventfd): there is work
 //!        └─▶ wake(key of the socket) ─▶ the handler runs again
 //! ```
 //!
@@ -115,7 +115,7 @@ impl Poller {
     /// Ends the wait of the carrier that polls.
     pub(super) fn wake(&self) {
         let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        // The waker stays where it is until the domain ends, so nothing is wrong with this.
+        // The waker stays added until the domain ends, so this cannot fail.
         let _ = self.control(libc::EPOLL_CTL_MOD, self.waker.as_raw_fd(), once, WAKER);
     }
 
@@ -127,12 +127,12 @@ impl Poller {
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let mut events = Events { events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE], count: 0 };
-        // SAFETY: room for as many events as it says; a null time is for ever, a null mask changes none.
+        // SAFETY: the array has this length; a null time is for ever, a null mask changes none.
         let count = unsafe {
             let (epoll, room) = (self.epoll.as_raw_fd(), EVENTS_AT_ONCE as i32);
             libc::epoll_pwait2(epoll, events.events.as_mut_ptr(), room, time, std::ptr::null())
         };
-        // It may have been interrupted by a signal: then nothing has been events.
+        // A signal may have interrupted it: no events then.
         events.count = count.max(0) as usize;
         events
     }

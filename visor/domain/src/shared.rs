@@ -136,7 +136,7 @@ pub(crate) fn after(delay: Duration) -> u64 {
     monotonic_ns().saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(NEVER)).min(NEVER - 1)
 }
 
-/// How an instance ends whose result is not needed any more.
+/// The failure of an instance that is ended because the run ends.
 pub(crate) fn cancelled() -> Failure {
     Failure::blamed(FailureKind::Cancelled, Blame::Workflow, "ended because the workflow ends")
 }

@@ -1,4 +1,4 @@
-//! What the calling thread is: which carrier, and whose call it serves.
+//! What the calling thread does: which carrier it is, and the instance whose hostcall it serves.
 
 use super::carrier;
 use super::instance::Instance;

@@ -1,4 +1,4 @@
-//! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
+//! Turns the signal handler's record of a fault into a report: kind, place, and owner of the memory.
 
 use super::tsc::{self, SI_KERNEL};
 use crate::cell::Cell;

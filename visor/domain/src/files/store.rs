@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
     }
     let (start, end) = (mapped as u64, mapped as u64 + room);
     let address = start.next_multiple_of(HUGE);
-    // SAFETY: what is given back lies in the new mapping, outside of what is given out. Advice may be ignored.
+    // SAFETY: what is unmapped lies in the new mapping, outside of what is returned. Advice may be ignored.
     unsafe {
         unmap(start, address - start);
         unmap(address + bytes, end - (address + bytes));

@@ -117,7 +117,7 @@ pub enum GadgetsError {
         obstacle: Obstacle,
     },
     /// code of {what} at {address:#x} is writable
-    #[error("code of {what} at {address:#x} is writable, so functions could be led to what is written there")]
+    #[error("code of {what} at {address:#x} is writable, so functions could execute what is written there")]
     Writable {
         /// Whose.
         what: String,
@@ -133,7 +133,7 @@ pub enum GadgetsError {
         address: u64,
     },
     /// {object} makes the stacks of this process executable
-    #[error("{} makes the stacks of this process executable, so functions could be led to what lies on them", object.display())]
+    #[error("{} makes the stacks of this process executable, so functions could execute what lies on them", object.display())]
     Stacks {
         /// The object.
         object: PathBuf,

@@ -99,8 +99,8 @@ impl Way {
 /// Why a sequence cannot be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Obstacle {
-    /// it lies in no function that the object's unwind table knows, so it may be data
-    #[error("it lies in no function that the object's unwind table knows, so it may be data")]
+    /// the object's unwind table has no function around it, so it may be data
+    #[error("the object's unwind table has no function around it, so it may be data")]
     NoFunction,
     /// the function around it cannot be decoded
     #[error("the function around it cannot be decoded")]
@@ -111,8 +111,8 @@ pub enum Obstacle {
     /// the instructions around it have these bytes wherever they are moved to
     #[error("the instructions around it have these bytes wherever they are moved to")]
     Constant,
-    /// the process has closed itself in, and can change its code no more
-    #[error("the process has closed itself in, and can change its code no more")]
+    /// the sandbox is already active; code can no longer be patched
+    #[error("the sandbox is already active; code can no longer be patched")]
     Closed,
     /// there is no free memory within a jump's reach
     #[error("there is no free memory within a jump's reach")]

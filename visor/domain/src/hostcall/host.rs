@@ -89,7 +89,7 @@ unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
 
 unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
     let layout = Layout::from_size_align(bytes, align).expect("as at alloc");
-    // SAFETY: the module gives back what `alloc` gave it, with the same layout.
+    // SAFETY: the module frees what `alloc` returned, with the same layout.
     unsafe { std::alloc::dealloc(memory, layout) }
 }
 
@@ -330,7 +330,7 @@ fn image_answer(done: io::Result<()>) -> i64 {
 unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
     // SAFETY: see `shared`; the request is the module's own.
     let (domain, request) = unsafe { (shared(domain), &*request) };
-    // SAFETY: so is what it leads to, and the module promises that what its extents lead to stays there.
+    // SAFETY: so are its pointers, and by contract the memory of its extents stays.
     match unsafe { map(domain, instance, request) } {
         Ok(address) => address as i64,
         Err(errno) => errno.to_value(),
@@ -340,7 +340,7 @@ unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *cons
 /// Maps what a module asks for.
 ///
 /// # Safety
-/// What the request leads to is readable; what its extents lead to stays there until the mapping has been taken back.
+/// The request's pointers are readable; the memory of its extents stays until the mapping has been removed.
 unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
     let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
         return Err(Errno::Invalid);

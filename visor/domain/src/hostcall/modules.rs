@@ -272,8 +272,8 @@ fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     Ok(table)
 }
 
-/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call. Its gadgets
-/// are the caller's matter.
+/// Maps a module for the processes forked from this one. It is still started on its first call. The caller removes its
+/// gadgets.
 pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
     open(&folder.join(format!("{name}.so")), false).map(drop)
 }

@@ -355,7 +355,7 @@ unsafe extern "C" fn wait(
     }
 }
 
-/// Registers that a call's thread waits for something poller. False for trusted callers, which have no thread.
+/// Registers that a call's thread waits for an external event. False for trusted callers, which have no thread.
 fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
     let mut scheduler = domain.lock();
     let Some(thread) = domain.thread_of(&scheduler, call) else { return false };

@@ -42,8 +42,8 @@ pub enum LoadError {
         /// Why.
         source: ImageError,
     },
-    /// the host has no room for the image {name}: {source}
-    #[error("the host has no room for the image {name}: {source}")]
+    /// the host lacks memory for the image {name}: {source}
+    #[error("the host lacks memory for the image {name}: {source}")]
     Seal {
         /// The function's name.
         name: String,
@@ -95,7 +95,7 @@ impl LoadedImage {
     /// Verifies and seals an image. The bytes checked are the bytes mapped.
     pub fn new(name: &str, bytes: &[u8]) -> Result<LoadedImage, LoadError> {
         let image = verify(name, bytes).map_err(|source| LoadError::Refused { name: name.into(), source })?;
-        // Pager reach to the end of the last page.
+        // Mappings reach to the end of the last page.
         let sealed = seal(bytes, page_up(bytes.len() as u64).max(PAGE))
             .map_err(|source| LoadError::Seal { name: name.into(), source })?;
         LoadedImage::of_sealed(image, sealed).map_err(|source| LoadError::Seal { name: name.into(), source })

@@ -45,7 +45,7 @@ pub fn isolation(keys: bool) -> &'static str {
     }
 }
 
-/// The keys of a domain, all of them; given back on drop.
+/// The keys of a domain, all of them; freed on drop.
 #[derive(Debug)]
 pub struct Keys {
     taken: Vec<u32>,
@@ -126,7 +126,7 @@ impl Keys {
         }
     }
 
-    /// Takes a key back: no page has it any more.
+    /// Releases a key, which no page has any more.
     pub fn release(&self, key: Key) {
         if let Some(free) = &self.free {
             free.lock().expect("keys").push(key);

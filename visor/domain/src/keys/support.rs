@@ -33,8 +33,8 @@ pub enum Missing {
          the next function could read what one has left there"
     )]
     ExtendedRegisters,
-    /// the kernel gives no protection key
-    #[error("the kernel gives no protection key: {0}")]
+    /// the kernel refuses a protection key
+    #[error("the kernel refuses a protection key: {0}")]
     Refused(String),
 }
 

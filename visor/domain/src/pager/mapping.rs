@@ -297,11 +297,11 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Clears a range that is one mapping of the kernel's, or several, whole: it needs nothing for that that it could lack. If it
-/// does not, a function would keep what it must not, or wait for ever.
+/// Clears a range of whole kernel mappings, for which the kernel needs no resource that it could lack. If it failed, a function
+/// would keep pages that it must not have, or wait for ever.
 fn clear(space: &AddressSpace, range: Range<u64>) {
     if let Err(error) = space.reset(range) {
-        tracing::error!("a mapped file cannot be taken back: {error}");
+        tracing::error!("a mapped file cannot be unmapped: {error}");
         std::process::abort();
     }
 }

@@ -45,7 +45,7 @@ use thread::PagerThread;
 
 /// Most mappings of all instances together: each takes up to three of the kernel's, of which a process has some 65 000.
 const DOMAIN_MAX: usize = 16 * 1024;
-/// Pager up to this size are filled at once: it takes no longer than one fault.
+/// Mappings up to this size are filled when they are made: it takes no longer than one fault.
 const SMALL: u64 = AROUND * PAGE;
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
@@ -58,7 +58,7 @@ const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET 
 pub(super) struct Pager {
     table: Arc<MappingTable>,
     epoll_set: Option<Arc<EpollSet>>,
-    /// Made when it is first needed; or why it cannot be had.
+    /// Started when it is first needed; or why it could not be.
     thread: OnceLock<Result<PagerThread, String>>,
     made: AtomicU64,
     bytes: AtomicU64,
@@ -88,11 +88,11 @@ pub struct Mapped {
     pub at_once: Option<String>,
 }
 
-/// Whose an address is that a function has faulted on.
+/// The mapping in which a function has faulted.
 pub(super) struct FaultedMapping {
     /// For a message.
     pub(super) what: String,
-    /// It should have been there, and could not be had.
+    /// The page should have been present, and could not be read.
     pub(super) lost: bool,
 }
 
@@ -188,7 +188,7 @@ impl Pager {
         Some(&*self.thread.get()?.as_ref().ok()?.faults)
     }
 
-    /// Takes back the mapping of an instance that begins at `address`; the module sees to it that this is done once.
+    /// Removes the mapping of an instance that begins at `address`; the module ensures that this is done once.
     pub(super) fn unmap(&self, instance: u32, account: Option<&Account>, address: u64) -> Result<(), Errno> {
         let mapping = self.table.of(instance, address)?;
         self.end(&mapping);
@@ -198,19 +198,19 @@ impl Pager {
         Ok(())
     }
 
-    /// Takes back all that an instance has left; none of its threads runs any more.
+    /// Removes all mappings of an instance, which has no threads any more.
     pub(super) fn unmap_all(&self, instance: u32) {
         let cell = cell::bounds(cell_of(instance));
-        let theirs = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
+        let in_cell = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
             by_start.range(cell.start..cell.end).map(|(_, mapping)| mapping.clone()).collect()
         };
-        let left = theirs(&self.table.lock());
-        for mapping in left {
+        let mappings = in_cell(&self.table.lock());
+        for mapping in mappings {
             self.end(&mapping);
         }
     }
 
-    /// The place is free only when nothing is left there.
+    /// Removes a mapping. Its addresses are free only after its pages have been removed.
     fn end(&self, mapping: &Arc<Mapping>) {
         mapping.end(&self.table.space, self.known_faults());
         self.table.lock().remove(&mapping.range.start);
@@ -267,7 +267,7 @@ impl Pager {
             Some((page, why)) if place / PAGE >= *page => {
                 let byte = mapping.offset + place;
                 FaultedMapping {
-                    what: format!("byte {byte} of `/{path}`, mapped there, which cannot be had: {why}"),
+                    what: format!("byte {byte} of `/{path}`, mapped there, which cannot be read: {why}"),
                     lost: true,
                 }
             }
@@ -334,7 +334,7 @@ impl MappingTable {
         self.served.fetch_add(1, Ordering::Relaxed);
         match self.around(address) {
             Some(mapping) => mapping.serve_fault(&self.space, faults, address),
-            // It has been taken back meanwhile.
+            // It has been removed meanwhile.
             None => faults.wake(page_down(address)..page_down(address) + PAGE),
         }
     }

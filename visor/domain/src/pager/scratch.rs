@@ -1,4 +1,4 @@
-//! One page that is put together from pieces before it is copied: the last of a file, or one whose bytes do not lie side by side.
+//! One page that is assembled from pieces before it is copied: the last of a file, or one whose bytes are not contiguous.
 //!
 //! The pieces may be unreadable. Only carriers survive faults ([`crate::fault`]), so the kernel does the reading: it writes
 //! each piece to a page of a memory file, or says that it cannot.

@@ -59,7 +59,7 @@ impl PagerThread {
 
 impl Drop for PagerThread {
     fn drop(&mut self) {
-        // The stop stays where it is until the thread has ended, so nothing is wrong with this.
+        // `stop` stays open and added until the thread has ended, so this cannot fail.
         let _ = control(&self.epoll, libc::EPOLL_CTL_MOD, self.stop.as_raw_fd(), libc::EPOLLIN);
         if let Some(thread) = self.thread.take() {
             // If it has panicked, the hook has printed that.
@@ -80,15 +80,15 @@ fn serve(table: &MappingTable, faults: &Faults, epoll: &OwnedFd, stop: RawFd) {
         if count < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return;
         }
-        let heard = &events[..count.max(0) as usize];
-        if heard.iter().any(|event| event.u64 == stop as u64) {
+        let events = &events[..count.max(0) as usize];
+        if events.iter().any(|event| event.u64 == stop as u64) {
             return;
         }
-        if heard.is_empty() {
+        if events.is_empty() {
             continue;
         }
-        let Ok(waiting) = faults.take() else { return };
-        for address in waiting.addresses() {
+        let Ok(batch) = faults.take() else { return };
+        for address in batch.addresses() {
             table.serve_fault(faults, address);
         }
     }
