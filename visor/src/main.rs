@@ -4,8 +4,10 @@
 
 use std::process::ExitCode;
 
-#[cfg(feature = "weaken")]
-compile_error!("`weaken` is for the program `monohull-weakened` alone: build that with `--bin monohull-weakened`");
+#[cfg(feature = "unharden")]
+compile_error!(
+    "`unharden` is for the program `monohull-unhardened` alone: build that with `--bin monohull-unhardened`"
+);
 
 fn main() -> ExitCode {
     monohull::cli::main()

@@ -1,4 +1,4 @@
-//! The visor for tests that switch defences off; see [`monohull::weaken`]. It does not ship.
+//! The visor for tests that switch defences off; see [`monohull::domain::fault_injection`]. It does not ship.
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 
 use libtest_mimic::{Arguments, Trial};
 use monohull::domain::image::map::LoadedImage;
-use monohull::domain::instance::{Labels, Spec};
+use monohull::domain::instance::{InstanceConfig, Labels};
 use monohull::domain::{Domain, Driver, Event, Options, PANICKED, Shared};
 use monohull::engine::modules_folder;
 use monohull::network::Network;
@@ -68,7 +68,7 @@ fn with_a_domain() {
         time_stamp_counter: true,
         load_all: false,
         network: Network::default(),
-        ears: None,
+        epoll_set: None,
         sink: None,
         mounts: Arc::new([]),
     };
@@ -92,10 +92,10 @@ impl Driver for Panics {
     }
 }
 
-fn endless(token: u64) -> Spec {
+fn endless(token: u64) -> InstanceConfig {
     let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/misbehave.so");
     let image = LoadedImage::open("misbehave", &image).expect("images are built first: run `cargo xtask test`");
-    Spec {
+    InstanceConfig {
         token,
         image: Arc::new(image),
         labels: Arc::new(Labels::default()),

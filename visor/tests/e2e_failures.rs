@@ -431,7 +431,7 @@ fn workflow_timeout_in_loop() {
 #[test]
 fn deadlock() {
     function_fails("deadlock", "deadlock")
-        .says("nobody is left who could end the wait")
+        .says("no thread is left that could end the wait")
         .at("misbehave::waits::deadlock");
 }
 

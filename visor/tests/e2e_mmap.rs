@@ -275,7 +275,7 @@ fn a_file_that_loses_its_end_is_a_report_with_its_name_and_the_place() {
             let error = report.steps[0].instances[0].error.as_ref();
             let error = error.unwrap_or_else(|| panic!("{what}, {access}: {:?}", lines(&report)));
             assert_eq!((error.kind, error.blame), (FailureKind::MemoryFault, Blame::Host), "{}", error.message);
-            let place = format!("byte {} of `/data/big`, mapped there, which cannot be had", BIG - 1);
+            let place = format!("byte {} of `/data/big`, mapped there, which cannot be read", BIG - 1);
             assert!(error.message.contains(&place), "{what}, {access}: {}", error.message);
             assert!(error.ip.is_some(), "{error:#?}");
         }

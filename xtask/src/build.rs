@@ -1,7 +1,7 @@
 //! Builds what a workflow needs to run.
 //!
 //! ```text
-//! target/release/monohull     the visor (and monohull-weakened, for the lane with keys alone)
+//! target/release/monohull     the visor (and monohull-unhardened, for the lane with keys alone)
 //! target/modules/NAME.so      libos modules: shared objects for dlopen, everything bound at load
 //! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
 //! ```
@@ -50,7 +50,7 @@ pub(crate) fn visor() -> Result {
 
 /// The visor in which tests switch defences off, beside the one that ships.
 pub(crate) fn weakened_visor() -> Result {
-    let bin = ["--features", "weaken", "--bin", "monohull-weakened"];
+    let bin = ["--features", "unharden", "--bin", "monohull-unhardened"];
     shell::run(shell::cargo(["build", "--release", "-p", "monohull"]).args(bin))
 }
 

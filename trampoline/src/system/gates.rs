@@ -243,12 +243,12 @@ global_asm!(
     "ret",
     ".size monohull_defaults, . - monohull_defaults",
 
-    // ── abandon(context: rdi, exit: rsi): leave user code from a signal handler, without sigreturn ────────────────
+    // ── exit_user_from_signal(context: rdi, exit: rsi): leave user code from a signal handler, without sigreturn ────────────────
     ".p2align 4",
-    ".globl monohull_abandon",
-    ".hidden monohull_abandon",
-    ".type monohull_abandon, @function",
-    "monohull_abandon:",
+    ".globl monohull_exit_user_from_signal",
+    ".hidden monohull_exit_user_from_signal",
+    ".type monohull_exit_user_from_signal, @function",
+    "monohull_exit_user_from_signal:",
     "mov rsp, [rdi + {system_rsp}]",
     "call monohull_defaults",
     "mov rax, rsi",
@@ -259,7 +259,7 @@ global_asm!(
     "pop rbx",
     "pop rbp",
     "ret",
-    ".size monohull_abandon, . - monohull_abandon",
+    ".size monohull_exit_user_from_signal, . - monohull_exit_user_from_signal",
 
     // ── where the kernel enters signal handlers: rdi, rsi, rdx = signal, siginfo, ucontext ────────────────────────
     // The kernel clears the direction and trap flags but leaves alignment check and nested task as user code set them.

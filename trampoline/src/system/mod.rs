@@ -10,7 +10,7 @@
 //!                                                   call gs:[0]  (number in rax, six arguments)
 //!   run loop ◀─ exit ─── selector := ALLOW   ◀────── exit gate of this carrier
 //!                        control words, flags
-//!                        restores 6 registers        (or a signal handler, through `abandon`)
+//!                        restores 6 registers        (or a signal handler, through `exit_user_from_signal`)
 //! ```
 //!
 //! While user code runs, the only system frame is `enter`'s. A thread that parks is just not entered again: nothing
@@ -26,7 +26,7 @@
 
 mod gates;
 mod registers;
-#[cfg(feature = "weaken")]
+#[cfg(feature = "unharden")]
 pub mod weaken;
 
 pub use registers::{clear_x87, extended_states, thread_pointer};
@@ -165,7 +165,7 @@ unsafe extern "C" {
     fn monohull_entry_keys();
     fn monohull_exit_plain();
     fn monohull_exit_keys();
-    fn monohull_abandon(context: *mut CarrierContext, exit: u64) -> !;
+    fn monohull_exit_user_from_signal(context: *mut CarrierContext, exit: u64) -> !;
     fn monohull_signal_entry();
     fn monohull_signal_entry_keys();
     fn monohull_copy(to: *mut u8, from: *const u8, len: usize) -> i64;
@@ -263,7 +263,7 @@ impl CarrierContext {
     /// Takes the carrier back; for signal handlers that found user code running. Allows system calls again, and puts fs
     /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector. The
     /// frame may have been filled and not used, if the signal came on the way in; nobody else may use it.
-    pub fn take_back(&mut self) {
+    pub fn reclaim_cpu_state(&mut self) {
         if !self.frame.is_null() {
             // SAFETY: the frame's page is mapped as long as the context names it, and this carrier's alone.
             unsafe { core::ptr::write_volatile(self.frame, [0; 2]) }
@@ -326,9 +326,9 @@ pub unsafe fn enter(context: *mut CarrierContext, call: *mut Call) -> Exit {
 /// # Safety
 /// Called on the alternate stack of the context's own carrier, while its `enter` is pending, with system calls
 /// allowed. Nothing on the handler's stack needs dropping.
-pub unsafe fn abandon(context: *mut CarrierContext) -> ! {
+pub unsafe fn exit_user_from_signal(context: *mut CarrierContext) -> ! {
     // SAFETY: the caller's promise.
-    unsafe { monohull_abandon(context, Exit::Fault as u64) }
+    unsafe { monohull_exit_user_from_signal(context, Exit::Fault as u64) }
 }
 
 /// The address to give to `sigaction`; `target` is called with the handler's three arguments.

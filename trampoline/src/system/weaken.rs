@@ -1,5 +1,5 @@
 //! Where the gates' checks are in memory, so that a test can overwrite them: the attacks that a check stops must succeed
-//! without it. Part of the visor for tests only (feature `weaken`).
+//! without it. Part of the visor for tests only (feature `unharden`).
 //!
 //! The assembly is that of the ordinary gates. A check is found by its bytes, and what replaces it are instructions that do
 //! nothing.

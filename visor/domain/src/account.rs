@@ -1,6 +1,6 @@
 //! What each instance has charged to it: one entry per cell, found without a lock.
 //!
-//! Charges are made on the way of every buffer that is handed on. An entry belongs to the instance whose id it holds;
+//! Each transfer of a buffer makes charges. An entry belongs to the instance whose id it has;
 //! a charge for an instance that has ended meanwhile finds another id and does nothing.
 
 use monohull_abi::layout::CELL_COUNT;
@@ -12,7 +12,7 @@ pub(super) struct Accounts(Box<[Account]>);
 /// The account of one instance.
 #[derive(Default)]
 pub(super) struct Account {
-    /// The instance, or [`NOBODY`].
+    /// The instance, or [`NO_INSTANCE`].
     id: AtomicU32,
     /// Most bytes of the image's data, heap, thread stacks and slot buffers.
     limit: AtomicI64,
@@ -20,12 +20,12 @@ pub(super) struct Account {
     charged: AtomicI64,
     /// Bytes taken over by reference.
     bytes_in: AtomicU64,
-    /// Bytes handed on by reference.
+    /// Bytes given to others by reference.
     bytes_out: AtomicU64,
 }
 
 /// No instance has this id: ids begin at 1.
-const NOBODY: u32 = 0;
+const NO_INSTANCE: u32 = 0;
 
 impl Accounts {
     pub(super) fn new() -> Accounts {
@@ -42,9 +42,9 @@ impl Accounts {
         account.id.store(id, Ordering::Release);
     }
 
-    /// Closes it: nobody charges it any more.
+    /// Closes it: later charges have no effect.
     pub(super) fn close(&self, cell: usize) {
-        self.0[cell].id.store(NOBODY, Ordering::Release);
+        self.0[cell].id.store(NO_INSTANCE, Ordering::Release);
     }
 
     /// The account of an instance, if it is open.
@@ -75,7 +75,7 @@ impl Account {
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes taken over and handed on.
+    /// Bytes taken over, and bytes given to others.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.bytes_in.load(Ordering::Relaxed), self.bytes_out.load(Ordering::Relaxed))
     }

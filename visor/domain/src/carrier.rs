@@ -7,9 +7,9 @@
 //! | guard | alternate signal stack ↓                         | context (one page) |
 //! ```
 
+use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::keys::Key;
-use super::region::{Access, Partition, RegionError};
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_MAX, CARRIER_SIZE, CarrierLine, INFO_BASE, PAGE, SELECTOR_ALLOW};
 use monohull_abi::module::NEVER;
 use monohull_trampoline::system::{
@@ -17,20 +17,20 @@ use monohull_trampoline::system::{
 };
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, fence};
 
-/// What other carriers and this carrier's signal handler know of it.
+/// The state of a carrier that other carriers and its signal handler use.
 pub struct CarrierState {
     /// Kernel thread id, 0 while detached.
     tid: AtomicI32,
-    /// A nudge has been sent since it was last turned to an instance.
-    nudged: AtomicBool,
-    /// Its timer has fired, or was set by the handler, since it was last put right.
+    /// [`PREEMPT_SIGNAL`] has been sent since an instance was last bound.
+    preempt_sent: AtomicBool,
+    /// Its timer has fired, or the handler has set it, since [`Carrier::bind_instance`] last set it.
     timer_set: AtomicBool,
-    /// A signal found it in trusted code: before it enters user code it has to look whether it may.
+    /// A signal interrupted trusted code: the run loop checks for the end of the instance before it enters user code.
     attention: AtomicBool,
-    /// The kernel's id of its timer, and of the one by which others nudge it; -1 where there is none.
+    /// Kernel ids of two timers: its own, and the one by which others preempt it. -1: no such timer.
     timer: AtomicI32,
     /// See `timer`.
-    nudger: AtomicI32,
+    preempt_timer: AtomicI32,
     /// The `stop` flag of the instance it runs, null in between.
     stop: AtomicPtr<AtomicBool>,
     /// When that instance's time is up.
@@ -41,11 +41,11 @@ pub struct CarrierState {
 pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
     CarrierState {
         tid: AtomicI32::new(0),
-        nudged: AtomicBool::new(false),
+        preempt_sent: AtomicBool::new(false),
         timer_set: AtomicBool::new(false),
         attention: AtomicBool::new(false),
         timer: AtomicI32::new(-1),
-        nudger: AtomicI32::new(-1),
+        preempt_timer: AtomicI32::new(-1),
         stop: AtomicPtr::new(std::ptr::null_mut()),
         deadline: AtomicU64::new(NEVER),
     }
@@ -62,9 +62,9 @@ pub enum CarrierError {
         /// The host's answer.
         source: std::io::Error,
     },
-    /// its block: {0}
-    #[error("its block: {0}")]
-    Region(#[from] RegionError),
+    /// the carrier's block: {0}
+    #[error("the carrier's block: {0}")]
+    Region(#[from] AddressSpaceError),
 }
 
 /// The calling thread as a carrier; undone on drop.
@@ -79,8 +79,8 @@ pub struct Carrier {
     frames: u32,
     /// Reading the time-stamp counter is a fault on this thread.
     counter_denied: bool,
-    /// Given back last.
-    _berth: Berth,
+    /// Undone last.
+    _setup: ThreadSetup,
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
@@ -90,43 +90,43 @@ const ARCH_SET_GS: i32 = 0x1001;
 const RSEQ_FLAG_UNREGISTER: i32 = 1;
 /// The signature glibc registers its restartable sequences with on x86.
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
-/// A handler that finds its instance stopped in trusted code looks again after this long.
+/// A handler that interrupts trusted code of an instance that has to stop sets the timer this far ahead.
 const LOOK_AGAIN_NS: u64 = 1_000_000;
 
-/// What a thread has of a carrier that a process forked from it inherits.
+/// The first half of a carrier's set-up: what a forked process inherits.
 #[derive(Debug)]
-pub struct Berth {
+pub struct ThreadSetup {
     index: usize,
     old_stack: libc::stack_t,
 }
 
 // SAFETY: the address in it is not used but to give it back to the kernel.
-unsafe impl Send for Berth {}
+unsafe impl Send for ThreadSetup {}
 
-impl Berth {
-    /// Gives the calling thread a carrier's block, `gs`, and alternate stack, and takes rseq away.
-    pub fn take(partition: &Partition, index: usize) -> Result<Berth, CarrierError> {
+impl ThreadSetup {
+    /// Sets up a carrier's block, `gs` and alternate stack on the calling thread, and unregisters rseq.
+    pub fn install(space: &AddressSpace, index: usize) -> Result<ThreadSetup, CarrierError> {
         let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
-        partition.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
+        space.protect(block + PAGE..block + CARRIER_SIZE, Access::ReadWrite, Key::SYSTEM)?;
         let stack = signal_stack(index);
         // SAFETY: plain data, filled in by the next call.
         let mut old_stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the stack is mapped and used for nothing else.
         checked("the alternate signal stack", unsafe { libc::sigaltstack(&stack, &mut old_stack) }.into())?;
-        let berth = Berth { index, old_stack };
+        let setup = ThreadSetup { index, old_stack };
         unregister_rseq()?;
         // SAFETY: x86-64 glibc does not use gs; user code reads its gate there.
         checked("arch_prctl(ARCH_SET_GS)", unsafe {
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, info_line(index))
         })?;
-        Ok(berth)
+        Ok(setup)
     }
 
-    /// Writes the context by which a signal handler knows the thread, and the selector in which it reads that trusted code
-    /// runs. Where they are.
+    /// Writes the context by which a signal handler finds the thread, and the selector, which tells it that trusted code runs.
+    /// The addresses of both.
     fn write_context(&self) -> (*mut CarrierContext, *mut CarrierLine) {
         let (context, line) = (context_address(self.index) as *mut CarrierContext, info_line(self.index));
-        // SAFETY: `take` has made the context's page writable, and the info page is; both places are this block's alone.
+        // SAFETY: `install` has made the context's page writable, and the info page is; both places are this block's alone.
         unsafe {
             context.write(CarrierContext::new(self.index, vector_state()));
             (&raw mut (*line).selector).write(SELECTOR_ALLOW);
@@ -135,18 +135,18 @@ impl Berth {
     }
 }
 
-/// The block of the thread that keeps time, which is no carrier.
+/// The block of the timekeeper, which is not a carrier.
 pub(super) const TIMEKEEPER_BLOCK: usize = CARRIER_MAX;
 
-/// Gives the calling thread what it needs to survive faults when it copies from user memory: a carrier block, without what
-/// it would take to enter user code.
-pub(super) fn survive_faults(partition: &Partition, block: usize) -> Result<Berth, CarrierError> {
-    let berth = Berth::take(partition, block)?;
-    berth.write_context();
-    Ok(berth)
+/// Sets up what the calling thread needs to survive faults when it copies from user memory: a carrier block, without the rest
+/// that it takes to enter user code.
+pub(super) fn survive_faults(space: &AddressSpace, block: usize) -> Result<ThreadSetup, CarrierError> {
+    let setup = ThreadSetup::install(space, block)?;
+    setup.write_context();
+    Ok(setup)
 }
 
-impl Drop for Berth {
+impl Drop for ThreadSetup {
     fn drop(&mut self) {
         // SAFETY: the old stack is what the thread had before; gs goes back to what a thread starts with.
         unsafe {
@@ -158,32 +158,32 @@ impl Drop for Berth {
 
 impl Carrier {
     /// Makes the calling thread carrier `index`.
-    pub fn attach(partition: &Partition, index: usize) -> Result<Carrier, CarrierError> {
-        Carrier::board(partition, Berth::take(partition, index)?)
+    pub fn new(space: &AddressSpace, index: usize) -> Result<Carrier, CarrierError> {
+        Carrier::attach(space, ThreadSetup::install(space, index)?)
     }
 
-    /// Makes the calling thread, which has taken the berth or was forked with it, its carrier: context, info line, timer,
+    /// Makes the calling thread, which has installed the set-up or was forked with it, a carrier: context, info line, timer,
     /// dispatch armed.
-    pub fn board(partition: &Partition, berth: Berth) -> Result<Carrier, CarrierError> {
-        let index = berth.index;
-        let (context, line) = berth.write_context();
+    pub fn attach(space: &AddressSpace, setup: ThreadSetup) -> Result<Carrier, CarrierError> {
+        let index = setup.index;
+        let (context, line) = setup.write_context();
         // SAFETY: the info page is writable here, and the line is this carrier's alone.
-        unsafe { (&raw mut (*line).gate).write(exit_gate(partition.keys().variant(), index)) };
+        unsafe { (&raw mut (*line).gate).write(exit_gate(space.keys().variant(), index)) };
         let carrier =
-            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _berth: berth };
+            Carrier { index, context, armed: NEVER, key: None, frames: 0, counter_denied: false, _setup: setup };
         let state = &CARRIERS[index];
         // SAFETY: has no preconditions.
         let tid = unsafe { libc::gettid() };
-        state.nudged.store(false, Ordering::Relaxed);
+        state.preempt_sent.store(false, Ordering::Relaxed);
         state.timer_set.store(false, Ordering::Relaxed);
         state.attention.store(false, Ordering::Relaxed);
         state.timer.store(new_timer(tid, timer_signal())?, Ordering::Release);
         if index != 0 {
-            // There are others that nudge it.
-            state.nudger.store(new_timer(tid, NUDGE)?, Ordering::Release);
+            // The first carrier gets one when a second thread is started: `allow_preempting_first`.
+            state.preempt_timer.store(new_timer(tid, PREEMPT_SIGNAL)?, Ordering::Release);
         }
         state.tid.store(tid, Ordering::Release);
-        if weaken::is_off(Defence::Dispatch) {
+        if fault_injection::disabled(Mitigation::Dispatch) {
             return Ok(carrier);
         }
         // SAFETY: the selector byte stays mapped until dispatch is switched off on drop. The allowed range is empty.
@@ -205,8 +205,8 @@ impl Carrier {
         self.context
     }
 
-    /// From here on reading the time-stamp counter is a fault on this thread: user code's own, while for trusted code, the
-    /// vDSO's clocks among it, `fault::counter` reads it instead.
+    /// From here on reading the time-stamp counter is a fault on this thread. In user code the fault ends the instance. For
+    /// trusted code, such as the vDSO's clocks, `fault::tsc` emulates the instruction.
     pub fn deny_time_stamp_counter(&mut self) -> Result<(), CarrierError> {
         // SAFETY: the handler for such a fault is installed, and this thread has its signal stack.
         let status = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
@@ -215,29 +215,29 @@ impl Carrier {
         Ok(())
     }
 
-    /// Before the first entry of another instance: what stops it and when its time is up.
+    /// Called before the first entry of another instance: sets its stop flag and its deadline.
     ///
-    /// After this no signal meant for an earlier instance can come any more: a nudge that was sent has come or is called off, none
-    /// is sent for an instance the carrier has turned away from, and setting the timer replaces the old one. So a signal
-    /// that finds user code running always means this instance. None of this rests on the handler, which functions can call.
-    pub fn turn_to(
+    /// After this no signal meant for an earlier instance can arrive. A preemption that was sent has arrived or is cancelled,
+    /// none is sent for an instance that has been unbound, and setting the timer replaces the old setting. So a signal that
+    /// interrupts user code always means this instance. None of this depends on the handler, which functions can call.
+    pub fn bind_instance(
         &mut self,
-        partition: &Partition,
+        space: &AddressSpace,
         key: Key,
         stop: &AtomicBool,
         deadline: u64,
     ) -> Result<(), CarrierError> {
-        self.enter_with(partition, key)?;
+        self.enter_with(space, key)?;
         let state = &CARRIERS[self.index];
-        let nudger = state.nudger.load(Ordering::Acquire);
-        if state.nudged.swap(false, Ordering::AcqRel) && nudger >= 0 {
+        let preempt_timer = state.preempt_timer.load(Ordering::Acquire);
+        if state.preempt_sent.swap(false, Ordering::AcqRel) && preempt_timer >= 0 {
             // Waits for the timer if it is just firing; what is pending then is delivered on the way back.
-            set(nudger, NEVER)?;
+            set(preempt_timer, NEVER)?;
         }
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
-        // Whoever sets `stop` after this sees us and sends a nudge; whoever set it before is seen by the run loop, which
-        // looks before it enters. The same fence stands in `Shared::end`.
+        // If `stop` is set after this, the setting thread sees this carrier and preempts it. If it was set before, the run loop
+        // sees it before it enters. `Shared::end` has the other fence of the pair.
         fence(Ordering::SeqCst);
         if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
             state.timer_set.store(false, Ordering::Relaxed);
@@ -249,13 +249,13 @@ impl Carrier {
     }
 
     /// User code gets the rights of `key` from here on. Its entry frame is mapped on first use.
-    fn enter_with(&mut self, partition: &Partition, key: Key) -> Result<(), RegionError> {
-        if self.key == Some(key) || !partition.keys().in_force() {
+    fn enter_with(&mut self, space: &AddressSpace, key: Key) -> Result<(), AddressSpaceError> {
+        if self.key == Some(key) || !space.keys().in_force() {
             return Ok(());
         }
         if self.frames & 1 << key.number() == 0 {
             let frame = frame_page(self.index, key.number());
-            partition.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
+            space.protect(frame..frame + PAGE, Access::ReadWrite, key)?;
             self.frames |= 1 << key.number();
         }
         // SAFETY: the context is this carrier's, and no user code runs on it now.
@@ -264,25 +264,23 @@ impl Carrier {
         Ok(())
     }
 
-    /// After user code was taken off this carrier by a signal handler, which left without `sigreturn`: undoes what the
-    /// kernel did for the handler. The stack it ran on is used again, and nudge
-    /// and timer come again.
-    pub fn recover(&self) {
-        // SAFETY: the stack is this carrier's, and the handler has left it. Nudge and timer were not blocked
-        // before.
+    /// A signal handler has taken user code off this carrier and ended without `sigreturn`: undoes what the kernel did for
+    /// the handler. The alternate stack is switched on, and preemption and timer are unblocked.
+    pub fn restore_signal_state(&self) {
+        // SAFETY: the stack is this carrier's, and the handler does not run any more. Both signals were unblocked before.
         unsafe {
             libc::sigaltstack(&signal_stack(self.index), std::ptr::null_mut());
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &interrupts(), std::ptr::null_mut());
         }
     }
 
-    /// Whether a signal has found this carrier in trusted code since [`attention_given`].
+    /// Whether a signal has interrupted trusted code of this carrier since [`clear_attention`].
     pub fn has_attention(&self) -> bool {
         CARRIERS[self.index].attention.load(Ordering::Relaxed)
     }
 
-    /// The instance is not run here any more.
-    pub fn turn_away(&mut self) {
+    /// The carrier does not run the instance any more.
+    pub fn unbind_instance(&mut self) {
         CARRIERS[self.index].stop.store(std::ptr::null_mut(), Ordering::Release);
     }
 }
@@ -291,7 +289,7 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         let state = &CARRIERS[self.index];
         state.stop.store(std::ptr::null_mut(), Ordering::Release);
-        let timers = [&state.timer, &state.nudger].map(|timer| timer.swap(-1, Ordering::AcqRel));
+        let timers = [&state.timer, &state.preempt_timer].map(|timer| timer.swap(-1, Ordering::AcqRel));
         if self.counter_denied {
             // SAFETY: changes nothing but that reading the counter is no fault any more.
             unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
@@ -307,8 +305,8 @@ impl Drop for Carrier {
     }
 }
 
-/// The signal that makes a carrier look up from user code.
-pub const NUDGE: i32 = libc::SIGUSR2;
+/// The signal that preempts a carrier that runs user code.
+pub const PREEMPT_SIGNAL: i32 = libc::SIGUSR2;
 
 /// The signal of the carriers' timers.
 pub fn timer_signal() -> i32 {
@@ -319,45 +317,45 @@ fn info_line(index: usize) -> *mut CarrierLine {
     (INFO_BASE + index as u64 * size_of::<CarrierLine>() as u64) as *mut CarrierLine
 }
 
-/// The set with nudge and timer in it.
+/// The set of the preemption signal and the timer's.
 pub fn interrupts() -> libc::sigset_t {
     // SAFETY: a set of no signals is all zeros; then valid signals are added.
     unsafe {
         let mut set = std::mem::zeroed();
-        libc::sigaddset(&mut set, NUDGE);
+        libc::sigaddset(&mut set, PREEMPT_SIGNAL);
         libc::sigaddset(&mut set, timer_signal());
         set
     }
 }
 
-/// The stack of carrier `index` for signal handlers. The kernel switches it off whenever a handler is entered: as long as
-/// it is on, user code whose stack pointer leads there would have the kernel take it for that handler's, and write
-/// wherever it points.
+/// The stack of carrier `index` for signal handlers. The kernel switches it off whenever a handler is entered. While it is on,
+/// the kernel would take a stack pointer of user code in that range for the handler's, and write a frame wherever it points.
 fn signal_stack(index: usize) -> libc::stack_t {
     /// From `linux/signal.h`; Linux 4.7 or newer.
     const SS_AUTODISARM: i32 = 1 << 31;
     let block = CARRIER_BASE + index as u64 * CARRIER_SIZE;
     libc::stack_t {
         ss_sp: (block + PAGE) as *mut _,
-        ss_flags: if weaken::is_off(Defence::SignalStack) { 0 } else { SS_AUTODISARM },
+        ss_flags: if fault_injection::disabled(Mitigation::SignalStack) { 0 } else { SS_AUTODISARM },
         ss_size: (CARRIER_SIZE - 2 * PAGE) as usize,
     }
 }
 
-/// Whether carrier `index` is turned to the instance with this flag.
+/// Whether the instance with this flag is bound to carrier `index`.
 pub fn runs(index: usize, stop: &AtomicBool) -> bool {
     std::ptr::eq(CARRIERS[index].stop.load(Ordering::Acquire), stop)
 }
 
-/// Lets other carriers nudge the first one: to be called before there are any. All others can be nudged always.
+/// Makes the first carrier preemptible: to be called before another thread is started. All other carriers are preemptible
+/// from the start.
 ///
-/// The system call that signals a thread signals those of other processes too, so nobody has it: a timer of the carrier's own
-/// sends the signal, and nudging is setting that.
-pub fn expect_nudges() -> Result<(), CarrierError> {
+/// The system call that signals a thread can signal other processes too, so the sandbox denies it. A timer that belongs to
+/// the carrier sends the signal; to preempt is to set that timer.
+pub fn allow_preempting_first() -> Result<(), CarrierError> {
     let state = &CARRIERS[0];
-    if state.nudger.load(Ordering::Acquire) < 0 {
-        let timer = new_timer(state.tid.load(Ordering::Acquire), NUDGE)?;
-        if state.nudger.compare_exchange(-1, timer, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if state.preempt_timer.load(Ordering::Acquire) < 0 {
+        let timer = new_timer(state.tid.load(Ordering::Acquire), PREEMPT_SIGNAL)?;
+        if state.preempt_timer.compare_exchange(-1, timer, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // Another thread was faster.
             // SAFETY: the timer has just been made here, and nothing else knows of it.
             unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
@@ -366,59 +364,60 @@ pub fn expect_nudges() -> Result<(), CarrierError> {
     Ok(())
 }
 
-/// Makes carrier `index` look up. Called under the scheduler's lock, while it runs what is to be stopped.
-pub fn nudge(index: usize) {
+/// Preempts carrier `index`. Called under the scheduler's lock, while the instance that is to stop is bound to it.
+pub fn preempt(index: usize) {
     let state = &CARRIERS[index];
-    if state.tid.load(Ordering::Acquire) != 0 && !state.nudged.swap(true, Ordering::AcqRel) {
-        // The thread is alive: it turns away from what it runs under the same lock, and detaches later.
-        let sent = match state.nudger.load(Ordering::Acquire) {
-            // It has no timer for that, perhaps because the host gives no more: its own will do. It is set again before the
-            // carrier runs another instance.
+    if state.tid.load(Ordering::Acquire) != 0 && !state.preempt_sent.swap(true, Ordering::AcqRel) {
+        // The thread is alive: it unbinds the instance under the same lock, and detaches later.
+        let sent = match state.preempt_timer.load(Ordering::Acquire) {
+            // No such timer, perhaps for want of resources: its own serves. It is set again before the carrier runs another
+            // instance.
             ..0 => {
                 state.timer_set.store(true, Ordering::Release);
                 set(state.timer.load(Ordering::Acquire), 1)
             }
-            nudger => set(nudger, 1),
+            preempt_timer => set(preempt_timer, 1),
         };
         if sent.is_err() {
-            // Nobody is to wait for a signal that does not come.
-            state.nudged.store(false, Ordering::Release);
+            // The signal does not come; the next call tries again.
+            state.preempt_sent.store(false, Ordering::Release);
         }
     }
 }
 
-/// Carrier `index` looks now whether it may go on: a signal after this asks again.
-pub fn attention_given(index: usize) {
+/// Carrier `index` is about to check whether its instance has to stop: a signal after this is a new one.
+pub fn clear_attention(index: usize) {
     if let Some(state) = CARRIERS.get(index) {
         state.attention.store(false, Ordering::Relaxed);
     }
 }
 
-/// Whether what carrier `index` runs has to end, because a signal said so: a long operation is to stop half-way. For
-/// threads that are no carriers it is not.
+/// Whether a signal has asked for the end of what carrier `index` runs, so that a long operation must stop half-way. Always
+/// false for threads that are not carriers.
 pub fn is_interrupted(index: usize) -> bool {
     let Some(state) = CARRIERS.get(index).filter(|state| state.attention.load(Ordering::Relaxed)) else { return false };
-    // SAFETY: as in `looked_up`.
+    // SAFETY: as in `on_preempt_signal`.
     let stop = unsafe { state.stop.load(Ordering::Acquire).as_ref() };
     stop.is_some_and(|stop| stop.load(Ordering::Acquire) || monotonic_ns() >= state.deadline.load(Ordering::Relaxed))
 }
 
-/// The handler's side of [`NUDGE`] and of the timer on carrier `index`. Only atomics and system calls.
-pub fn looked_up(index: usize, signal: i32, in_user: bool) {
-    // The timekeeper has a block and is no carrier. Its signals come from outside.
+/// The handler's side of [`PREEMPT_SIGNAL`] and of the timer on carrier `index`. Only atomics and system calls.
+pub fn on_preempt_signal(index: usize, signal: i32, in_user: bool) {
+    // The timekeeper has a block and is not a carrier. Its signals come from other processes.
     let Some(state) = CARRIERS.get(index) else { return };
-    if signal != NUDGE {
-        // It is not armed any more, whatever the run loop believes.
+    if signal != PREEMPT_SIGNAL {
+        // It is disarmed now; `armed` of the carrier is out of date.
         state.timer_set.store(true, Ordering::Relaxed);
     }
     if in_user {
         return;
     }
-    // Trusted code was interrupted. The run loop looks before it enters user code...
+    // Trusted code was interrupted. The run loop checks this before it enters user code...
     state.attention.store(true, Ordering::Relaxed);
-    // ...but may just have done so: look again soon, if the instance it is turned to has to go. It may be another one than the signal was meant for: an old timer's signal comes when the new one is set.
-    // SAFETY: the flag is that of an instance that this very thread runs or has run and not yet turned away from, which
-    // it does under the scheduler's lock; an instance is reclaimed only under that lock, when it runs nowhere.
+    // ...but may just have done so: come again soon, if the bound instance has to stop. The signal may have been meant for an
+    // earlier one: that of an old timer setting arrives when the new one is made.
+    // SAFETY: the flag is that of an instance that is bound to this very thread, which unbinds it under the scheduler's lock;
+    // an instance is reclaimed only under that lock, when it is bound to no carrier.
     let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));
     if stopped.is_some_and(|stopped| stopped || monotonic_ns() >= state.deadline.load(Ordering::Relaxed)) {
         state.timer_set.store(true, Ordering::Relaxed);
@@ -487,8 +486,8 @@ fn unregister_rseq() -> Result<(), CarrierError> {
     // SAFETY: constants that glibc 2.35 and newer exports.
     let (offset, size) = unsafe { (__rseq_offset, __rseq_size) };
     let area = thread_pointer().wrapping_add_signed(offset as i64);
-    // The second word is the processor's number while registered, negative otherwise. A thread whose creator has
-    // none is not registered by glibc either.
+    // The second 32 bits are the processor's number while registered, negative otherwise. glibc does not register a thread
+    // whose creator is not registered.
     // SAFETY: every thread has the area, at this offset.
     if size == 0 || unsafe { (area as *const i32).add(1).read_volatile() } < 0 {
         return Ok(());
@@ -499,8 +498,8 @@ fn unregister_rseq() -> Result<(), CarrierError> {
     checked("unregistering rseq", status)
 }
 
-/// Asks the processor now what carriers will want to know of it; processes forked later inherit the answers. On a virtual
-/// machine each question goes to its host and takes as long as starting a workflow.
+/// Queries the processor's features now; processes forked later inherit the answers. On a virtual machine each CPUID traps to
+/// the hypervisor and takes as long as starting a workflow.
 pub(super) fn know_processor() {
     vector_state();
     clear_x87();

@@ -1,21 +1,22 @@
-//! One instance's memory: a cell of the user partition.
+//! One instance's memory: a cell of the user side of the address space.
 //!
 //! A cell keeps its image mapped when the instance ends, so that the next instance of the same image starts without a
-//! single mapping: writable pages are put back to their first state, everything anonymous is dropped, and nothing of
-//! the old instance is left to see.
+//! single mapping: writable pages get their first contents back, everything anonymous is dropped, and no data of the old
+//! instance remains.
 //!
 //! ```text
 //! base                  image base                        heap start          heap end        +32 GiB
 //! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks … mapped files
 //! ```
 
+use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
-use super::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{
     CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
 };
+use monohull_abi::module::UserBounds;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +24,11 @@ use std::sync::Arc;
 const WARM_STACK: u64 = 2 * PAGE;
 /// Heap growth from this size on asks for huge pages.
 const HUGE: u64 = 2 << 20;
+
+/// The addresses of the cell with this index.
+pub fn bounds(index: usize) -> UserBounds {
+    UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }
+}
 
 /// A cell with an image in it.
 pub struct Cell {
@@ -42,16 +48,16 @@ pub struct Cell {
 impl Cell {
     /// Maps an image into a clean cell, whose pages get this key.
     pub fn new(
-        partition: &Partition,
+        space: &AddressSpace,
         index: usize,
         image: Arc<LoadedImage>,
         stack_size: u64,
         key: Key,
-    ) -> Result<Cell, RegionError> {
+    ) -> Result<Cell, AddressSpaceError> {
         let base = cell_base(index);
         let image_base = base + stack_size;
-        partition.protect(base + PAGE..base + stack_size, Access::ReadWrite, key)?;
-        let pristine = image.map(partition, image_base, key)?;
+        space.protect(base + PAGE..base + stack_size, Access::ReadWrite, key)?;
+        let pristine = image.map(space, image_base, key)?;
         let heap_start = image.end(image_base);
         Ok(Cell {
             zeros: image.zeros(image_base),
@@ -140,22 +146,20 @@ impl Cell {
     }
 
     /// Adds whole pages to the heap; the address of the first.
-    pub fn grow_heap(&mut self, partition: &Partition, bytes: u64) -> Result<Option<u64>, RegionError> {
+    pub fn grow_heap(&mut self, space: &AddressSpace, bytes: u64) -> Result<Option<u64>, AddressSpaceError> {
         let start = self.heap_end;
         let limit = self.base() + THREAD_STACKS_OFFSET;
         let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
-        partition.protect(start..end, Access::ReadWrite, self.key)?;
+        space.protect(start..end, Access::ReadWrite, self.key)?;
         if end - start >= HUGE {
-            partition.prefer_huge(start..end);
+            space.prefer_huge(start..end);
         }
         self.heap_end = end;
         Ok(Some(start))
     }
 
-    /// Readies a stack for a thread that begins at `entry`; the stack pointer to enter it with.
-    ///
-    /// `None` means that the cell has no room for another stack.
-    pub fn open_stack(&mut self, partition: &Partition) -> Result<Option<u32>, RegionError> {
+    /// Takes a stack slot for a new thread; `None` if the cell has no room for another stack.
+    pub fn open_stack(&mut self, space: &AddressSpace) -> Result<Option<u32>, AddressSpaceError> {
         if let Some(slot) = self.free_stacks.pop() {
             return Ok(Some(slot));
         }
@@ -169,14 +173,14 @@ impl Cell {
         if slot == 0 || slot.is_power_of_two() && slot >= 16 {
             let end = self.stack(Some(batch)).start.min(self.base() + MAPPINGS_OFFSET);
             let end = end - (end - range.start) % self.stack_size;
-            partition.protect(range.start..end, Access::ReadWrite, self.key)?;
+            space.protect(range.start..end, Access::ReadWrite, self.key)?;
         }
-        partition.guard(range.start)?;
+        space.guard(range.start)?;
         self.stacks += 1;
         Ok(Some(slot))
     }
 
-    /// Takes a thread's stack back.
+    /// Frees the stack slot of a thread that has ended.
     pub fn close_stack(&mut self, slot: u32) {
         self.free_stacks.push(slot);
     }
@@ -195,7 +199,7 @@ impl Cell {
 
     /// Makes the cell fit for another instance of the same image; no thread of it exists any more. After an error the cell may
     /// still hold data of the old instance, and nothing may run in it before it has been cleared.
-    pub fn wipe(&mut self, partition: &Partition) -> Result<(), RegionError> {
+    pub fn wipe(&mut self, space: &AddressSpace) -> Result<(), AddressSpaceError> {
         for pages in &self.pristine {
             // SAFETY: these are the writable pages they were copied from.
             unsafe {
@@ -203,28 +207,28 @@ impl Cell {
             }
         }
         for zeros in &self.zeros {
-            partition.discard(zeros.clone())?;
+            space.discard(zeros.clone())?;
         }
         if self.heap_end > self.heap_start {
-            partition.reset(self.heap_start..self.heap_end)?;
+            space.reset(self.heap_start..self.heap_end)?;
             self.heap_end = self.heap_start;
         }
         let stack = self.stack(None);
         let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
-        partition.discard(stack.start + PAGE..warm)?;
+        space.discard(stack.start + PAGE..warm)?;
         // SAFETY: the top pages of the main stack, which no thread uses any more.
         unsafe { std::ptr::write_bytes(warm as *mut u8, 0, (stack.end - warm) as usize) };
         if self.stacks > 0 {
-            partition.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
+            space.reset(self.base() + THREAD_STACKS_OFFSET..self.base() + MAPPINGS_OFFSET)?;
             self.stacks = 0;
             self.free_stacks.clear();
         }
         Ok(())
     }
 
-    /// Gives everything back; the cell is clean again.
-    pub fn clear(self, partition: &Partition) -> Result<usize, RegionError> {
-        partition.reset(self.base()..self.base() + CELL_SIZE)?;
+    /// Unmaps everything; the cell is empty again.
+    pub fn clear(self, space: &AddressSpace) -> Result<usize, AddressSpaceError> {
+        space.reset(self.base()..self.base() + CELL_SIZE)?;
         Ok(self.index)
     }
 }
@@ -238,31 +242,31 @@ mod tests {
 
     const STACK: u64 = 64 << 10;
 
-    /// What an instance has left deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
-    /// instance before it has been cleared, and nothing of it is left.
+    /// Data of an instance deep in its stack stays there if the host does not wipe locked memory. Then the cell gets no other
+    /// instance before it has been cleared, and the data does not survive that.
     #[test]
     fn a_cell_that_cannot_be_wiped_is_refused_and_can_be_cleared() {
         let _one = one_at_a_time();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
         let image =
             Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"));
-        let partition = Partition::reserve(Keys::disabled()).expect("address space");
-        let make = || Cell::new(&partition, 0, image.clone(), STACK, Key::FUNCTIONS).expect("a cell");
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
+        let make = || Cell::new(&space, 0, image.clone(), STACK, Key::FUNCTIONS).expect("a cell");
         let page = cell_base(0) + PAGE;
         // SAFETY: a page of the main stack, which is mapped while there is a cell; no thread runs on it.
         let page_of_stack = || unsafe { std::slice::from_raw_parts_mut(page as *mut u8, PAGE as usize) };
 
         let mut cell = make();
         page_of_stack().fill(7);
-        cell.wipe(&partition).expect("memory that is not locked is wiped");
+        cell.wipe(&space).expect("memory that is not locked is wiped");
         assert_eq!(page_of_stack(), [0; PAGE as usize]);
 
         page_of_stack().fill(7);
         // SAFETY: the page is mapped; locking it changes nothing of what it holds.
         assert_eq!(unsafe { libc::mlock(page as *const _, PAGE as usize) }, 0, "one page may be locked");
-        cell.wipe(&partition).expect_err("locked memory is not wiped");
+        cell.wipe(&space).expect_err("locked memory is not wiped");
         assert_eq!(page_of_stack()[0], 7, "otherwise this shows nothing");
-        assert_eq!(cell.clear(&partition).expect("it is cleared"), 0);
+        assert_eq!(cell.clear(&space).expect("it is cleared"), 0);
         let _cell = make();
         assert_eq!(page_of_stack(), [0; PAGE as usize]);
     }

@@ -1,7 +1,7 @@
-//! Why hostcalls were refused, in words, until the thread asks (`EXPLAIN`) or ends.
+//! Messages of refused hostcalls, kept until the thread reads them (`EXPLAIN`) or ends.
 //!
-//! An error number says what kind of refusal it was; whoever refuses may leave words as well. A refusal without words
-//! gets general ones, so that a thread never reads the words of an earlier one.
+//! A refusal has an error number, and may have a message. One without a message gets a general message, so that a thread
+//! never reads that of an earlier call.
 
 use monohull_abi::{Errno, number};
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ struct Explanation {
 
 impl Explanations {
     /// `call` of `thread` is about to be refused for this reason.
-    pub fn leave(&self, thread: u32, call: u64, text: String) {
+    pub fn set(&self, thread: u32, call: u64, text: String) {
         self.lock().insert(thread, Explanation { call, text });
     }
 
-    /// `call` of `thread` has been refused; if nobody left words, here are some.
+    /// `call` of `thread` has been refused: keeps a general message, unless there is one for this call.
     #[cold]
     pub fn complete(&self, thread: u32, call: u64, errno: Errno) {
         // These two are answers rather than refusals, and frequent.
@@ -65,7 +65,7 @@ impl Explanations {
         self.refusal.lock().expect("refusal").clone()
     }
 
-    /// What there is to say to `thread`; nothing the second time.
+    /// Removes and returns the message for `thread`; empty if there is none.
     pub fn take(&self, thread: u32) -> String {
         self.lock().remove(&thread).map(|own| own.text).unwrap_or_default()
     }
@@ -84,9 +84,9 @@ mod tests {
     const OTHER: u64 = number::RANDOM as u64;
 
     #[test]
-    fn words_are_for_one_thread_and_once() {
+    fn a_message_is_for_one_thread_and_read_once() {
         let explanations = Explanations::default();
-        explanations.leave(THREAD, CALL, "because".into());
+        explanations.set(THREAD, CALL, "because".into());
         explanations.complete(THREAD, CALL, Errno::Invalid);
         assert_eq!(explanations.take(THREAD + 1), "");
         assert_eq!(explanations.take(THREAD), "because");
@@ -94,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_words_does_not_get_those_of_an_earlier_one() {
+    fn a_refusal_without_a_message_does_not_get_an_earlier_one() {
         let explanations = Explanations::default();
-        explanations.leave(THREAD, OTHER, "because".into());
+        explanations.set(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::Invalid);
         assert_eq!(explanations.take(THREAD), "FACT: an argument is out of range");
-        explanations.leave(THREAD, OTHER, "because".into());
+        explanations.set(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::NotFound);
         assert_eq!(explanations.take(THREAD), "");
         explanations.complete(THREAD, u64::MAX, Errno::NoSuchCall);

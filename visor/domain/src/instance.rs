@@ -1,6 +1,6 @@
 //! One running copy of a function: what it was started with, what it may use, what it has used.
 
-use super::cell::Cell;
+use super::cell::{self, Cell};
 use super::explanation::Explanations;
 use super::image::map::LoadedImage;
 use super::keys::Key;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What to start.
 #[derive(Clone)]
-pub struct Spec {
+pub struct InstanceConfig {
     /// The driver's name for this instance; comes back in [`super::Event::Ended`].
     pub token: u64,
     /// The code.
@@ -46,6 +46,12 @@ pub struct Spec {
     pub timeout: Option<Duration>,
 }
 
+/// Gets lines of output as they are written.
+pub trait Sink: Send + Sync {
+    /// One whole line of an instance's stream 1 or 2.
+    fn line(&self, config: &InstanceConfig, stream: u32, text: &str);
+}
+
 /// What things are called.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
@@ -67,7 +73,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// What keeping it takes, in bytes: an empty one is not for nothing.
+    /// Bytes that the line occupies; an empty one occupies some too.
     fn cost(&self) -> u64 {
         (self.text.len() + size_of::<Line>()) as u64
     }
@@ -95,7 +101,7 @@ pub struct Usage {
     pub park: u64,
     /// Bytes taken over by reference.
     pub bytes_in: u64,
-    /// Bytes handed on by reference.
+    /// Bytes given to others by reference.
     pub bytes_out: u64,
 }
 
@@ -104,9 +110,9 @@ pub struct Instance {
     /// Unique in the domain; the low byte is the cell.
     pub id: u32,
     /// What it was started with.
-    pub spec: Spec,
+    pub config: InstanceConfig,
     /// Its memory, until it is reclaimed.
-    pub cell: Mutex<Option<Cell>>,
+    pub cell: Mutex<Option<Box<Cell>>>,
     /// Its memory's protection key.
     pub key: Key,
     /// Where its image is.
@@ -150,20 +156,34 @@ impl Output {
 /// Cells are the low bits of an instance's id.
 pub const CELL_BITS: u32 = 8;
 
+/// The cell of the instance with this id.
+pub fn cell_of(id: u32) -> usize {
+    (id & ((1 << CELL_BITS) - 1)) as usize
+}
+
 impl Instance {
     /// The addresses it may name.
     pub fn bounds(&self) -> UserBounds {
-        super::bounds_of_cell((self.id & ((1 << CELL_BITS) - 1)) as usize)
+        cell::bounds(cell_of(self.id))
     }
 
-    /// Looks at its memory; `None` if that has been reclaimed.
+    /// Calls `look` with its memory; `None` if that has been reclaimed.
     pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
-        self.cell.lock().expect("cell").as_mut().map(look)
+        self.cell.lock().expect("cell").as_deref_mut().map(look)
     }
 
-    /// Who it is, for people.
+    /// Keeps a line of its output, and passes it on.
+    pub(crate) fn print(&self, stream: u32, text: String, sink: Option<&dyn Sink>) {
+        let mut output = self.lines.lock().expect("lines");
+        let kept = output.keep(Line { stream, text }, self.config.output_limit);
+        if let (Some(line), Some(sink)) = (kept, sink) {
+            sink.line(&self.config, stream, &line.text);
+        }
+    }
+
+    /// Its name in messages.
     pub fn name(&self) -> String {
-        format!("{}[{}]", self.spec.labels.step, self.spec.index)
+        format!("{}[{}]", self.config.labels.step, self.config.index)
     }
 }
 
@@ -172,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_cost_what_keeping_them_takes() {
+    fn lines_are_charged_what_they_occupy() {
         let line = |text: &str| Line { stream: 1, text: text.to_owned() };
         let limit = 10 * 32;
         let mut output = Output::default();

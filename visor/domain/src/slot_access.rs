@@ -1,6 +1,6 @@
 //! Which slots an instance may fill and take: the names its step lists, if it lists any.
 //!
-//! Without a list a name is the only thing that keeps two instances apart, and whoever knows it can have the slot.
+//! Without a list every instance that knows the name of a slot can use the slot.
 
 use serde::{Deserialize, Serialize};
 

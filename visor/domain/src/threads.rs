@@ -1,8 +1,35 @@
-//! Host threads of a domain: carriers, the timekeeper, the filler of mapped files.
+//! Host threads of a domain: carriers, the timekeeper, the pager.
 
-use super::PANICKED;
 use std::io;
+use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
+
+/// The exit status of a process in which trusted code has panicked: nothing of it can be relied on any more.
+pub const PANICKED: i32 = 101;
+
+/// The threads that a domain has started for a run, besides the one that runs it.
+#[derive(Default)]
+pub(crate) struct HostThreads(Mutex<Vec<JoinHandle<()>>>);
+
+impl HostThreads {
+    /// Keeps a thread to be joined.
+    pub(crate) fn push(&self, thread: JoinHandle<()>) {
+        self.0.lock().expect("threads").push(thread);
+    }
+
+    /// Waits until all have ended. One that is being joined may have started another before it saw the end of the run.
+    pub(crate) fn join(&self) {
+        loop {
+            let threads = std::mem::take(&mut *self.0.lock().expect("threads"));
+            if threads.is_empty() {
+                return;
+            }
+            for thread in threads {
+                thread.join().expect("a carrier thread does not panic");
+            }
+        }
+    }
+}
 
 /// Starts a thread of trusted code, on a stack of this size if one is given.
 pub(super) fn spawn(
@@ -21,13 +48,13 @@ pub(super) fn spawn(
     })
 }
 
-/// Ends the process if the thread it lives on panics. A carrier that is gone would be waited for, and its instance never end.
+/// Ends the process if its thread panics. The others would wait for a missing carrier, and its instance would never end.
 pub(super) struct EndProcessOnPanic;
 
 impl Drop for EndProcessOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The panic hook has said what happened.
+            // The panic hook has printed the message.
             end_process();
         }
     }

@@ -2,9 +2,8 @@
 //!
 //! Timers are served by carriers between two threads. User code that makes no hostcalls lets its carrier do nothing else,
 //! and there is no preemption: a thread that is taken off its carrier by a signal cannot go on. The deadline of the
-//! instance that a carrier runs, and that of the whole run, are watched over by a timer of the carrier's own. What
-//! remains are the deadlines of instances that wait or are ready: the timekeeper ends those, and tells the driver, which
-//! may end others.
+//! instance that a carrier runs, and that of the whole run, are enforced by the carrier's own timer. What remains are the
+//! deadlines of instances that wait or are ready: the timekeeper ends those, and calls the driver, which may end others.
 //!
 //! ```text
 //!   timer due ──▶ an idle carrier serves it
@@ -15,84 +14,66 @@
 //! It runs no user code. Since it reads user stacks for reports, it has a carrier block of its own, the last one: a signal
 //! stack and a context, by which a fault of such a read is survived.
 
-use super::SchedulerGuard;
-use super::Shared;
-use super::carrier::{TIMEKEEPER_BLOCK, expect_nudges, monotonic_ns, survive_faults};
-use super::run::serve_timers;
-use super::sched::Timekeeper;
+use super::carrier::{TIMEKEEPER_BLOCK, allow_preempting_first, survive_faults};
+use super::dispatcher::SchedulerGuard;
+use super::sched::Work;
+use super::shared::Shared;
 use super::threads::{self, EndProcessOnPanic};
-use monohull_abi::module::NEVER;
-use std::time::Duration;
 
 impl Shared {
-    /// Starts the timekeeper if it is needed and there is none.
-    pub(super) fn see_to_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
-        if !scheduler.needs_timekeeper() {
+    /// Starts the timekeeper if it is needed and does not run.
+    pub(super) fn ensure_timekeeper(&self, mut scheduler: SchedulerGuard<'_>) {
+        if !scheduler.start_timekeeper() {
             return;
         }
-        scheduler.timekeeper = Timekeeper::Busy;
         drop(scheduler);
         let Some(shared) = self.weak.upgrade() else { return };
         let body = move || {
             let _end = EndProcessOnPanic;
-            match survive_faults(&shared.partition, TIMEKEEPER_BLOCK) {
-                Ok(_block) => shared.keep_time(),
-                Err(error) => shared.lose_timekeeper(&error),
+            match survive_faults(&shared.space, TIMEKEEPER_BLOCK) {
+                Ok(_block) => shared.run_timekeeper(),
+                Err(error) => shared.timekeeper_failed(&error),
             }
         };
         // What it ends may run on the first carrier.
-        if let Err(error) = expect_nudges() {
-            tracing::warn!("the first carrier has no timer for nudges: {error}");
+        if let Err(error) = allow_preempting_first() {
+            tracing::warn!("the first carrier has no timer for preemption: {error}");
         }
         match threads::spawn("timekeeper".into(), None, body) {
-            Ok(thread) => self.helpers.lock().expect("helpers").push(thread),
-            Err(error) => self.lose_timekeeper(&error),
+            Ok(thread) => self.threads.push(thread),
+            Err(error) => self.timekeeper_failed(&error),
         }
     }
 
-    fn lose_timekeeper(&self, error: &dyn std::fmt::Display) {
+    fn timekeeper_failed(&self, error: &dyn std::fmt::Display) {
         tracing::error!("deadlines may be kept late, for there is no timekeeper: {error}");
         let mut scheduler = self.lock();
-        scheduler.timekeeper = Timekeeper::Unavailable;
-        self.wake_carrier(&mut scheduler);
+        scheduler.timekeeper_failed();
+        self.sched.wake_carrier(&mut scheduler);
     }
 
-    pub(super) fn wake_timekeeper(&self) {
-        self.time.notify_one();
-    }
-
-    fn keep_time(&self) {
+    fn run_timekeeper(&self) {
         let mut scheduler = self.lock();
-        while !scheduler.done {
-            scheduler.timekeeper = Timekeeper::Busy;
-            if scheduler.timekeeper_looks_at() <= monotonic_ns()
-                && let Some(id) = serve_timers(&mut scheduler)
-            {
-                drop(scheduler);
-                self.time_up(id);
-                scheduler = self.lock();
-                continue;
-            }
-            if scheduler.idle == 0
-                && let Some(event) = scheduler.events.pop_front()
-            {
-                drop(scheduler);
-                self.tell(event);
-                scheduler = self.lock();
-                continue;
-            }
-            // Carriers that became idle meanwhile have left to this thread what it was doing.
-            self.wake_carrier(&mut scheduler);
-            let until = scheduler.timekeeper_looks_at();
-            scheduler.timekeeper = Timekeeper::Asleep(until);
-            scheduler = match until {
-                NEVER => self.time.wait(scheduler).expect("scheduler"),
-                until => {
-                    let time = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
-                    self.time.wait_timeout(scheduler, time).expect("scheduler").0
+        loop {
+            let until = match scheduler.timekeeper_work(self) {
+                Work::TimeUp(id) => {
+                    drop(scheduler);
+                    self.time_up(id);
+                    scheduler = self.lock();
+                    continue;
                 }
+                Work::Deliver(event) => {
+                    drop(scheduler);
+                    self.deliver(event);
+                    scheduler = self.lock();
+                    continue;
+                }
+                Work::Idle(until) => until,
+                _ => return,
             };
+            // Carriers that became idle meanwhile have left to this thread what it was doing.
+            self.sched.wake_carrier(&mut scheduler);
+            scheduler = self.sched.sleep_timekeeper(until, scheduler);
         }
-        scheduler.timekeeper = Timekeeper::Absent;
     }
 }

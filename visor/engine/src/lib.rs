@@ -24,8 +24,8 @@ pub use workflow_io::{Source, WorkflowIo};
 use clock::Clock;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::image::map::{LoadError, LoadedImage};
-use monohull_domain::instance::Spec;
-use monohull_domain::{Domain, DomainError, Ears, Ground, Options, Sink};
+use monohull_domain::instance::InstanceConfig;
+use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink};
 use monohull_network::{self as network, NetworkError, Way};
 use monohull_report::{Failure, Progress, RunReport, Silent, Status, Stream};
 use monohull_workflow::Plan;
@@ -90,8 +90,8 @@ pub struct RunResources {
     pub files: Vec<OwnedFd>,
     /// For its network.
     pub network: Way,
-    /// Epoll instances: see [`Ready::ears`].
-    pub ears: Option<Arc<Ears>>,
+    /// Epoll instances: see [`Ready::epoll_set`].
+    pub epoll_set: Option<Arc<EpollSet>>,
 }
 
 impl Ready {
@@ -123,9 +123,9 @@ impl Ready {
     }
 
     /// Epoll instances for its domain, if it has files that can be mapped, or a network.
-    pub fn ears(&self) -> std::io::Result<Option<Ears>> {
+    pub fn epoll_set(&self) -> std::io::Result<Option<EpollSet>> {
         let needed = !self.plan.files.is_empty() || !matches!(self.plan.network, network::Plan::None);
-        needed.then(Ears::make).transpose()
+        needed.then(EpollSet::create).transpose()
     }
 
     /// The image of each of the plan's functions.
@@ -166,10 +166,10 @@ impl Ready {
             Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
-        let ground = Ground::lay(context.keys).map_err(HostError::Domain)?;
-        let ears = self.ears().map_err(HostError::Files)?.map(Arc::new);
+        let ground = ReservedDomain::reserve(context.keys).map_err(HostError::Domain)?;
+        let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
-        let resources = RunResources { files, network: self.plan.network.open()?, ears };
+        let resources = RunResources { files, network: self.plan.network.open()?, epoll_set };
         self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut report| {
             report.isolation_note = decision.note;
             report
@@ -180,7 +180,7 @@ impl Ready {
     /// exists, so that a process that ends with it need not take it down piece by piece.
     pub fn run_on<T>(
         &self,
-        ground: Ground,
+        ground: ReservedDomain,
         context: &RunContext,
         resources: RunResources,
         workflow_io: &mut dyn WorkflowIo,
@@ -195,7 +195,7 @@ impl Ready {
         let mut ground = Some(ground);
         loop {
             // A run that is repeated has a new address space, with nothing of the failed run in it.
-            let fresh = ground.take().map_or_else(|| Ground::lay(context.keys), Ok)?;
+            let fresh = ground.take().map_or_else(|| ReservedDomain::reserve(context.keys), Ok)?;
             let options = Options {
                 carriers: self.carriers,
                 modules: context.modules.clone(),
@@ -204,7 +204,7 @@ impl Ready {
                 time_stamp_counter: self.plan.time_stamp_counter == TimeStampCounter::Allow,
                 load_all: context.load_all,
                 network: network.clone(),
-                ears: resources.ears.clone(),
+                epoll_set: resources.epoll_set.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
             };
@@ -254,7 +254,7 @@ pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error
 struct Lines(Arc<dyn Progress>);
 
 impl Sink for Lines {
-    fn line(&self, spec: &Spec, stream: u32, text: &str) {
+    fn line(&self, spec: &InstanceConfig, stream: u32, text: &str) {
         let stream = if stream == 2 { Stream::Stderr } else { Stream::Stdout };
         self.0.line(&spec.labels.step, spec.index, stream, text);
     }

@@ -5,7 +5,7 @@ use super::slots::filled;
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::image::map::LoadedImage;
-use monohull_domain::instance::{Labels, Spec, Usage};
+use monohull_domain::instance::{InstanceConfig, Labels, Usage};
 use monohull_domain::{Domain, Driver, Ended, Event, Shared};
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::text::quoted;
@@ -326,7 +326,7 @@ impl State {
         let instance = &mut state.instances[index as usize];
         instance.attempts += 1;
         self.handed_over += 1;
-        domain.start(Spec {
+        domain.start(InstanceConfig {
             token: token(step, index),
             image: self.images[plan.function].clone(),
             labels: state.labels.clone(),

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::exit::Exit;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
+use monohull_domain::fault_injection;
 use monohull_domain::keys::{self, Support};
-use monohull_domain::weaken;
 use monohull_engine::options::modules_folder;
 use monohull_network as network;
 use monohull_report::escape::shown;
@@ -266,7 +266,7 @@ fn examine(gadgets: &Gadgets) -> Vec<Finding> {
     ];
     findings.extend(modules());
     let remedy = Some("run `monohull`, which is another program");
-    findings.extend(weaken::warning().map(|found| Finding {
+    findings.extend(fault_injection::warning().map(|found| Finding {
         name: "defences".into(),
         state: State::Missing,
         found,

@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
 /// The same, once there is room on the stack.
 #[inline(never)]
 fn run() -> ExitCode {
-    monohull_domain::weaken::begin();
+    monohull_domain::fault_injection::begin();
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(error) => return misunderstood(&error),

@@ -192,7 +192,7 @@ fn the_system_libraries_lose_theirs_and_the_process_goes_on() {
         let gadget = in_pkey_set.expect("glibc's WRPKRU was found");
         assert_eq!((gadget.kind, gadget.fate), (Kind::Wrpkru, Ok(Way::Overwritten)));
         assert!(gadget.symbol().expect("it has a name").starts_with("pkey_set"), "{gadget}");
-        assert_eq!(gadgets::removed_at(gadget.address), Some(*gadget));
+        assert_eq!(gadgets::patched_gadget_at(gadget.address), Some(*gadget));
         assert_eq!(ends_by(gadget.address), Some(libc::SIGILL));
         for gadget in in_object(gadgets::removed(), "ld-linux") {
             assert_eq!((gadget.kind, ends_by(gadget.address)), (Kind::Xrstor, Some(libc::SIGILL)), "{gadget}");
@@ -309,7 +309,7 @@ fn trusted_code_that_needs_what_was_removed_says_so() {
         return;
     }
     // The handlers that a domain has.
-    let _ground = monohull::domain::Ground::lay(false).expect("the host can hold a domain");
+    let _ground = monohull::domain::ReservedDomain::reserve(false).expect("the host can hold a domain");
     gadgets::remove().expect("everything can be removed");
     let wrpkru = gadgets::removed().iter().find(|gadget| gadget.kind == Kind::Wrpkru).expect("libc has one");
     // SAFETY: it ends the process.

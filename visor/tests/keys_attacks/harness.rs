@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// What names the defence that is switched off.
-pub(crate) const VARIABLE: &str = "MONOHULL_WEAKEN";
+pub(crate) const VARIABLE: &str = "MONOHULL_UNHARDEN";
 /// What `examples/attacks` prints with the direction flag set.
 pub(crate) const LINE: &str = "this line is longer than what is copied in one or two words";
 /// How many threads attack in each attempt: one, then a crowd, and a crowd for the report, after the victim has looked.
@@ -112,7 +112,7 @@ pub(crate) fn visor() -> PathBuf {
 
 /// The visor in which a defence can be switched off, for the negative control.
 pub(crate) fn weakened_visor() -> PathBuf {
-    visor().with_file_name("monohull-weakened")
+    visor().with_file_name("monohull-unhardened")
 }
 
 /// The image of an example.

@@ -132,9 +132,13 @@ fn trusted_code_runs_with_ones_own_rights() {
     jump("copy", "copy").works("process");
     jump("libc-wrpkru", "open").fails("illegal-instruction", &["which Monohull has removed"]);
     jump("resolver", "").fails("illegal-instruction", &["XRSTOR", "which Monohull has removed"]);
-    for (place, how) in
-        [("copy", "copy"), ("handler", "serve"), ("module-handler", "serve"), ("enter", ""), ("abandon", "")]
-    {
+    for (place, how) in [
+        ("copy", "copy"),
+        ("handler", "serve"),
+        ("module-handler", "serve"),
+        ("enter", ""),
+        ("exit_user_from_signal", ""),
+    ] {
         jump(place, how).fails("memory-fault", &["jumped to", "protection key denies"]);
     }
 }

@@ -244,7 +244,7 @@ impl Program {
             ("exit-tail", "monohull_exit_tail"),
             ("signal-entry", "monohull_signal_entry_keys"),
             ("plain-signal-entry", "monohull_signal_entry"),
-            ("abandon", "monohull_abandon"),
+            ("exit_user_from_signal", "monohull_exit_user_from_signal"),
             ("copy", "monohull_copy"),
             // It serves the calls of a module that does not work, and reads its state for that.
             ("handler", "8hostcall7modules6refuse"),

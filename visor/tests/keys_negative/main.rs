@@ -1,7 +1,7 @@
 //! The negative control of `keys_attacks`: with one defence switched off, the attacks that it stops succeed. So they are able
 //! to, and it is this defence that stops them.
 //!
-//! The visor that can be weakened is a program of its own (`monohull-weakened`, feature `weaken`), which
+//! The visor that can be weakened is a program of its own (`monohull-unhardened`, feature `unharden`), which
 //! `cargo xtask test --keys` builds. Each test is named after the defence.
 #![allow(dead_code, reason = "harness and places are those of `keys_attacks`, which uses all of them")]
 
@@ -38,7 +38,7 @@ impl Attack {
         let ran = self.without(defence).run("mpk", "1");
         let got = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
         assert!(got, "{} without {defence}: {}: {}", self.name(), ran.status, ran.output);
-        assert_eq!(ran.report["isolation"], "weakened");
+        assert_eq!(ran.report["isolation"], "unhardened");
         ran
     }
 
@@ -142,7 +142,7 @@ fn slot_lists() {
     let ran = harness::run(&letter::document(&image_path(), letter::nothing()), Some("slot-lists"));
     ran.is_done("thief");
     assert_eq!(ran.printed("thief"), letter::STOLEN, "{}", ran.output);
-    assert_eq!(ran.report["isolation"], "weakened");
+    assert_eq!(ran.report["isolation"], "unhardened");
 }
 
 #[test]
@@ -308,14 +308,14 @@ fn the_visor_that_ships_cannot_be_weakened() {
 fn the_visor_that_can_be_weakened_says_so() {
     let ran = attack("door", "getpid", "syscall").visor(&harness::weakened_visor()).run("mpk", "1");
     assert_eq!(ran.report["error"]["kind"], "system-call", "{}", ran.output);
-    assert_eq!(ran.report["isolation"], "weakened");
-    assert!(ran.output.contains("protects nothing: defences can be switched off; off: none"), "{}", ran.output);
+    assert_eq!(ran.report["isolation"], "unhardened");
+    assert!(ran.output.contains("protects nothing: mitigations can be switched off; off: none"), "{}", ran.output);
 
     let doctor = Command::new(harness::weakened_visor()).args(["doctor", "--json"]).env(VARIABLE, "gadgets").output();
     let doctor = doctor.expect("it starts");
     let said: Value = serde_json::from_slice(&doctor.stdout).expect("its report");
     assert!(!doctor.status.success());
-    assert_eq!(said["isolation"], "weakened");
+    assert_eq!(said["isolation"], "unhardened");
     let finding = said["findings"].as_array().into_iter().flatten().find(|finding| finding["name"] == "defences");
     let finding = finding.expect("it is named");
     assert!(finding["found"].as_str().is_some_and(|found| found.ends_with("off: gadgets")), "{finding}");

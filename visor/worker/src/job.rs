@@ -2,7 +2,7 @@
 
 use super::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
-use monohull_domain::Ears;
+use monohull_domain::EpollSet;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{HostError, Ready, RunResources, Source};
@@ -119,14 +119,14 @@ impl Job {
         // Brokers are started now, and no earlier: each ends when the other end is closed.
         let mounts = self.files.iter().map(Opened::hand_over).collect::<io::Result<Vec<_>>>().map_err(failed)?;
         files.extend(mounts.iter().map(AsFd::as_fd));
-        let ears = self.workflow.ears().map_err(failed)?.map(Ears::into_files);
-        files.extend(ears.iter().flatten().map(AsFd::as_fd));
+        let epoll_set = self.workflow.epoll_set().map_err(failed)?.map(EpollSet::into_files);
+        files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let job = WireJob {
             workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
             inputs,
             files: self.files.len() as u32,
-            ears: ears.is_some(),
+            epoll_set: epoll_set.is_some(),
             load_all: self.load_all,
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
@@ -169,15 +169,15 @@ impl Received {
         }
         let mounts = (0..wire.files).map(|_| files.next().ok_or("the job lacks a file"));
         let mounts = mounts.collect::<Result<_, _>>()?;
-        let ears = if wire.ears { Some([(); Ears::COUNT].map(|()| files.next())) } else { None };
-        let ears = match ears {
-            Some([Some(outside), Some(pages)]) => Some(Arc::new(Ears::from_files([outside, pages]))),
+        let epoll_set = if wire.epoll_set { Some([(); EpollSet::COUNT].map(|()| files.next())) } else { None };
+        let epoll_set = match epoll_set {
+            Some([Some(sockets), Some(userfaults)]) => Some(Arc::new(EpollSet::from_files([sockets, userfaults]))),
             Some(_) => return Err("the job lacks a file".to_owned()),
             None => None,
         };
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let resources = RunResources { files: mounts, network, ears };
+        let resources = RunResources { files: mounts, network, epoll_set };
         Ok(Received { workflow, inputs, resources, wire })
     }
 }

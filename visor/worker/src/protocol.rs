@@ -80,8 +80,8 @@ pub(super) struct WireJob {
     pub(super) inputs: Vec<(String, Content)>,
     /// How many files there are for file systems; attached behind the inputs.
     pub(super) files: u32,
-    /// Whether epoll instances for sockets and mapped files are attached behind those ([`Ears`](monohull_domain::Ears)).
-    pub(super) ears: bool,
+    /// Whether epoll instances for sockets and mapped files are attached behind those ([`EpollSet`](monohull_domain::EpollSet)).
+    pub(super) epoll_set: bool,
     /// Load all libos modules at the start.
     pub(super) load_all: bool,
     /// When the invocation was requested, and when this message was sent (monotonic ns).

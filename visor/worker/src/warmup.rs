@@ -9,7 +9,7 @@ use super::worker::{self, DomainSettings};
 use super::{ProcessError, host};
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
-use monohull_domain::Ground;
+use monohull_domain::ReservedDomain;
 use monohull_domain::image::map::LoadedImage;
 use monohull_domain::image::{Access, Image, Segment};
 use monohull_engine::{HostError, Ready};
@@ -26,7 +26,7 @@ const CODE: [u8; 15] = [0xb8, number::EXIT as u8, 0, 0, 0, 0x31, 0xff, 0x65, 0xf
 
 /// Does all that a worker does from its job to its answer.
 pub(super) fn run(settings: DomainSettings) -> Result<(), ProcessError> {
-    let address_space = Ground::lay(settings.keys).map_err(HostError::from)?;
+    let address_space = ReservedDomain::reserve(settings.keys).map_err(HostError::from)?;
     let (ours, theirs) = WorkerChannel::pair().map_err(host("making a socket"))?;
     let job = Job::new(Arc::new(workflow().map_err(host("making a workflow"))?), Vec::new());
     job.send(&ours)?;

@@ -5,7 +5,7 @@ use super::job::{Data, Received};
 use super::notices::{Notices, OmittedLines};
 use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sandbox::SandboxTemplate;
-use monohull_domain::Ground;
+use monohull_domain::ReservedDomain;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::{RunContext, Source, WorkflowIo, report_without_run};
@@ -142,7 +142,7 @@ pub(super) struct DomainSettings {
 /// Runs a workflow and answers; `answered` is called while its domain is still there.
 pub(super) fn run(
     channel: Arc<SupervisorChannel>,
-    address_space: Ground,
+    address_space: ReservedDomain,
     settings: DomainSettings,
     job: Received,
     answered: impl FnOnce(),

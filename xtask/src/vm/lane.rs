@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<Count> {
     let cache = Cache::ready()?;
 
     let mut files = guest(&workspace, &cache)?;
-    files.program(&workspace.target().join("release/monohull-weakened"))?;
+    files.program(&workspace.target().join("release/monohull-unhardened"))?;
     for program in &used {
         // The one that ships lies where tests look for theirs: searching all code for gadgets takes a while here, and that has
         // a fifth of it.

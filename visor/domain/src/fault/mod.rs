@@ -1,8 +1,8 @@
 //! What happens when user code goes wrong: from the signal to a report that names the place and the owner.
 
-mod counter;
 mod report;
 mod signals;
+mod tsc;
 
 pub use report::{add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, frames_of_call};
 pub use signals::{HANDLED, install};

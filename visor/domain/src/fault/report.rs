@@ -1,12 +1,12 @@
-//! Turns what the signal handler wrote down into a report: kind, place, and whose memory it was.
+//! Turns the signal handler's record of a fault into a report: kind, place, and owner of the memory.
 
-use super::counter::{self, SI_KERNEL};
-use crate::Shared;
+use super::tsc::{self, SI_KERNEL};
 use crate::cell::Cell;
 use crate::gadgets;
 use crate::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::instance::Instance;
-use crate::mapped::Touched;
+use crate::pager::FaultedMapping;
+use crate::shared::Shared;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CARRIER_BASE, CELL_SIZE, CELLS_BASE, CELLS_END, INFO_BASE, INFO_SIZE, MAPPINGS_OFFSET, PAGE,
     USER_BASE, USER_END,
@@ -23,7 +23,7 @@ const SEGV_PKUERR: i32 = 4;
 const FPE_INTDIV: i32 = 1;
 /// The same for a quotient that does not fit.
 const FPE_INTOVF: i32 = 2;
-/// From the stack pointer that a hostcall leaves to the frame pointer its caller will have back.
+/// From the stack pointer at a hostcall to the saved frame pointer of its caller.
 const FRAME_OF_A_CALL: u64 = 7 * 8;
 /// Most frames of a backtrace.
 const FRAMES_MAX: usize = 32;
@@ -40,7 +40,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
         ),
         libc::SIGILL => Failure::new(
             FailureKind::IllegalInstruction,
-            match gadgets::removed_at(fault.ip) {
+            match gadgets::patched_gadget_at(fault.ip) {
                 Some(gadget) => format!("ran into {}, which Monohull has removed", gadget.place()),
                 None => "ran an instruction the processor refuses".into(),
             },
@@ -53,9 +53,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
                 _ => "caused a floating-point exception it had unmasked",
             },
         ),
-        _ if !domain.options.time_stamp_counter
-            && counter::reading_at(fault.signal, fault.code, fault.ip).is_some() =>
-        {
+        _ if !domain.options.time_stamp_counter && tsc::reading_at(fault.signal, fault.code, fault.ip).is_some() => {
             Failure::new(FailureKind::TimeStampCounter, "read the time-stamp counter, which its workflow denies")
         }
         _ => memory(domain, instance, fault),
@@ -87,7 +85,7 @@ pub fn add_place_of_call(instance: &Instance, call: &Call, failure: &mut Failure
 /// The return addresses on the stack of a thread that has made `call`, innermost first. It only reads the stack: what the
 /// addresses mean takes longer to find out, and can be asked later.
 ///
-/// What a hostcall leaves on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
+/// What a hostcall pushes on the user stack is known (see `monohull_trampoline::user`): a frame that belongs to the
 /// chain, below it six words.
 pub fn frames_of_call(instance: &Instance, call: &Call) -> Vec<u64> {
     frames(instance, call.user_rsp.wrapping_add(FRAME_OF_A_CALL))
@@ -121,8 +119,8 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         return Failure::new(FailureKind::MemoryFault, text);
     }
     let address = fault.address;
-    let touched = own(instance, address).then(|| domain.mappings.touched(address)).flatten();
-    if let Some(Touched { what, lost: true }) = &touched {
+    let touched = own(instance, address).then(|| domain.files.pager.touched(address)).flatten();
+    if let Some(FaultedMapping { what, lost: true }) = &touched {
         let mut failure = Failure::blamed(FailureKind::MemoryFault, Blame::Host, format!("touched {what}"));
         failure.address = Some(address);
         failure.address_of = Some("a mapped file, which cannot be read".into());
@@ -153,16 +151,16 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         return "the null page".into();
     }
     if own(instance, address) {
-        if let Some(touched) = domain.mappings.touched(address) {
+        if let Some(touched) = domain.files.pager.touched(address) {
             return touched.what;
         }
         return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
     }
     if (CELLS_BASE..CELLS_END).contains(&address) {
         let cell = ((address - CELLS_BASE) / CELL_SIZE) as usize;
-        return match domain.instance_in_cell(cell) {
+        return match domain.instances.in_cell(cell) {
             Some(other) => format!("memory of another instance, {}", other.name()),
-            None => "a cell that nobody uses".into(),
+            None => "a cell that is not in use".into(),
         };
     }
     if (ARENA_BASE..ARENA_END).contains(&address) {
@@ -212,7 +210,7 @@ fn whose_own(cell: &Cell, address: u64) -> &'static str {
 /// Whether an offset in the instance's image lies in its code.
 fn is_code(instance: &Instance, offset: u64) -> bool {
     let code = |s: &&Segment| s.access == SegmentAccess::ReadExecute;
-    let mut code = instance.spec.image.image.segments.iter().filter(code);
+    let mut code = instance.config.image.image.segments.iter().filter(code);
     code.any(|s| (s.address..s.address + s.memory_size).contains(&offset))
 }
 
@@ -222,14 +220,14 @@ fn place(instance: &Instance, address: u64) -> Option<CodePlace> {
 }
 
 /// The place a return address goes back to. It may lie past the end of its function, if the call was the last
-/// instruction there, so the instruction before it says which function that is.
+/// instruction there, so the instruction before it identifies the function.
 fn return_place(instance: &Instance, address: u64) -> Option<CodePlace> {
     place_behind(instance, address, 1)
 }
 
 /// The place of an address, in the symbol of the byte `distance` before it.
 fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<CodePlace> {
-    let image = &instance.spec.image;
+    let image = &instance.config.image;
     let inside = |offset: &u64| (distance..image.image.span).contains(offset);
     let offset = address.checked_sub(instance.image_base).filter(inside)?;
     let symbol = image.symbols().find(offset - distance);
@@ -251,7 +249,7 @@ fn places(instance: &Instance, frames: impl Iterator<Item = u64>) -> impl Iterat
 }
 
 /// The return addresses of the frame at address `frame` and its callers. Follows the chain of frame pointers. Nothing there
-/// is believed: each word is copied out with faults survived, and the chain must climb within the stack.
+/// is trusted: each word is copied out with faults survived, and the chain must climb within the stack.
 fn frames(instance: &Instance, mut frame: u64) -> Vec<u64> {
     let mut frames = Vec::new();
     while frames.len() < FRAMES_MAX {

@@ -1,27 +1,27 @@
 //! The signal handlers of a domain.
 //!
-//! One handler serves every fault, the nudge (stop) and the timer (deadline). It finds its carrier from its own stack's address,
-//! because user code may have changed every register, and decides by the carrier's selector who was running:
+//! One handler serves every fault, preemption (stop) and the timer (deadline). It finds its carrier by its own stack's address,
+//! because user code may have changed every register. The carrier's selector tells which code was interrupted:
 //!
-//! * user code: it writes down what happened and leaves through the gate, so that the pending `enter` returns. It
-//!   never returns to what it interrupted, because that would take a `sigreturn` with system calls allowed.
+//! * user code: the handler records the fault and exits through the gate, so that the pending `enter` returns. It never
+//!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed.
 //! * the copy routine, on an address a function gave: it goes on at the routine's error exit.
-//! * a handler of nudge or timer: it was not the kernel that called it, for the kernel holds both back while one runs. A
+//! * a handler of preemption or timer: the kernel has not called it, since it blocks both signals while one runs. A
 //!   function has jumped to the signal entry, on its carrier's signal stack. The kernel has since written a frame over that
 //!   stack, so nothing there may be returned to; the carrier is taken off as if user code were running.
 //! * trusted code that reads the time-stamp counter while that is denied: the handler reads it instead.
-//! * other trusted code: nudge and timer are noted; a fault is Monohull's own and ends the process with a message.
+//! * other trusted code: preemption and timer are recorded; a fault is Monohull's own and ends the process with a message.
 
-use super::counter;
-use crate::carrier::{NUDGE, interrupts, looked_up, timer_signal};
+use super::tsc;
+use crate::carrier::{PREEMPT_SIGNAL, interrupts, on_preempt_signal, timer_signal};
 use crate::gadgets;
-use monohull_trampoline::system::{FaultInfo, Variant, abandon, context_of, copy_recovery, signal_entry};
+use monohull_trampoline::system::{FaultInfo, Variant, context_of, copy_recovery, exit_user_from_signal, signal_entry};
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-/// The signals of faults, and the nudge. The carriers' timer has a handler too, but a number known only at run time.
+/// The signals of faults, and preemption. The carriers' timer has a handler too, but a number known only at run time.
 pub const HANDLED: [i32; 7] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, NUDGE];
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, PREEMPT_SIGNAL];
 
 /// Installs the handlers, unless those of this family of gates are installed already.
 pub fn install(variant: Variant) {
@@ -34,8 +34,8 @@ pub fn install(variant: Variant) {
             // SAFETY: plain data.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
             action.sa_sigaction = entry;
-            // Nudge and timer wait while a handler runs: they would find user code running still, and the first signal be
-            // lost. If the handler leaves without sigreturn, `Carrier::recover` lets them come.
+            // Preemption and timer are blocked while a handler runs: they would find user code running still, and the first
+            // signal would be lost. If the handler ends without sigreturn, `Carrier::restore_signal_state` unblocks them.
             action.sa_mask = interrupts();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
             // SAFETY: the entry keeps to the handler's calling convention.
@@ -56,17 +56,17 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
         let registers = &(*registers).uc_mcontext.gregs;
         ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
     };
-    let looks_up = signal == NUDGE || signal == timer_signal();
+    let looks_up = signal == PREEMPT_SIGNAL || signal == timer_signal();
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
         let forged = looks_up && context_of(sp).is_some();
         if carrier.in_user() || forged {
-            // Nothing before `take_back` may use thread-local data: user code can have changed fs.
+            // Nothing before `reclaim_cpu_state` may use thread-local data: user code can have changed fs.
             if looks_up {
-                looked_up(carrier.index(), signal, true);
+                on_preempt_signal(carrier.index(), signal, true);
             }
-            carrier.take_back();
+            carrier.reclaim_cpu_state();
             // SAFETY: as above.
             let register = |which: i32| unsafe { (*registers).uc_mcontext.gregs[which as usize] as u64 };
             let address = match signal {
@@ -79,7 +79,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
-            unsafe { abandon(carrier) };
+            unsafe { exit_user_from_signal(carrier) };
         }
     }
     // Trusted code was interrupted, which may be about to read the error of its own system call.
@@ -87,13 +87,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     if looks_up {
         if let Some(carrier) = context_of(here) {
             // SAFETY: as above.
-            looked_up(unsafe { (*carrier).index() }, signal, false);
+            on_preempt_signal(unsafe { (*carrier).index() }, signal, false);
         }
         return;
     }
-    if let Some(reading) = counter::reading_at(signal, code, ip) {
+    if let Some(reading) = tsc::reading_at(signal, code, ip) {
         // SAFETY: as above; trusted code was stopped.
-        unsafe { counter::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
+        unsafe { tsc::read_instead(reading, &mut (*registers).uc_mcontext.gregs) };
         return;
     }
     if let Some(exit) = copy_recovery(ip) {
@@ -105,7 +105,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     own_fault(signal, ip, unsafe { (*info).si_addr() as u64 });
 }
 
-/// Puts `errno` back when the handler returns. Where it leaves for good, nothing reads the old one.
+/// Puts `errno` back when the handler returns. Where it does not return, nothing reads the old one.
 struct KeepErrno(i32);
 
 impl KeepErrno {
@@ -122,13 +122,13 @@ impl Drop for KeepErrno {
     }
 }
 
-/// A fault of trusted code: say so and let it happen again without a handler.
+/// A fault of trusted code: prints a message and lets it happen again without a handler.
 fn own_fault(signal: i32, ip: u64, address: u64) {
     let mut text = [0u8; 512];
     let mut rest = &mut text[..];
     let whole = rest.len();
     // Formatting integers and paths into a buffer on the stack neither allocates nor locks.
-    let _ = match gadgets::removed_at(ip) {
+    let _ = match gadgets::patched_gadget_at(ip) {
         Some(gadget) => std::io::Write::write_fmt(
             &mut rest,
             format_args!("monohull: trusted code needs {}, which was removed for protection keys\n", gadget.place()),

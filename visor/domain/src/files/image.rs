@@ -7,10 +7,10 @@
 //!   write    shared                      to the file's page in the kernel's cache, which outlives the process
 //! ```
 //!
-//! Modules reach a mapping by the copying services alone. Those survive the fault of a page that somebody has cut off the
+//! Modules reach a mapping by the copying services alone. Those survive the fault of a page that has been truncated from the
 //! file meanwhile.
 
-use super::{ImageAccess, Mount, Source};
+use super::mount::{ImageAccess, Mount, Source};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;

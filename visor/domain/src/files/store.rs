@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
     }
     let (start, end) = (mapped as u64, mapped as u64 + room);
     let address = start.next_multiple_of(HUGE);
-    // SAFETY: what is given back lies in the new mapping, outside of what is given out. Advice may be ignored.
+    // SAFETY: what is unmapped lies in the new mapping, outside of what is returned. Advice may be ignored.
     unsafe {
         unmap(start, address - start);
         unmap(address + bytes, end - (address + bytes));
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
 /// Takes it back.
 pub(crate) unsafe extern "C" fn store_free(address: u64, bytes: u64) {
     let Some(layout) = layout(bytes) else { return };
-    // SAFETY: the module gives back what `store_alloc` gave it, with the same size; nobody uses it any more.
+    // SAFETY: the module frees what `store_alloc` returned, with the same size, and does not use it any more.
     unsafe {
         match bytes < HUGE {
             true => std::alloc::dealloc(address as *mut u8, layout),
@@ -54,7 +54,7 @@ fn layout(bytes: u64) -> Option<Layout> {
 }
 
 /// # Safety
-/// The range is whole pages of a mapping that nobody uses any more.
+/// The range is whole pages of a mapping that is not used any more.
 unsafe fn unmap(address: u64, bytes: u64) {
     if bytes > 0 {
         // SAFETY: the caller's promise.

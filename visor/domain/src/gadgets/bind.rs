@@ -1,7 +1,7 @@
 //! Binds what is bound lazily: the dynamic linker's resolver saves registers with XSAVE and loads them with XRSTOR,
 //! and that instruction is going to be removed.
 //!
-//! The program is linked with `-z now`, but that says nothing of its libraries: glibc binds each object as the object
+//! The program is linked with `-z now`, which does not apply to its libraries: glibc binds each object as the object
 //! itself asks, and libgcc, libm and libc do not ask. A slot that is not bound yet leads back into its own object's
 //! procedure linkage table, to the instruction that pushes the slot's number for the resolver:
 //!
@@ -111,7 +111,7 @@ impl Tables {
         let entry = |index: u64| unsafe { read::<Dyn>(dynamic.start + index * size_of::<Dyn>() as u64) };
         let entries: Vec<Dyn> = (0..entries).map(entry).take_while(|entry| entry.d_tag != DT_NULL).collect();
         let value = |tag: u64| entries.iter().find(|entry| entry.d_tag == tag).map(|entry| entry.d_val);
-        // The linker makes addresses absolute, but in objects whose dynamic section is read-only it leaves them as
+        // The linker makes addresses absolute, but in objects whose dynamic section is read-only it keeps them as
         // they are.
         let absolute = |address: u64| if address < object.base { object.base + address } else { address };
         let address = |tag: u64| value(tag).map(absolute);

@@ -83,7 +83,7 @@ impl Objects {
     }
 }
 
-/// Notes the counts, which every object is told with, and stops.
+/// Notes the counts, which come with every object, and stops.
 ///
 /// # Safety
 /// Called by `dl_iterate_phdr` with a valid `info` and the pair passed to it.
@@ -104,10 +104,10 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, objects: 
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the linker keeps as many headers there as it says.
+    // SAFETY: the linker keeps this many headers there.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let mut object = Object { name: name(info), base: info.dlpi_addr, ..Object::default() };
-    // The kernel's own object says nothing of stacks, and the linker does not ask it.
+    // The kernel's own object has no header for stacks, and the linker does not look for one.
     object.executable_stacks = !object.name.starts_with("linux-vdso");
     for header in headers {
         let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
@@ -222,7 +222,7 @@ impl Run {
     /// Its bytes.
     ///
     /// # Safety
-    /// The pages are mapped and readable, and stay so while the slice is used. Nobody changes them meanwhile.
+    /// The pages are mapped and readable, and stay so, unchanged, while the slice is used.
     pub(super) unsafe fn bytes<'m>(&self) -> &'m [u8] {
         // SAFETY: the caller's promise.
         unsafe { bytes(&self.range) }

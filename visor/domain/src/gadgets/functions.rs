@@ -1,5 +1,5 @@
 //! Where functions begin and end, from the table that unwinding uses. Unlike symbols it is in memory, and stripping
-//! leaves it alone.
+//! does not change it.
 //!
 //! ```text
 //!  .eh_frame_hdr   version 1, three encodings │ .eh_frame │ count │ (function, entry) (function, entry) …  sorted
@@ -24,7 +24,7 @@ const FUNCTION: u64 = 8;
 /// The function that an address lies in, if the object's table knows it.
 pub(super) fn around(object: &Object, address: u64) -> Option<Range<u64>> {
     let header = object.unwind_table.clone().filter(|table| within(object, table))?;
-    // SAFETY: a segment of a loaded object, read-only; whoever changes the set of objects is not at work now.
+    // SAFETY: a segment of a loaded object, read-only; the set of objects does not change now.
     let table = unsafe { code::bytes(&header) };
     let &[VERSION, _, COUNT, TABLE, ..] = table else { return None };
     let count = word(table, FIRST - 4)? as u32 as usize;
@@ -44,7 +44,7 @@ pub(super) fn around(object: &Object, address: u64) -> Option<Range<u64>> {
     }
     // SAFETY: as above.
     let fields = unsafe { code::bytes(&entry) };
-    // The entry must say the same: then its numbers are encoded as they usually are, and its size can be read too.
+    // The entry must agree: then its numbers have the usual encoding, and its size can be read too.
     let same = (entry.start + FUNCTION).wrapping_add_signed(word(fields, FUNCTION as usize)?) == start;
     let end = start + u64::from(word(fields, 12)? as u32);
     (same && address < end).then_some(start..end)

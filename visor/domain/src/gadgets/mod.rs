@@ -14,18 +14,18 @@
 //! ```
 //!
 //! [`remove`] is called before keys are in force, and again after each `dlopen`, when only new objects are looked at. It
-//! changes all or nothing: if something cannot be removed, the error says what and why, and keys are not put in force. A
+//! changes all or nothing: if something cannot be removed, the error names it and why, and keys are not put in force. A
 //! forked child inherits both the changed code and the knowledge of it.
 //!
-//! **Other threads.** What is overwritten with UD2 is never executed by trusted code, so it does not matter who runs
+//! **Other threads.** What is overwritten with UD2 is never executed by trusted code, so it does not matter which threads run
 //! meanwhile. Code that is moved to an island must not be executed by another thread at that moment. The first call comes
 //! before the domain's carriers exist; later calls change only objects that have just been loaded and not been called. A
 //! module that is loaded on demand and brings a gadget along has it for as long as the loading takes, while functions may
-//! run on other carriers; Monohull's own modules bring none, and a test says so. A worker that has closed itself in
+//! run on other carriers; Monohull's own modules bring none, which a test checks. A worker whose sandbox is active
 //! ([`close`]) can change nothing: there such a module is refused.
 //!
 //! What trusted code itself still needs of what is removed is seen to first: [`bind`] binds everything that is
-//! bound lazily. If an instruction that was removed is needed all the same, the process ends with words that say so.
+//! bound lazily. If an instruction that was removed is needed all the same, the process ends with a message.
 
 mod bind;
 mod code;
@@ -35,7 +35,7 @@ mod rewrite;
 
 pub use rewrite::{Obstacle, Way};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use code::{Objects, Run};
 use monohull_abi::layout::{CARRIER_BASE, PAGE, USER_END};
 use monohull_checker::Kind;
@@ -117,7 +117,7 @@ pub enum GadgetsError {
         obstacle: Obstacle,
     },
     /// code of {what} at {address:#x} is writable
-    #[error("code of {what} at {address:#x} is writable, so functions could be led to what is written there")]
+    #[error("code of {what} at {address:#x} is writable, so functions could execute what is written there")]
     Writable {
         /// Whose.
         what: String,
@@ -133,7 +133,7 @@ pub enum GadgetsError {
         address: u64,
     },
     /// {object} makes the stacks of this process executable
-    #[error("{} makes the stacks of this process executable, so functions could be led to what lies on them", object.display())]
+    #[error("{} makes the stacks of this process executable, so functions could execute what lies on them", object.display())]
     Stacks {
         /// The object.
         object: PathBuf,
@@ -173,7 +173,7 @@ static REMOVED: AtomicPtr<Vec<Gadget>> = AtomicPtr::new(std::ptr::null_mut());
 /// Removes every gadget from the code of this process: all of it at the first call, what is new since the last one
 /// otherwise. After an error nothing is known to be clean that was not before.
 pub fn remove() -> Result<(), GadgetsError> {
-    if weaken::is_off(Defence::Gadgets) {
+    if fault_injection::disabled(Mitigation::Gadgets) {
         return Ok(());
     }
     let mut state = STATE.lock().expect("removal does not panic");
@@ -239,7 +239,7 @@ pub fn removed() -> &'static [Gadget] {
 }
 
 /// The gadget that was removed from this very place. May be called in signal handlers.
-pub fn removed_at(address: u64) -> Option<&'static Gadget> {
+pub fn patched_gadget_at(address: u64) -> Option<&'static Gadget> {
     removed().iter().find(|gadget| gadget.address == address)
 }
 
@@ -258,7 +258,7 @@ impl Plan {
         let own = LazyCell::new(|| gates_own_wrpkru().collect::<HashSet<u64>>());
         let mut plan = Plan::default();
         for run in runs {
-            // SAFETY: readable pages; whoever unloads objects is not at work now.
+            // SAFETY: readable pages; no object is unloaded now.
             let text = Text { bytes: unsafe { run.bytes() }, address: run.range.start };
             for found in scan_refused(text.bytes) {
                 let address = text.address + found.start as u64;
@@ -315,7 +315,7 @@ impl Plan {
     }
 
     /// # Safety
-    /// Nobody executes code that is to be moved.
+    /// No thread executes code that is to be moved.
     unsafe fn apply(&self) -> Result<(), GadgetsError> {
         for island in self.islands() {
             patch::map(island).map_err(GadgetsError::Write)?;

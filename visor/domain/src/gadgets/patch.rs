@@ -1,10 +1,10 @@
 //! Changing code in place, without memory that is both writable and executable at any time.
 //!
-//! The kernel writes for us through `/proc/self/mem`, as it does for debuggers: it copies the page and leaves its rights
+//! The kernel writes for us through `/proc/self/mem`, as it does for debuggers: it copies the page and keeps its rights
 //! alone. Where that is forbidden, a changed copy of the page is made elsewhere, becomes executable when it is
 //! finished, and is moved over the original.
 //!
-//! Neither is atomic for a thread that executes the very bytes: the caller sees to it that nobody does.
+//! Neither is atomic for a thread that executes the very bytes: the caller ensures that no thread does.
 
 use super::code;
 use super::rewrite::{Edit, Island};
@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 /// Writes an edit.
 ///
 /// # Safety
-/// The place is code that nobody executes now, and the new bytes do the same, or end the process where that is wanted.
+/// No thread executes that code now, and the new bytes do the same, or end the process where that is wanted.
 pub(super) unsafe fn write(edit: &Edit) -> Result<()> {
     let by_kernel = || OpenOptions::new().write(true).open("/proc/self/mem")?.write_all_at(&edit.bytes, edit.address);
     if by_kernel().is_err() {
@@ -69,7 +69,7 @@ fn executable(address: Option<u64>, code: &[u8]) -> Result<u64> {
     let finish = || {
         if address.is_some_and(|address| address != got as u64) {
             // A kernel before 4.17 takes the address for a hint.
-            return Err(Error::other("the kernel did not map where it was told to"));
+            return Err(Error::other("the kernel did not map at the requested address"));
         }
         // SAFETY: the mapping is ours and as long as the code.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), got.cast(), code.len()) };
@@ -80,7 +80,7 @@ fn executable(address: Option<u64>, code: &[u8]) -> Result<u64> {
         }
     };
     finish().inspect_err(|_| {
-        // SAFETY: ours, and nobody knows of it.
+        // SAFETY: ours, and nothing else uses it.
         unsafe { libc::munmap(got, code.len()) };
     })
 }

@@ -7,7 +7,7 @@
 //!   an instruction of its own                     bytes of other instructions
 //!
 //!   … │ wrpkru   │ …                              … │ lea rdi, [rip + 0xef010f]   │ …
-//!   … │ ud2 int3 │ …   nobody needs it            … │ jmp island        int3 int3 │ …  ◀──┐
+//!   … │ ud2 int3 │ …   never executed             … │ jmp island        int3 int3 │ …  ◀──┐
 //!                                                          └─▶ lea rdi, [rip + 0xf3c2a8] │
 //!                                                              jmp back ─────────────────┘
 //! ```
@@ -99,8 +99,8 @@ impl Way {
 /// Why a sequence cannot be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Obstacle {
-    /// it lies in no function that the object's unwind table knows, so it may be data
-    #[error("it lies in no function that the object's unwind table knows, so it may be data")]
+    /// the object's unwind table has no function around it, so it may be data
+    #[error("the object's unwind table has no function around it, so it may be data")]
     NoFunction,
     /// the function around it cannot be decoded
     #[error("the function around it cannot be decoded")]
@@ -111,8 +111,8 @@ pub enum Obstacle {
     /// the instructions around it have these bytes wherever they are moved to
     #[error("the instructions around it have these bytes wherever they are moved to")]
     Constant,
-    /// the process has closed itself in, and can change its code no more
-    #[error("the process has closed itself in, and can change its code no more")]
+    /// the sandbox is already active; code can no longer be patched
+    #[error("the sandbox is already active; code can no longer be patched")]
     Closed,
     /// there is no free memory within a jump's reach
     #[error("there is no free memory within a jump's reach")]
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_obstacle_is_told() {
+    fn every_obstacle_is_reported() {
         let mut near = island(BASE - 0x10000);
         assert_eq!(remove_from(&[0xb8, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut near), Err(Obstacle::Constant));
         assert_eq!(remove_from(&[0x06, 0xb8, 0x0f, 0x01, 0xef, 0x00, 0xc3], &mut near), Err(Obstacle::Undecodable));
@@ -426,7 +426,7 @@ mod tests {
     proptest! {
         /// Whatever lies around: after a removal neither place nor island hold anything that is forbidden.
         #[test]
-        fn what_is_removed_is_gone(before in prop::collection::vec(any::<u8>(), 0..24), at in 0..4096u64) {
+        fn no_refused_bytes_remain_after_a_removal(before in prop::collection::vec(any::<u8>(), 0..24), at in 0..4096u64) {
             let function = [&before[..], &[0x48, 0x8d, 0x05], &WRPKRU, &[0x00, 0xc3]].concat();
             let bytes = [&[0xcc; 16], &function[..], &[0xcc; 16]].concat();
             let text = Text { bytes: &bytes, address: BASE };

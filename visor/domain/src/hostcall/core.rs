@@ -1,10 +1,11 @@
 //! The hostcalls the visor serves itself: instances, threads, futexes, facts.
 
-use super::Shared;
-use crate::SchedulerGuard;
+use crate::address_space::AddressSpaceError;
+use crate::dispatcher::SchedulerGuard;
 use crate::fault::add_place_of_call;
 use crate::instance::Instance;
-use crate::region::RegionError;
+use crate::sched::wait_key;
+use crate::shared::Shared;
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{Fact, FailKind, Text};
@@ -15,7 +16,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// The name under which the number table lists these calls.
-pub const NAME: &str = "core";
+pub(crate) const NAME: &str = "core";
 /// Longest message of a failing function.
 const MESSAGE_MAX: u64 = 64 * 1024;
 /// Most random bytes of one call.
@@ -24,22 +25,8 @@ const RANDOM_MAX: u64 = 64 * 1024;
 /// Requests up to this size are filled whole, whatever signals come (`getrandom(2)`).
 const GETRANDOM_WHOLE: usize = 256;
 
-/// Waiting for a thread's end: its number under this bit. Futex keys are addresses; modules use the topmost bit.
-const JOIN: u64 = 1 << 62;
-const MODULE: u64 = 1 << 63;
-
-/// Whether a wait is for something that only functions can change (a futex, a thread's end).
-pub fn is_core_key(key: u64) -> bool {
-    key & MODULE == 0
-}
-
-/// The key of those who wait for a thread's end.
-pub fn join_key(thread: u32) -> u64 {
-    JOIN | u64::from(thread)
-}
-
 /// Binds all of them.
-pub fn bind(domain: &Shared) {
+pub(crate) fn bind(domain: &Shared) {
     /// Gives each number a handler of its own, which runs this code on the domain and the call.
     macro_rules! bind {
         ($( $number:ident => $serve:expr, )*) => { $({
@@ -48,7 +35,7 @@ pub fn bind(domain: &Shared) {
                 // SAFETY: bound with the domain as its state; the call is the carrier's while its handler runs.
                 serve(unsafe { &*state.cast::<Shared>() }, unsafe { &mut *call })
             }
-            domain.table.bind([number::$number], handler, domain.as_state());
+            domain.hostcalls.table.bind([number::$number], handler, domain.as_state());
         })* };
     }
     bind! {
@@ -67,7 +54,7 @@ pub fn bind(domain: &Shared) {
         FACT => |domain, call| fact(domain, call).into(),
         RANDOM => |domain, call| random(domain, call).into(),
         EXPLAIN => |domain, call| explain(domain, call).into(),
-        HOST_FILES => |domain, call| crate::files::host::serve(domain, call).into(),
+        HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
 
@@ -104,7 +91,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
         FailKind::Error => Failure::new(FailureKind::Error, message),
         FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
         FailKind::OutOfMemory => {
-            let limit = instance.spec.memory_limit;
+            let limit = instance.config.memory_limit;
             let used = domain.account(instance.id).map_or(0, |account| account.charged());
             let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
             Failure::new(FailureKind::MemoryLimit, text)
@@ -118,7 +105,7 @@ fn fail(domain: &Shared, call: &mut Call) -> Outcome {
 fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let [entry, argument, ..] = call.args;
-    let charge = instance.spec.stack_size as i64;
+    let charge = instance.config.stack_size as i64;
     let account = domain.account(instance.id).ok_or(Errno::Invalid)?;
     if !account.charge(charge) {
         domain.explain(call, format!("a stack of {charge} bytes does not fit into the memory limit"));
@@ -134,27 +121,27 @@ fn thread_spawn(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
 /// Gives a thread its stack and queues it.
 fn thread_open(domain: &Shared, call: &Call, instance: &Instance, entry: u64, argument: u64) -> Result<u64, Errno> {
     let opened = instance.with_cell(|cell| {
-        let stack = cell.open_stack(&domain.partition)?;
+        let stack = cell.open_stack(&domain.space)?;
         Ok(stack.map(|stack| (stack, cell.prepare_stack(Some(stack), entry))))
     });
     let (stack, user_rsp) = match opened {
         Some(Ok(Some(opened))) => opened,
         Some(Ok(None)) | None => return Err(Errno::TooMany),
         Some(Err(error)) => {
-            let error: RegionError = error;
+            let error: AddressSpaceError = error;
             domain.explain(call, error.to_string());
             return Err(Errno::OutOfMemory);
         }
     };
     let mut scheduler = domain.lock();
-    let thread = match scheduler.threads_of(instance.id) < instance.spec.max_threads as usize {
+    let thread = match scheduler.threads_of(instance.id) < instance.config.max_threads as usize {
         true => scheduler.spawn(instance.id, Some(stack), user_rsp, argument as i64),
         false => None,
     };
     let Some(thread) = thread else {
         drop(scheduler);
         instance.with_cell(|cell| cell.close_stack(stack));
-        domain.explain(call, format!("no more than {} threads at a time", instance.spec.max_threads));
+        domain.explain(call, format!("no more than {} threads at a time", instance.config.max_threads));
         return Err(Errno::TooMany);
     };
     scheduler.enqueue(thread);
@@ -177,7 +164,7 @@ fn thread_exit(domain: &Shared, call: &mut Call) -> Outcome {
     };
     instance.with_cell(|cell| cell.close_stack(stack));
     if let Some(account) = domain.account(instance.id) {
-        account.charge(-(instance.spec.stack_size as i64));
+        account.charge(-(instance.config.stack_size as i64));
     }
     instance.explanations.take(call.thread);
     Outcome { tag: Outcome::ENDED, value: 0 }
@@ -196,16 +183,16 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
         drop(scheduler);
         return deadlock(domain, call, "waits for a thread");
     }
-    let armed = scheduler.wait(own, join_key(number), NEVER);
-    domain.announce(&mut scheduler, armed);
+    let armed = scheduler.wait(own, wait_key::join(number), NEVER);
+    domain.sched.announce(&mut scheduler, armed);
     Outcome::park()
 }
 
-/// Waits on a futex. The hottest way to park, so it does not go through the table: it looks at the word, queues the
-/// thread and leaves the choice of the next one to the run loop, all under one hold of the scheduler's lock.
+/// Waits on a futex. The most frequent way to park, so it does not go through the table: it reads the word and queues the
+/// thread, and the run loop chooses the next one, all under one hold of the scheduler's lock.
 ///
-/// The word lies in the caller's image, heap or stacks. One in a slot buffer would be handed on with it, and threads that
-/// wait there would take wake-ups from the buffer's new owner. One in a mapped file might have to be read from the host's
+/// The word lies in the caller's image, heap or stacks. One in a slot buffer would change owners with it, and threads that
+/// wait there would get wake-ups of the new owner. One in a mapped file might have to be read from the host's
 /// disk first, while the lock is held.
 pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<SchedulerGuard<'d>, Outcome> {
     match call.wake {
@@ -239,7 +226,7 @@ pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<Sche
     }
     let Some(thread) = domain.thread_of(&scheduler, call) else { return Err(Outcome::error(Errno::Invalid)) };
     let armed = scheduler.wait(thread, address, deadline);
-    domain.announce(&mut scheduler, armed);
+    domain.sched.announce(&mut scheduler, armed);
     Ok(scheduler)
 }
 
@@ -261,13 +248,13 @@ fn futex_wake(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let mut scheduler = domain.lock();
     // The waiter is recognised: its call is done, it need not run its handler again.
     let woken = scheduler.wake(address, most, Some(0), call.carrier as usize);
-    Ok(domain.notify(&mut scheduler, woken))
+    Ok(domain.sched.notify(&mut scheduler, woken))
 }
 
-/// Everybody waits: nothing that this instance does can end the wait.
+/// All threads wait: nothing that this instance does can end the wait.
 fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
     let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Deadlock) };
-    let text = format!("{what}, and nobody is left who could end the wait");
+    let text = format!("{what}, and no thread is left that could end the wait");
     let mut failure = Failure::new(FailureKind::Deadlock, text);
     add_place_of_call(instance, call, &mut failure);
     domain.end(instance, Err(Box::new(failure)));
@@ -275,14 +262,14 @@ fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
 }
 
 fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
-    let spec = &caller(domain, call)?.spec;
+    let config = &caller(domain, call)?.config;
     Ok(match Text::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Text::Args => &spec.args,
-        Text::Env => &spec.env,
-        Text::Function => &spec.labels.function,
-        Text::Step => &spec.labels.step,
-        Text::Workflow => &spec.labels.workflow,
-        Text::Stdin => &spec.stdin,
+        Text::Args => &config.args,
+        Text::Env => &config.env,
+        Text::Function => &config.labels.function,
+        Text::Step => &config.labels.step,
+        Text::Workflow => &config.labels.workflow,
+        Text::Stdin => &config.stdin,
     })
 }
 
@@ -293,19 +280,19 @@ fn text_read(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
 
 fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
-    let spec = &instance.spec;
-    let init = spec.image.image.init_array;
+    let config = &instance.config;
+    let init = config.image.image.init_array;
     Ok(match Fact::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Fact::InstanceIndex => spec.index.into(),
-        Fact::InstanceCount => spec.count.into(),
-        Fact::StackSize => spec.stack_size,
+        Fact::InstanceIndex => config.index.into(),
+        Fact::InstanceCount => config.count.into(),
+        Fact::StackSize => config.stack_size,
         Fact::Thread => match stack_of_caller(domain, call) {
             None => 0,
             Some(_) => call.thread.into(),
         },
-        Fact::MemoryLimit => spec.memory_limit,
+        Fact::MemoryLimit => config.memory_limit,
         Fact::Parallelism => domain.options.carriers as u64,
-        Fact::Attempt => spec.attempt.into(),
+        Fact::Attempt => config.attempt.into(),
         Fact::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
         Fact::InitCount => init.map_or(0, |(_, count)| count),
     })

@@ -1,15 +1,18 @@
-//! What the visor lends to libos modules: the functions behind [`monohull_abi::module::Host`].
+//! The visor's services for libos modules: the functions behind [`monohull_abi::module::Host`].
 
-use super::{Shared, modules, network};
-use crate::bounds_of_cell;
+use super::state::shared;
+use super::{modules, network};
+use crate::address_space::Access;
 use crate::carrier::{clock_ns, monotonic_ns};
+use crate::cell;
+use crate::fault_injection::{self, Mitigation};
 use crate::files::{Images, store_alloc, store_free};
-use crate::instance::CELL_BITS;
+use crate::instance::cell_of;
 use crate::keys::Key;
-use crate::region::Access;
-use crate::run::is_interrupted;
+use crate::pager::Source;
+use crate::shared::Shared;
 use crate::slot_access::SlotUse;
-use crate::weaken::{self, Defence};
+use crate::this_thread;
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
@@ -24,7 +27,7 @@ use std::sync::Once;
 const HUGE: u64 = 2 << 20;
 
 /// The services, with `domain` as what modules pass back.
-pub fn services(domain: *mut c_void) -> Host {
+pub(crate) fn services(domain: *mut c_void) -> Host {
     Host {
         abi_version: ABI_VERSION,
         domain,
@@ -68,13 +71,6 @@ pub fn services(domain: *mut c_void) -> Host {
     }
 }
 
-/// # Safety (all services below)
-/// `domain` is the pointer this domain put into its `Host`; modules use it only between `start` and `stop`.
-pub(super) unsafe fn shared<'d>(domain: *mut c_void) -> &'d Shared {
-    // SAFETY: the callers' promise.
-    unsafe { &*domain.cast() }
-}
-
 unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
     match Layout::from_size_align(bytes, align) {
         // SAFETY: the size is not zero.
@@ -93,7 +89,7 @@ unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
 
 unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
     let layout = Layout::from_size_align(bytes, align).expect("as at alloc");
-    // SAFETY: the module gives back what `alloc` gave it, with the same layout.
+    // SAFETY: the module frees what `alloc` returned, with the same layout.
     unsafe { std::alloc::dealloc(memory, layout) }
 }
 
@@ -109,9 +105,9 @@ unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
 
 unsafe extern "C" fn bounds(_domain: *mut c_void, instance: u32) -> UserBounds {
     match instance {
-        _ if weaken::is_off(Defence::Arguments) => UserBounds { start: 0, end: u64::MAX },
+        _ if fault_injection::disabled(Mitigation::Arguments) => UserBounds { start: 0, end: u64::MAX },
         SYSTEM_INSTANCE => UserBounds { start: 0, end: u64::MAX },
-        id => bounds_of_cell((id & ((1 << CELL_BITS) - 1)) as usize),
+        id => cell::bounds(cell_of(id)),
     }
 }
 
@@ -119,16 +115,16 @@ unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: 
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     // Without buffers the module that knows them is not loaded, and need not be.
-    let known = domain.is_bound(number::SLOT_PIN);
+    let known = domain.hostcalls.table.is_bound(number::SLOT_PIN);
     let is_held = known && domain.call(number::SLOT_PIN, [instance.into(), address, len, 0, 0, 0]) == Ok(1);
-    if is_held && weaken::is_off(Defence::Pins) {
+    if is_held && fault_injection::disabled(Mitigation::Pins) {
         release(domain, address);
     }
     is_held.into()
 }
 
 unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
-    if !weaken::is_off(Defence::Pins) {
+    if !fault_injection::disabled(Mitigation::Pins) {
         // SAFETY: see `shared`.
         release(unsafe { shared(domain) }, address);
     }
@@ -147,7 +143,7 @@ unsafe extern "C" fn wait(domain: *mut c_void, call: *mut Call, key: u64, deadli
     // Trusted callers have no thread to park; their call comes back as not served.
     if let Some(thread) = domain.thread_of(&scheduler, call) {
         let armed = scheduler.wait(thread, key, deadline);
-        domain.announce(&mut scheduler, armed);
+        domain.sched.announce(&mut scheduler, armed);
     }
 }
 
@@ -155,12 +151,12 @@ unsafe extern "C" fn wake(domain: *mut c_void, key: u64, most: u64) -> u64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
-    let woken = scheduler.wake(key, most, None, domain.this_carrier());
-    domain.notify(&mut scheduler, woken)
+    let woken = scheduler.wake(key, most, None, this_thread::carrier());
+    domain.sched.notify(&mut scheduler, woken)
 }
 
 unsafe extern "C" fn interrupted() -> u32 {
-    is_interrupted().into()
+    this_thread::is_interrupted().into()
 }
 
 unsafe extern "C" fn now() -> u64 {
@@ -181,7 +177,7 @@ unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -
     if !account.charge(charge) {
         return Errno::OutOfMemory.to_value();
     }
-    match instance.with_cell(|cell| cell.grow_heap(&domain.partition, bytes)) {
+    match instance.with_cell(|cell| cell.grow_heap(&domain.space, bytes)) {
         Some(Ok(Some(address))) => address as i64,
         _ => {
             account.charge(-charge);
@@ -203,13 +199,13 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
     let Some(end) = address.checked_add(len).filter(|end| address >= ARENA_BASE && *end <= ARENA_END) else {
         return Errno::OutOfMemory.to_value();
     };
-    // With a key for each instance, pages that nobody owns are the system's.
-    let key = if domain.partition.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
-    if domain.partition.protect(address..end, Access::ReadWrite, key).is_err() {
+    // With a key for each instance, pages without an owner are the system's.
+    let key = if domain.space.keys().separate() { Key::SYSTEM } else { Key::FUNCTIONS };
+    if domain.space.protect(address..end, Access::ReadWrite, key).is_err() {
         return Errno::OutOfMemory.to_value();
     }
     if len >= HUGE {
-        domain.partition.prefer_huge(address..end);
+        domain.space.prefer_huge(address..end);
     }
     0
 }
@@ -217,26 +213,26 @@ unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -
 unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    if !domain.partition.keys().separate() {
+    if !domain.space.keys().separate() {
         return 0;
     }
     let holder = domain.instance(instance);
-    if holder.is_none() && weaken::is_off(Defence::HandingOn) {
+    if holder.is_none() && fault_injection::disabled(Mitigation::HandingOn) {
         return 0;
     }
     let key = holder.map_or(Key::SYSTEM, |instance| instance.key);
-    match domain.partition.protect(address..address + len, Access::ReadWrite, key) {
-        Ok(()) => i64::from(!weaken::is_off(Defence::HeldBuffers)),
+    match domain.space.protect(address..address + len, Access::ReadWrite, key) {
+        Ok(()) => i64::from(!fault_injection::disabled(Mitigation::HeldBuffers)),
         Err(_) => Errno::OutOfMemory.to_value(),
     }
 }
 
 unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
     // SAFETY: see `shared`.
-    let Err(error) = unsafe { shared(domain) }.partition.discard(address..address + len) else { return 0 };
-    // It is tried again and again: said once.
-    static SAID: Once = Once::new();
-    SAID.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
+    let Err(error) = unsafe { shared(domain) }.space.discard(address..address + len) else { return 0 };
+    // It is tried again and again: logged once.
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| tracing::warn!("memory of slot buffers cannot be wiped and is not used until it can: {error}"));
     Errno::Io.to_value()
 }
 
@@ -250,13 +246,16 @@ unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i
 
 unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
     // SAFETY: see `shared`.
-    unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.spec.memory_limit)
+    unsafe { shared(domain) }.instance(instance).map_or(u64::MAX, |i| i.config.memory_limit)
 }
 
 unsafe extern "C" fn slot_allowed(domain: *mut c_void, instance: u32, name: *const u8, len: usize, fills: u32) -> u32 {
     // SAFETY: see `shared`.
     let Some(instance) = (unsafe { shared(domain) }).instance(instance) else { return 0 };
-    let Some(access) = instance.spec.slots.as_ref().filter(|_| !weaken::is_off(Defence::SlotLists)) else { return 1 };
+    let Some(access) = instance.config.slots.as_ref().filter(|_| !fault_injection::disabled(Mitigation::SlotLists))
+    else {
+        return 1;
+    };
     // SAFETY: the name is the module's own, which has read and checked it.
     let name = unsafe { std::slice::from_raw_parts(name, len) };
     let intent = if fills == 1 { SlotUse::Fill } else { SlotUse::Take };
@@ -300,7 +299,7 @@ unsafe extern "C" fn mount(
 unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    match domain.images.map(&domain.options.mounts, index) {
+    match domain.files.images.map(&domain.options.mounts, index) {
         Ok((address, bytes)) => {
             // SAFETY: the place is the module's own.
             unsafe { len.write(bytes) };
@@ -331,17 +330,41 @@ fn image_answer(done: io::Result<()>) -> i64 {
 unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
     // SAFETY: see `shared`; the request is the module's own.
     let (domain, request) = unsafe { (shared(domain), &*request) };
-    // SAFETY: so is what it leads to, and the module promises that what its extents lead to stays there.
-    match unsafe { domain.map_file(instance, request) } {
+    // SAFETY: so are its pointers, and by contract the memory of its extents stays.
+    match unsafe { map(domain, instance, request) } {
         Ok(address) => address as i64,
         Err(errno) => errno.to_value(),
     }
 }
 
+/// Maps what a module asks for.
+///
+/// # Safety
+/// The request's pointers are readable; the memory of its extents stays until the mapping has been removed.
+unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Err(Errno::Invalid);
+    };
+    // SAFETY: the caller's promise.
+    let (path, extents) = unsafe {
+        let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
+        (path, std::slice::from_raw_parts(request.extents, request.count as usize))
+    };
+    let source = match request.host_node {
+        0 => Source::of_extents(extents),
+        node => {
+            let file = domain.files.host_files.get(node)?;
+            Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
+        }
+    };
+    let path = String::from_utf8_lossy(path).into_owned();
+    domain.files.pager.map(&instance, account, request, path, source)
+}
+
 unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
-    status(domain.mappings.unmap(instance, domain.account(instance), address))
+    status(domain.files.pager.unmap(instance, domain.account(instance), address))
 }
 
 unsafe extern "C" fn advise_file(
@@ -353,12 +376,12 @@ unsafe extern "C" fn advise_file(
     advice: Advice,
 ) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.mappings.advise(instance, address, offset, len, advice))
+    status(unsafe { shared(domain) }.files.pager.advise(instance, address, offset, len, advice))
 }
 
 unsafe extern "C" fn protect_file(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64 {
     // SAFETY: see `shared`.
-    status(unsafe { shared(domain) }.mappings.protect(instance, address, writable == 1))
+    status(unsafe { shared(domain) }.files.pager.protect(instance, address, writable == 1))
 }
 
 fn status(done: Result<(), Errno>) -> i64 {
@@ -369,7 +392,8 @@ unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, text:
     // SAFETY: see `shared`; the text is the module's own.
     let (domain, bytes) = unsafe { (shared(domain), std::slice::from_raw_parts(text, len)) };
     if let Some(instance) = domain.instance(instance) {
-        domain.print(&instance, stream, String::from_utf8_lossy(bytes).into_owned());
+        let sink = domain.options.sink.as_deref();
+        instance.print(stream, String::from_utf8_lossy(bytes).into_owned(), sink);
     }
 }
 

@@ -6,7 +6,7 @@
 //! Which steps may use a host is checked here, too: the broker does not know which instance asks. Functions cannot change
 //! what is compared, for it is in memory of the system.
 
-use crate::run::served_instance;
+use crate::this_thread::served_instance;
 use monohull_abi::Errno;
 use monohull_abi::network::{SocketEnd, SocketOption};
 use monohull_network::Client;
@@ -88,7 +88,7 @@ pub(super) fn usable(broker: &Client, addresses: Vec<IpAddr>) -> Result<Vec<IpAd
 
 fn may_use(broker: &Client, place: usize) -> bool {
     let origin = broker.https().get(place);
-    let step = served_instance().map(|instance| instance.spec.labels.step.as_str());
+    let step = served_instance().map(|instance| instance.config.labels.step.as_str());
     origin.zip(step).is_some_and(|(origin, step)| origin.admits(step))
 }
 

@@ -1,10 +1,10 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
-use super::Shared;
+use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::threads::end_process;
-use monohull_abi::module::{Call, Ending, MAGIC, ModuleEntry, ModuleTable, Outcome, SYMBOL, Sizes};
-use monohull_abi::{ABI_VERSION, Errno, number};
+use monohull_abi::module::{Ending, Host, MAGIC, ModuleEntry, ModuleTable, SYMBOL, Sizes};
+use monohull_abi::{ABI_VERSION, number};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum ModuleError {
     Open {
         /// The shared object.
         path: PathBuf,
-        /// What the dynamic linker said.
+        /// The dynamic linker's message.
         reason: String,
     },
     /// {path} is not a libos module: it does not export MONOHULL_MODULE
@@ -101,7 +101,7 @@ struct Entry {
 }
 
 /// The modules of one domain.
-pub struct Modules {
+pub(crate) struct Modules {
     folder: PathBuf,
     entries: RwLock<Vec<Entry>>,
     loading: Mutex<()>,
@@ -117,46 +117,46 @@ pub const NAMES: [&str; 8] = ["mm", "stdio", "time", "fdtab", "ramfs", "fatfs", 
 
 impl Modules {
     /// None loaded; `folder` holds `NAME.so`.
-    pub fn new(folder: PathBuf) -> Modules {
+    pub(crate) fn new(folder: PathBuf) -> Modules {
         Modules { folder, entries: RwLock::new(Vec::new()), loading: Mutex::new(()) }
     }
 
     /// What has been loaded so far.
-    pub fn loaded(&self) -> Vec<Loaded> {
+    pub(crate) fn loaded(&self) -> Vec<Loaded> {
         self.entries.read().expect("modules").iter().map(|e| e.loaded.clone()).collect()
     }
 
-    /// Loads a module and binds its numbers; if that fails, binds them to a refusal that says why.
-    pub fn load(&self, domain: &Shared, name: &'static str) {
+    /// Loads a module and binds its numbers; if that fails, binds them to `refuse`. `keys`: protection keys are in force.
+    pub(crate) fn load(&self, name: &'static str, keys: bool, host: &Host, table: &Table, refuse: Binding) {
         let _one = self.loading.lock().expect("loading");
         if self.entries.read().expect("modules").iter().any(|e| e.loaded.name == name) {
             return;
         }
         let begin = Instant::now();
-        let started = self.start(domain, name);
+        let started = self.start(name, keys, host);
         let time = begin.elapsed();
         let failure = started.as_ref().err().map(|error| error.to_string());
         let entry = Entry { loaded: Loaded { name, time, failure }, started: started.ok() };
         let started = entry.started;
         // Known before its numbers are bound: other carriers use them from that moment on.
         self.entries.write().expect("modules").push(entry);
-        let serving = started.map_or(&[][..], |(table, _)| entries_of(table));
+        let serving = started.map_or(&[][..], |(module, _)| entries_of(module));
         for number in numbers_of(name) {
             match (serving.iter().find(|entry| entry.number == number), started) {
-                (Some(entry), Some((_, state))) => domain.table.bind([number], entry.handler, state),
-                _ => domain.table.bind([number], refuse, domain.as_state()),
+                (Some(entry), Some((_, state))) => table.bind([number], entry.handler, state),
+                _ => table.bind([number], refuse.handler, refuse.state),
             }
         }
     }
 
     /// Why a module does not work.
-    pub fn failure(&self, name: &str) -> Option<String> {
+    pub(crate) fn failure(&self, name: &str) -> Option<String> {
         let entries = self.entries.read().expect("modules");
         entries.iter().find(|e| e.loaded.name == name)?.loaded.failure.clone()
     }
 
-    /// Tells every module that an instance has ended; true if its inputs are intact.
-    pub fn ended(&self, instance: u32, ending: Ending) -> bool {
+    /// Notifies every module that an instance has ended; true if its inputs are intact.
+    pub(crate) fn ended(&self, instance: u32, ending: Ending) -> bool {
         let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(|entry| entry.started).collect();
         let mut intact = true;
         for (table, state) in started {
@@ -166,8 +166,8 @@ impl Modules {
         intact
     }
 
-    /// Tells a module that something outside has happened.
-    pub fn poll(&self, name: &str) {
+    /// Notifies a module of an external event.
+    pub(crate) fn poll(&self, name: &str) {
         let started =
             self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
         if let Some((table, state)) = started {
@@ -177,7 +177,7 @@ impl Modules {
     }
 
     /// Stops every module: no carrier runs any more.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         for entry in self.entries.write().expect("modules").iter_mut() {
             if let Some((table, state)) = entry.started.take() {
                 // SAFETY: the state came from this module's `start` and is used no more.
@@ -186,9 +186,14 @@ impl Modules {
         }
     }
 
-    fn start(&self, domain: &Shared, name: &'static str) -> Result<(&'static ModuleTable, *mut c_void), ModuleError> {
+    fn start(
+        &self,
+        name: &'static str,
+        keys: bool,
+        host: &Host,
+    ) -> Result<(&'static ModuleTable, *mut c_void), ModuleError> {
         let path = self.folder.join(format!("{name}.so"));
-        let table = open(&path, domain.partition.keys().in_force())?;
+        let table = open(&path, keys)?;
         let own_name = CStr::from_bytes_until_nul(&table.name).unwrap_or_default().to_string_lossy();
         if own_name != name {
             return Err(ModuleError::Name { path, found: own_name.into_owned(), expected: name.into() });
@@ -197,7 +202,7 @@ impl Modules {
             return Err(ModuleError::ForeignNumber { path, number: foreign.number });
         }
         // SAFETY: the host's services outlive the module's state, which is stopped before the domain ends.
-        let state = unsafe { (table.start)(domain.host()) };
+        let state = unsafe { (table.start)(host) };
         if state.is_null() {
             return Err(ModuleError::Start { path, reason: "it could not make its state".into() });
         }
@@ -207,7 +212,7 @@ impl Modules {
 
 /// What a module serves.
 fn entries_of(table: &'static ModuleTable) -> &'static [ModuleEntry] {
-    // SAFETY: a module of our version exports as many entries as it says, and stays loaded.
+    // SAFETY: a module of our version exports `entry_count` entries, and stays loaded.
     unsafe { std::slice::from_raw_parts(table.entries, table.entry_count as usize) }
 }
 
@@ -267,27 +272,15 @@ fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     Ok(table)
 }
 
-/// Maps a module for the processes forked from this one; they, or it, still have to start it on its first call. Its gadgets
-/// are the caller's matter.
+/// Maps a module for the processes forked from this one. It is still started on its first call. The caller removes its
+/// gadgets.
 pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
     open(&folder.join(format!("{name}.so")), false).map(drop)
 }
 
-/// Serves the numbers of a module that does not work.
-unsafe extern "C" fn refuse(state: *mut c_void, call: *mut Call) -> Outcome {
-    // SAFETY: bound with the domain as its state; the call is the caller's.
-    let (domain, call) = unsafe { (&*state.cast::<Shared>(), &*call) };
-    let name = number::module_of(call.number as u32).unwrap_or("?");
-    let Some(reason) = domain.modules.failure(name) else {
-        return Outcome::error(Errno::NoSuchCall);
-    };
-    domain.explain(call, format!("libos module `{name}`: {reason}"));
-    Outcome::error(Errno::ModuleFailed)
-}
-
 /// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
 /// carriers wait for, and what it was changing is half changed.
-#[allow(clippy::print_stderr, reason = "the last words of a worker, whose standard error is a pipe to its server")]
+#[allow(clippy::print_stderr, reason = "the last output of a worker, whose standard error is a pipe to its server")]
 pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
     // SAFETY: the module passes its own, finished text.
     let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });

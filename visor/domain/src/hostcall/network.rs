@@ -1,15 +1,17 @@
-//! The kernel's sockets, lent to the module `socket`: the functions behind [`NetworkServices`].
+//! The kernel's sockets for the module `socket`: the functions behind [`NetworkServices`].
 //!
 //! Sockets are made, bound and connected by the broker (`monohull_network`), which compares the addresses with the workflow's
 //! list; from then on they are this process's own. All system calls that a workflow's network makes here are `sendto
 //! recvmsg recvfrom accept4 shutdown close getsockopt setsockopt getsockname getpeername`, for frames `read writev`, and in
-//! [`crate::outside`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
+//! [`crate::poller`] `epoll_create1 eventfd2 epoll_ctl epoll_pwait2`. A destination is never among their
 //! arguments.
 
-use super::Shared;
-use super::host::shared;
+use super::datagrams::Datagram;
 use super::https;
-use crate::outside::key_of;
+use super::state::shared;
+use crate::sched::wait_key;
+use crate::shared::Shared;
+use crate::this_thread;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{
@@ -18,38 +20,14 @@ use monohull_abi::network::{
 };
 use monohull_network::{Client, Network, Tap, errno_of};
 use monohull_trampoline::system::copy;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 
-/// Datagrams of strangers that one call takes out of the way: no deadline interrupts it meanwhile.
-const STRANGERS_AT_ONCE: usize = 16;
-/// Peers that a UDP socket on the list remembers, so that it can answer them.
-const PEERS_MAX: usize = 256;
-
-/// What is known of UDP sockets: from whom they may take datagrams, and whom they may answer.
-#[derive(Default)]
-pub(crate) struct Datagrams {
-    sockets: Mutex<HashMap<RawFd, Datagram>>,
-    /// Held while datagrams are received with their sender. To drop one that was only looked at takes a second call, and
-    /// between the two another thread must not take it: the second call would drop the next one, which may be legitimate.
-    receiving: Mutex<()>,
-}
-
-/// One UDP socket.
-struct Datagram {
-    /// The broker's number for it.
-    number: u32,
-    /// Its own address is on the list: it hears everybody, and answers those it has heard. Else it hears those it may
-    /// send to.
-    listed: bool,
-    /// Those it has heard lately.
-    heard: VecDeque<SocketAddr>,
-}
-
+/// Datagrams from addresses that are not allowed, dropped by one call at most: no deadline interrupts it meanwhile.
+const DROPPED_AT_ONCE: usize = 16;
 /// The services.
 pub(super) const SERVICES: NetworkServices = NetworkServices {
     kind,
@@ -162,7 +140,7 @@ unsafe extern "C" fn bind(domain: *mut c_void, at: *const SocketAddress) -> i64 
         let kept = Socket::from(socket).keep(domain);
         match kept {
             Ok(handle) => {
-                let datagram = Datagram { number, listed, heard: VecDeque::new() };
+                let datagram = Datagram { number, listed, peers: VecDeque::new() };
                 domain.datagrams.lock().insert(handle as RawFd, datagram);
             }
             Err(_) => broker.close(number),
@@ -194,14 +172,14 @@ unsafe extern "C" fn receive(
         let (domain, broker) = unsafe { host(domain)? };
         let flags = libc::MSG_DONTWAIT | if peek == 0 { 0 } else { libc::MSG_PEEK };
         if from.is_null() {
-            let len = domain.mappings.settle(to, len as u64) as usize;
+            let len = domain.files.pager.populate_for_syscall(to, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::recv(socket as RawFd, to as *mut c_void, len, flags) } as i64);
         }
-        // What a stranger has sent must not reach the function: it is looked at here first.
+        // A datagram from an address that is not allowed must not reach the function: the sender is checked here first.
         let mut bytes = vec![0; len.min(DATAGRAM_MAX)];
         let _receiving = domain.datagrams.receiving.lock().expect("receiving");
-        for _ in 0..STRANGERS_AT_ONCE {
+        for _ in 0..DROPPED_AT_ONCE {
             let (mut room, mut room_len) = room();
             // SAFETY: room for the bytes, and for any address.
             let received = unsafe {
@@ -210,7 +188,7 @@ unsafe extern "C" fn receive(
             };
             let received = checked(received as i64)?;
             let sender = decode(&room)?;
-            if domain.datagrams.hears(socket as RawFd, broker, sender) {
+            if domain.datagrams.accepts(socket as RawFd, broker, sender) {
                 // SAFETY: the module has checked that the range is its caller's; faults are survived.
                 if !unsafe { copy(to as *mut u8, bytes.as_ptr(), received as usize) } {
                     return Err(Errno::Fault);
@@ -220,7 +198,7 @@ unsafe extern "C" fn receive(
                 return Ok(received);
             }
             if peek != 0 {
-                // SAFETY: takes the datagram that nobody is to see out of the way; a null buffer of no length.
+                // SAFETY: drops the datagram; a null buffer of no length.
                 unsafe { libc::recv(socket as RawFd, std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
             }
         }
@@ -240,7 +218,7 @@ unsafe extern "C" fn send(
         let (domain, broker) = unsafe { host(domain)? };
         if to.is_null() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let len = domain.mappings.settle(from, len as u64) as usize;
+            let len = domain.files.pager.populate_for_syscall(from, len as u64) as usize;
             // SAFETY: the module has checked that the range is its caller's; the kernel survives holes.
             return checked(unsafe { libc::send(socket as RawFd, from as *const c_void, len, flags) } as i64);
         }
@@ -279,14 +257,14 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
     if let (Some(datagram), Network::Host(broker)) = (datagram, &domain.options.network) {
         broker.close(datagram.number);
     }
-    if let Some(outside) = domain.outside.get() {
-        outside.forget(descriptor);
+    if let Some(poller) = domain.sched.poller() {
+        poller.remove(descriptor);
     }
     drop(Socket(descriptor));
     let mut scheduler = domain.lock();
     for readiness in [Readiness::Read, Readiness::Write] {
-        let woken = scheduler.wake(key_of(descriptor, readiness), u64::MAX, None, domain.this_carrier());
-        domain.notify(&mut scheduler, woken);
+        let woken = scheduler.wake(wait_key::descriptor(descriptor, readiness), u64::MAX, None, this_thread::carrier());
+        domain.sched.notify(&mut scheduler, woken);
     }
 }
 
@@ -385,25 +363,25 @@ unsafe extern "C" fn wait(
 ) {
     // SAFETY: see `shared`; the module passes the call it serves.
     let (domain, call) = unsafe { (shared(domain), &*call) };
-    let key = key_of(socket as RawFd, readiness);
+    let key = wait_key::descriptor(socket as RawFd, readiness);
     if !wait_outside(domain, call, key, deadline) {
         return;
     }
-    let armed = domain.outside.get().is_some_and(|outside| outside.arm(socket as RawFd, readiness).is_ok());
+    let armed = domain.sched.poller().is_some_and(|poller| poller.arm(socket as RawFd, readiness).is_ok());
     if !armed {
-        // It has just been closed: the handler is to look again.
+        // It has just been closed: the handler runs again.
         let mut scheduler = domain.lock();
-        let woken = scheduler.wake(key, u64::MAX, None, domain.this_carrier());
-        domain.notify(&mut scheduler, woken);
+        let woken = scheduler.wake(key, u64::MAX, None, this_thread::carrier());
+        domain.sched.notify(&mut scheduler, woken);
     }
 }
 
-/// Registers that a call's thread waits for something outside. False for trusted callers, which have no thread.
+/// Registers that a call's thread waits for an external event. False for trusted callers, which have no thread.
 fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
     let mut scheduler = domain.lock();
     let Some(thread) = domain.thread_of(&scheduler, call) else { return false };
-    let armed = scheduler.wait_outside(thread, key, deadline);
-    domain.announce(&mut scheduler, armed);
+    let armed = scheduler.wait_external(thread, key, deadline);
+    domain.sched.announce(&mut scheduler, armed);
     true
 }
 
@@ -411,7 +389,10 @@ unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
     answer((|| {
         // SAFETY: see `shared`.
         let (domain, tap) = unsafe { device(domain)? };
-        let entered = domain.outside().and_then(|outside| outside.enter_device(tap.device()));
+        let entered = domain
+            .sched
+            .open_poller(domain.options.epoll_set.as_deref())
+            .and_then(|poller| poller.add_device(tap.device()));
         entered.map_err(|_| Errno::TooMany)?;
         let mut config = tap.config();
         // SAFETY: room for two words; with these flags it fails for want of neither memory nor randomness.
@@ -429,13 +410,13 @@ unsafe extern "C" fn frame_in(domain: *mut c_void, to: *mut u8, len: usize) -> i
         // SAFETY: the module's room for a frame. The device does not block.
         let read = checked(unsafe { libc::read(tap.device(), to.cast(), len) } as i64);
         if read.is_err_and(|errno| errno != Errno::Again)
-            && let Some(outside) = domain.outside.get()
+            && let Some(poller) = domain.sched.poller()
         {
-            // Somebody has taken the device away. From now on it would be told of for ever.
-            outside.forget(tap.device());
+            // The device has been removed from the host. It would raise events for ever.
+            poller.remove(tap.device());
         }
-        if let (Ok(_), Some(outside)) = (&read, domain.outside.get()) {
-            outside.frame_taken();
+        if let (Ok(_), Some(poller)) = (&read, domain.sched.poller()) {
+            poller.frame_taken();
         }
         read
     })())
@@ -451,47 +432,16 @@ unsafe extern "C" fn alarm(domain: *mut c_void, at: u64) {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let mut scheduler = domain.lock();
-    let armed = scheduler.set_alarm(at);
-    domain.announce(&mut scheduler, armed);
+    let armed = scheduler.set_net_deadline(at);
+    domain.sched.announce(&mut scheduler, armed);
 }
 
 unsafe extern "C" fn wait_for_key(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64) {
     // SAFETY: see `shared`; the module passes the call it serves.
     let (domain, call) = unsafe { (shared(domain), &*call) };
-    if wait_outside(domain, call, key, deadline) && !std::mem::replace(&mut domain.lock().device_armed, true) {
-        // It fails if the device is gone, which the module knows.
-        let _ = domain.outside.get().map(|outside| outside.arm_device());
-    }
-}
-
-impl Datagrams {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RawFd, Datagram>> {
-        self.sockets.lock().expect("datagrams")
-    }
-
-    /// The broker's number of a socket that is to send to an address.
-    fn sender(&self, socket: RawFd, broker: &Client, to: SocketAddr) -> Result<u32, Errno> {
-        let sockets = self.lock();
-        let datagram = sockets.get(&socket).ok_or(Errno::NotSupported)?;
-        let (number, answers) = (datagram.number, datagram.listed && !datagram.heard.contains(&to));
-        drop(sockets);
-        match answers && !broker.may_reach(to) {
-            // It may answer, but nobody has asked.
-            true => Err(Errno::NotPermitted),
-            false => Ok(number),
-        }
-    }
-
-    /// Whether a socket is to take a datagram from an address.
-    fn hears(&self, socket: RawFd, broker: &Client, from: SocketAddr) -> bool {
-        let known = |datagram: &Datagram| datagram.listed || datagram.heard.contains(&from);
-        // A TCP socket is connected to whom it is connected.
-        let heard = self.lock().get(&socket).is_none_or(known) || broker.may_reach(from);
-        if heard && let Some(datagram) = self.lock().get_mut(&socket).filter(|d| !d.heard.contains(&from)) {
-            datagram.heard.truncate(PEERS_MAX - 1);
-            datagram.heard.push_front(from);
-        }
-        heard
+    if wait_outside(domain, call, key, deadline) && domain.lock().frame_waiter_came() {
+        // It fails if the device does not exist any more, which the module knows.
+        let _ = domain.sched.poller().map(|poller| poller.arm_device());
     }
 }
 
@@ -499,7 +449,7 @@ impl Datagrams {
 struct Socket(RawFd);
 
 impl Socket {
-    /// Works with a socket that somebody else closes.
+    /// Calls `work` with a socket that is closed elsewhere.
     fn borrowed<R>(handle: SocketHandle, work: impl FnOnce(&Socket) -> R) -> R {
         work(&std::mem::ManuallyDrop::new(Socket(handle as RawFd)))
     }
@@ -519,9 +469,13 @@ impl Socket {
         checked(status.into())
     }
 
-    /// From here on the module says when it is closed.
+    /// From here on the module owns it, and closes it.
     fn keep(self, domain: &Shared) -> Result<u64, Errno> {
-        domain.outside().and_then(|outside| outside.enter(self.0)).map_err(|_| Errno::TooMany)?;
+        domain
+            .sched
+            .open_poller(domain.options.epoll_set.as_deref())
+            .and_then(|poller| poller.add(self.0))
+            .map_err(|_| Errno::TooMany)?;
         Ok(std::mem::ManuallyDrop::new(self).0 as u64)
     }
 }
@@ -554,7 +508,7 @@ fn room() -> (MaybeUninit<libc::sockaddr_storage>, u32) {
 
 /// An address that the kernel has written.
 fn decode(room: &MaybeUninit<libc::sockaddr_storage>) -> Result<SocketAddr, Errno> {
-    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family says what it holds.
+    // SAFETY: it was zeroed at first, and any bytes are a valid storage. The family tells what it holds.
     unsafe {
         match i32::from(room.assume_init_ref().ss_family) {
             libc::AF_INET => {

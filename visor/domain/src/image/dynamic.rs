@@ -111,7 +111,7 @@ impl Entries {
         Ok(Some((address, size / 8)))
     }
 
-    /// Goes through all entries: the loader serves some, some say nothing that matters here, the rest is refused.
+    /// Goes through all entries: the loader handles some, some do not matter here, the rest is refused.
     fn refuse_unserved(&self, segments: &Segments) -> Result<(), ImageError> {
         for entry in &self.0 {
             match entry.d_tag {

@@ -1,4 +1,4 @@
-//! Why an image is refused. The image is at fault, always: whoever built it can read here what to change.
+//! Why an image is refused. The image is always at fault: each message tells its author what to change.
 
 use super::MAX_SPAN;
 use super::file::{MAX_DYNAMIC, MAX_NAME, MAX_PROGRAM_HEADERS, MAX_RELOCATIONS, MAX_SYMBOLS};
@@ -7,7 +7,7 @@ use monohull_checker::{CheckError, Finding};
 
 /// What the loader does not accept. Numbers are as the file has them; addresses are relative to the load base.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "each message says what its variant and its numbers mean")]
+#[allow(missing_docs, reason = "each message explains its variant and its numbers")]
 pub enum ImageError {
     // The file and its headers.
     #[error("this is not an ELF file")]
@@ -26,7 +26,7 @@ pub enum ImageError {
     OtherSystem { os: u8 },
     #[error("the image is built for another machine: ELF machine {machine}, not 62 (x86-64)")]
     OtherMachine { machine: u16 },
-    #[error("the image is no shared object: ELF type {elf_type}, not 3 (build it as a cdylib)")]
+    #[error("the image is not a shared object: ELF type {elf_type}, not 3 (build it as a cdylib)")]
     NotSharedObject { elf_type: u16 },
     #[error("the {what} has entries of {size} bytes instead of {expected}")]
     WrongEntrySize { what: &'static str, size: u64, expected: u64 },
@@ -62,7 +62,7 @@ pub enum ImageError {
         "segment {index} cannot be mapped: file offset {offset:#x} and address {address:#x} differ modulo the page size"
     )]
     Incongruent { index: usize, offset: u64, address: u64 },
-    #[error("segment {index} wants an alignment of {align:#x}; at most {PAGE:#x} and powers of two are possible")]
+    #[error("segment {index} requires an alignment of {align:#x}; at most {PAGE:#x} and powers of two are possible")]
     Alignment { index: usize, align: u64 },
     #[error("segment {index} at {address:#x} lies before the one in front of it; segments must ascend")]
     NotAscending { index: usize, address: u64 },
@@ -80,7 +80,7 @@ pub enum ImageError {
     // The dynamic section.
     #[error("the image has no dynamic section (PT_DYNAMIC)")]
     NoDynamicSection,
-    #[error("the dynamic section is at file offset {offset:#x}, but its address {address:#x} says otherwise")]
+    #[error("the dynamic section is at file offset {offset:#x}, which does not match its address {address:#x}")]
     MisplacedDynamic { offset: u64, address: u64 },
     #[error("the dynamic section has no end within its {count} entries (at most {MAX_DYNAMIC} are accepted)")]
     EndlessDynamic { count: usize },
@@ -120,15 +120,17 @@ pub enum ImageError {
     ThreadLocalSymbol { name: String },
     #[error("symbol {name:?} has the value {value:#x}, which is in no segment")]
     SymbolOutside { name: String, value: u64 },
-    #[error("symbol {name:?} is no place in the image (section number {section:#x})")]
+    #[error("symbol {name:?} is not an address in the image (section number {section:#x})")]
     NoPlace { name: String, section: u16 },
     #[error("the image does not export {name}; link it against monohull-std and use #[monohull::main]")]
     MissingSymbol { name: &'static str },
     #[error("the start address {address:#x} is not in an executable segment")]
     StartNotCode { address: u64 },
-    #[error("{IMAGE_SYMBOL} begins with {magic:#x}: this is no function image")]
+    #[error("{IMAGE_SYMBOL} begins with {magic:#x}: this is not a function image")]
     WrongMagic { magic: u64 },
-    #[error("the image is built for version {version} of the interface, this visor speaks {ABI_VERSION}: rebuild it")]
+    #[error(
+        "the image is built for version {version} of the interface, this visor has version {ABI_VERSION}: rebuild it"
+    )]
     WrongVersion { version: u64 },
 
     // Relocations.
@@ -148,7 +150,7 @@ pub enum ImageError {
     RelocationOutside { offset: u64 },
     #[error("two relocations write the word at {offset:#x}")]
     DuplicateRelocation { offset: u64 },
-    #[error("the relocation at {offset:#x} makes the address {value:#x}, which is outside of the image")]
+    #[error("the relocation at {offset:#x} computes the address {value:#x}, which is outside of the image")]
     ValueOutside { offset: u64, value: u64 },
 
     // Instructions.

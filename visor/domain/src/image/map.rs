@@ -11,8 +11,8 @@
 //! are a few pages: a private copy costs less than mapping them and breaking the copy-on-write.
 
 use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
+use crate::address_space::{Access, AddressSpace, AddressSpaceError};
 use crate::keys::Key;
-use crate::region::{Access, Partition, RegionError};
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use monohull_host_files::input;
 use monohull_ipc::sealed::seal;
@@ -42,8 +42,8 @@ pub enum LoadError {
         /// Why.
         source: ImageError,
     },
-    /// the host has no room for the image {name}: {source}
-    #[error("the host has no room for the image {name}: {source}")]
+    /// the host lacks memory for the image {name}: {source}
+    #[error("the host lacks memory for the image {name}: {source}")]
     Seal {
         /// The function's name.
         name: String,
@@ -64,7 +64,7 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// A checked image in memory that nobody can change any more.
+/// A checked image in sealed memory.
 #[derive(Debug)]
 pub struct LoadedImage {
     /// What the parser found.
@@ -133,18 +133,18 @@ impl LoadedImage {
     }
 
     /// Maps and relocates the image at `base`, inside a clean cell of this key. Returns the writable pages' first state.
-    pub fn map(&self, partition: &Partition, base: u64, key: Key) -> Result<Vec<Pristine>, RegionError> {
+    pub fn map(&self, space: &AddressSpace, base: u64, key: Key) -> Result<Vec<Pristine>, AddressSpaceError> {
         for segment in &self.image.segments {
             let pages = page_down(base + segment.address)..page_up(base + segment.address + segment.memory_size);
             let access = match segment.access {
                 SegmentAccess::Read => Access::Read,
                 SegmentAccess::ReadExecute => Access::ReadExecute,
                 SegmentAccess::ReadWrite => {
-                    partition.protect(pages, Access::ReadWrite, key)?;
+                    space.protect(pages, Access::ReadWrite, key)?;
                     continue;
                 }
             };
-            partition.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access, key)?;
+            space.map_file(pages, self.sealed.as_fd(), page_down(segment.file_offset), access, key)?;
         }
         for (address, bytes) in &self.data {
             // SAFETY: these pages have just been made writable, and are as long as the segment, which is at least as
@@ -160,7 +160,7 @@ impl LoadedImage {
         if let Some(range) = &self.image.relro {
             relro = page_down(base + range.start)..page_down(base + range.end);
             if !relro.is_empty() {
-                partition.protect(relro.clone(), Access::Read, key)?;
+                space.protect(relro.clone(), Access::Read, key)?;
             }
         }
         Ok(self.data.iter().flat_map(|(address, bytes)| pristine(base + address, bytes.len() as u64, &relro)).collect())

@@ -1,7 +1,7 @@
 //! Function images: what the loader accepts, and what it knows about it.
 //!
 //! A function image never goes through `dlopen`, which would run its constructors with full rights and give all
-//! instances one copy of its data. This is our own loader's front half: it reads a file that anybody may have made,
+//! instances one copy of its data. This is our own loader's front half: it reads an untrusted file,
 //! believes nothing in it, and either returns an [`Image`] that can be mapped without further questions or says by
 //! name what it does not accept. It maps nothing and holds no unsafe code. The other half maps the file's pages and
 //! writes the relocated words:
@@ -15,7 +15,7 @@
 //!
 //! What is accepted is what `rustc` and a C linker make of a `no_std` shared object without start files: one ET_DYN
 //! file for x86-64 that imports nothing, has no thread-local segment, and whose relocations are RELATIVE, GLOB_DAT,
-//! JUMP_SLOT or 64 against its own symbols. Weak symbols that nobody defines read as zero. `.init_array` is for
+//! JUMP_SLOT or 64 against its own symbols. Undefined weak symbols read as zero. `.init_array` is for
 //! the function to run; there is nothing that would run `.fini_array`, because an ended instance's memory goes as
 //! a whole, so an image that has one is refused rather than served half.
 #![deny(unsafe_code)]
@@ -34,7 +34,7 @@ pub use monohull_checker::symbols::{Symbol, SymbolTable};
 pub use relocation::{Relocation, Value};
 pub use segment::{Access, Segment};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::{
     ABI_VERSION,
     module::MAGIC,
@@ -95,17 +95,17 @@ impl Image {
     }
 }
 
-/// Reads an image file and has the instruction checker look at it: what a file must pass to be registered.
+/// Reads an image file and runs the instruction checker on it: what a file must pass to be registered.
 pub fn verify(name: &str, bytes: &[u8]) -> Result<Image, ImageError> {
     let image = Image::parse(name, bytes)?;
     match monohull_checker::check(bytes)?.refusal() {
-        Some(_) if weaken::is_off(Defence::Checker) => Ok(image),
+        Some(_) if fault_injection::disabled(Mitigation::Checker) => Ok(image),
         Some(finding) => Err(ImageError::Forbidden { finding: Box::new(finding.clone()) }),
         None => Ok(image),
     }
 }
 
-/// Compares the image's own header (`monohull_abi::types::ImageHeader`) with what this visor speaks.
+/// Compares the image's own header (`monohull_abi::types::ImageHeader`) with this visor's versions.
 fn check_header(segments: &segment::Segments, address: u64) -> Result<(), ImageError> {
     let header = segments.file_part("image header", address, 16)?;
     let word = |range: Range<usize>| header[range].try_into().map(u64::from_le_bytes).unwrap_or_default();

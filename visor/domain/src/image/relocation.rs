@@ -28,7 +28,7 @@ pub struct Relocation {
 pub enum Value {
     /// An address of the image: the load base plus this, which is at most the image's span.
     Base(u64),
-    /// This value wherever the image is: a weak symbol that nobody defines, plus its addend.
+    /// This value wherever the image is: an undefined weak symbol, plus its addend.
     Absolute(u64),
 }
 

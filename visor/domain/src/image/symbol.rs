@@ -54,7 +54,7 @@ impl<'a> DynamicSymbols<'a> {
         Err(ImageError::MissingSymbol { name: wanted })
     }
 
-    /// Where symbol `index` is; none for a weak one that nobody defines. The index must be below [`Self::count`].
+    /// Where symbol `index` is; `None` for an undefined weak one. The index must be below [`Self::count`].
     pub(super) fn address(&self, index: u32) -> Result<Option<u64>, ImageError> {
         let symbol = &self.list[index as usize];
         match u32::from(symbol.st_shndx) {
@@ -103,7 +103,7 @@ fn hash_count(segments: &Segments, address: u64) -> Result<u64, ImageError> {
     Ok(words.last().map_or(0, u64::from))
 }
 
-/// Symbols according to DT_GNU_HASH. It does not say how many there are: the chain that begins last is followed to
+/// Symbols according to DT_GNU_HASH. It does not have their number: the chain that begins last is followed to
 /// its end.
 fn gnu_hash_count(segments: &Segments, address: u64) -> Result<u64, ImageError> {
     let damaged = ImageError::DamagedHash { what: "hash table (DT_GNU_HASH)" };

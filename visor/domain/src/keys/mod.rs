@@ -1,18 +1,18 @@
-//! Protection keys: whether there are any, who has which, and what is tagged with them.
+//! Protection keys: whether there are any, which instance has which, and what is tagged with them.
 //!
 //! ```text
-//! key 0    everything nobody tagged: the visor, its modules, its stacks          denied to functions
+//! key 0    everything that is not tagged: the visor, its modules, its stacks     denied to functions
 //! key 1    the info page                                                         functions read, never write
 //! key 2 …  cells, slot buffers, entry frames                                     a function has its own, and no other
 //! ```
 //!
-//! On a machine without keys the same calls are made and tag nothing: [`Keys::in_force`] says which it is.
+//! On a machine without keys the same calls are made and tag nothing: see [`Keys::in_force`].
 
 mod support;
 
 pub use support::{Missing, Support, by_default, support};
 
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::KEY_COUNT;
 use monohull_trampoline::system::{FIRST_FUNCTION_KEY, INFO_KEY, Variant};
 use std::io;
@@ -38,14 +38,14 @@ impl Key {
 
 /// The name of an isolation in reports: `process`, or `mpk` where keys are in force.
 pub fn isolation(keys: bool) -> &'static str {
-    match (weaken::is_weakened(), keys) {
-        (true, _) => "weakened",
+    match (fault_injection::is_unhardened(), keys) {
+        (true, _) => "unhardened",
         (false, true) => "mpk",
         (false, false) => "process",
     }
 }
 
-/// The keys of a domain, all of them; given back on drop.
+/// The keys of a domain, all of them; freed on drop.
 #[derive(Debug)]
 pub struct Keys {
     taken: Vec<u32>,
@@ -117,23 +117,23 @@ impl Keys {
         self.free.is_some()
     }
 
-    /// A key for a cell; `None` if all are lent. Without a key for each instance there is one for all.
-    pub fn lend(&self) -> Option<Key> {
+    /// A key for a cell; `None` if all are in use. Without a key for each instance there is one for all.
+    pub fn acquire(&self) -> Option<Key> {
         match &self.free {
-            Some(_) if weaken::is_off(Defence::SeparateKeys) => Some(Key::FUNCTIONS),
+            Some(_) if fault_injection::disabled(Mitigation::SeparateKeys) => Some(Key::FUNCTIONS),
             Some(free) => free.lock().expect("keys").pop(),
             None => Some(Key::FUNCTIONS),
         }
     }
 
-    /// Takes a key back: no page has it any more.
-    pub fn give_back(&self, key: Key) {
+    /// Releases a key, which no page has any more.
+    pub fn release(&self, key: Key) {
         if let Some(free) = &self.free {
             free.lock().expect("keys").push(key);
         }
     }
 
-    /// Whether [`Self::lend`] would find one.
+    /// Whether [`Self::acquire`] would find one.
     pub fn has_free(&self) -> bool {
         self.free.as_ref().is_none_or(|free| !free.lock().expect("keys").is_empty())
     }

@@ -30,11 +30,11 @@ pub enum Missing {
     /// the kernel has switched on registers that the gates do not clear
     #[error(
         "the kernel has switched on the registers r16 to r31 (APX), which Monohull's gates do not clear: \
-         what one function leaves there the next one could read"
+         the next function could read what one has left there"
     )]
     ExtendedRegisters,
-    /// the kernel gives no protection key
-    #[error("the kernel gives no protection key: {0}")]
+    /// the kernel refuses a protection key
+    #[error("the kernel refuses a protection key: {0}")]
     Refused(String),
 }
 
@@ -83,7 +83,7 @@ pub fn by_default() -> bool {
     support().is_available() && kernel_version() >= (6, 12)
 }
 
-/// The running kernel's version; (0, 0) if it cannot be told.
+/// The running kernel's version; (0, 0) if it is unknown.
 fn kernel_version() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
@@ -93,7 +93,7 @@ fn kernel_version() -> (u32, u32) {
 /// Takes a key and gives it back.
 fn try_key() -> io::Result<()> {
     let (flags, rights) = (0usize, 0usize);
-    // SAFETY: pkey_alloc takes two integers and touches no memory; a key nobody has tagged pages with changes nothing.
+    // SAFETY: pkey_alloc takes two integers and touches no memory; a key that no page has changes nothing.
     let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, flags, rights) };
     if key < 0 {
         return Err(io::Error::last_os_error());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_what_it_has_switched_on() {
+    fn the_kernel_reports_what_it_has_switched_on() {
         assert_eq!(extended_states() & 0b11, 0b11, "x87 and SSE are always on");
     }
 

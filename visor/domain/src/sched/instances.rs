@@ -1,7 +1,7 @@
 //! What the scheduler keeps for each live instance.
 
 use super::thread::ThreadIndex;
-use crate::instance::CELL_BITS;
+use crate::instance::{CELL_BITS, cell_of};
 use monohull_abi::module::NEVER;
 use monohull_report::failure::Failure;
 
@@ -25,34 +25,55 @@ pub(crate) struct InstanceThreads<I> {
 }
 
 /// All live instances. The low bits of an id are the instance's cell, and no two live ones share a cell.
-pub(super) struct Instances<I>(Vec<Option<Box<InstanceThreads<I>>>>);
+pub(super) struct Instances<I> {
+    by_cell: Vec<Option<Box<InstanceThreads<I>>>>,
+    /// Those that are unattended.
+    unattended: usize,
+}
 
 impl<I> Instances<I> {
     pub(super) fn new() -> Instances<I> {
-        Instances((0..1 << CELL_BITS).map(|_| None).collect())
+        Instances { by_cell: (0..1 << CELL_BITS).map(|_| None).collect(), unattended: 0 }
     }
 
     pub(super) fn insert(&mut self, id: u32, instance: I, deadline: u64) {
         let entry =
             InstanceThreads { id, instance, deadline, threads: Vec::new(), running: 0, ending: None, run: 0, park: 0 };
-        let replaced = self.0[place(id)].replace(Box::new(entry));
+        self.unattended += usize::from(entry.is_unattended());
+        let replaced = self.by_cell[cell_of(id)].replace(Box::new(entry));
         debug_assert!(replaced.is_none(), "a cell has one instance at a time");
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<InstanceThreads<I>>> {
-        self.0[place(id)].take_if(|entry| entry.id == id)
+        let entry = self.by_cell[cell_of(id)].take_if(|entry| entry.id == id)?;
+        self.unattended -= usize::from(entry.is_unattended());
+        Some(entry)
+    }
+
+    /// How many instances have a deadline that no carrier's timer watches over.
+    pub(super) fn unattended(&self) -> usize {
+        self.unattended
+    }
+
+    /// Counts an instance's thread onto or off the carriers.
+    pub(super) fn count_running(&mut self, id: u32, change: i32) {
+        let Some(entry) = self.get_mut(id) else { return };
+        let before = usize::from(entry.is_unattended());
+        entry.running = entry.running.wrapping_add_signed(change);
+        let after = usize::from(entry.is_unattended());
+        self.unattended = self.unattended + after - before;
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&InstanceThreads<I>> {
-        self.0[place(id)].as_deref().filter(|entry| entry.id == id)
+        self.by_cell[cell_of(id)].as_deref().filter(|entry| entry.id == id)
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut InstanceThreads<I>> {
-        self.0[place(id)].as_deref_mut().filter(|entry| entry.id == id)
+        self.by_cell[cell_of(id)].as_deref_mut().filter(|entry| entry.id == id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &InstanceThreads<I>> {
-        self.0.iter().flatten().map(|entry| &**entry)
+        self.by_cell.iter().flatten().map(|entry| &**entry)
     }
 }
 
@@ -61,13 +82,8 @@ impl<I> InstanceThreads<I> {
         self.id
     }
 
-    /// Its deadline would pass unnoticed if no carrier had time to look: none of its threads is on one, whose timer would
-    /// tell.
-    pub(super) fn is_unattended(&self) -> bool {
+    /// No carrier's timer enforces its deadline, since none of its threads is on a carrier.
+    fn is_unattended(&self) -> bool {
         self.deadline != NEVER && self.running == 0
     }
-}
-
-fn place(id: u32) -> usize {
-    (id & ((1 << CELL_BITS) - 1)) as usize
 }

@@ -1,5 +1,5 @@
-//! Who runs next: the ready queue, the waits, the timers. Plain data under one lock: no system call, no unsafe code, and
-//! no memory but its own.
+//! The scheduler: threads, their waits and timers, carriers, and what each carrier does next. Plain data under one lock: no
+//! system call, no unsafe code, and no memory but its own.
 //!
 //! ```text
 //!             wait(key, deadline)                     wake(key) / deadline
@@ -9,93 +9,80 @@
 //! ```
 //!
 //! A thread registers its wait while its handler still holds the lock of what it waits for, so a wake-up cannot fall
-//! between the two. A woken thread goes to its waker's *handoff* place: when the waker parks or ends, its carrier goes on
-//! with the woken thread without touching the queue.
+//! between the two.
 //!
 //! A change that carriers asleep must know of is returned as a value that cannot be ignored ([`Woken`], [`Armed`]); only
-//! `Shared::notify` and `Shared::announce` take them.
+//! `Dispatcher::notify` and `Dispatcher::announce` take them.
 #![forbid(unsafe_code)]
 
+mod carrier_set;
 mod instances;
+mod net_timer;
+mod run_queue;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod timers;
+pub(crate) mod wait_key;
 mod waiting;
+mod waits;
+mod work;
 
-pub(super) use thread::{THREADS_MAX, ThreadIndex};
-pub(super) use timers::TimerKind;
+pub(crate) use carrier_set::WakeUp;
+pub(crate) use thread::{THREADS_MAX, ThreadIndex};
+pub(crate) use timers::TimerKind;
+pub(crate) use work::{Resources, Work};
 
-use super::Event;
-use super::instance::Spec;
+use crate::event::Event;
+use crate::instance::InstanceConfig;
+use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
-use monohull_abi::layout::CARRIER_MAX;
-use monohull_abi::module::{Call, NEVER, Wake};
+use monohull_abi::module::{Call, NEVER};
 use monohull_report::failure::Failure;
+use net_timer::{AfterPoll, NetTimer};
+use run_queue::RunQueue;
 use std::collections::VecDeque;
 use thread::{Resumption, State, Threads};
 use timers::Timers;
 use waiting::Waiting;
 
-/// After this many handoffs in a row the ready queue gets its turn.
-const HANDOFFS_IN_A_ROW: u32 = 64;
 /// So many threads of an instance that ends are taken off the table under one hold of the lock.
 const RETIRED_AT_ONCE: usize = if cfg!(miri) { 16 } else { 4096 };
-/// How long after a timer was due the timekeeper looks whether a carrier has served it. Carriers that have time do so at
+/// How long after a timer was due the timekeeper checks whether a carrier has served it. Idle carriers do so at
 /// once; then the timekeeper need not run for each timer.
 const TIMEKEEPER_GRACE_NS: u64 = 5_000_000;
 
 /// Everything that changes under the scheduler's lock. `I` is what the domain knows of an instance.
+///
+/// Each part decides one thing: [`RunQueue`] which thread is next, [`CarrierSet`] which carrier is woken, [`NetTimer`] when
+/// the network is polled. [`Scheduler::next_work`] puts their answers in order.
 pub(super) struct Scheduler<I> {
     threads: Threads,
     instances: Instances<I>,
-    /// Live instances whose deadline no carrier's timer watches over.
-    unattended: usize,
-    /// What the driver has not heard yet.
-    pub(super) events: VecDeque<Event>,
-    /// Instances waiting to be started.
-    pub(super) jobs: VecDeque<Spec>,
-    /// Carriers that have been started, and how many of them have nothing to do.
-    pub(super) carriers: usize,
-    /// See `carriers`.
-    pub(super) idle: usize,
-    /// When each idle carrier looks at the timers by itself (monotonic ns); [`NEVER`] for busy ones.
-    looks_at: [u64; CARRIER_MAX],
-    /// Carriers that could not be set up.
-    pub(super) lost: usize,
-    /// A carrier has been called and has not looked yet.
-    pub(super) called: bool,
-    /// The thread that serves timers while all carriers run user code.
-    pub(super) timekeeper: Timekeeper,
-    /// When the network is to be polled, at the latest (monotonic ns).
-    pub(super) alarm: u64,
-    /// The network is to be polled now.
-    pub(super) frames: bool,
-    /// When frames are looked for although no event announces them (monotonic ns).
-    pub(super) look_for_frames: u64,
-    /// Frames that arrive raise an event.
-    pub(super) device_armed: bool,
-    /// Threads that wait for something outside.
-    pub(super) waits_outside: usize,
-    /// One of the idle carriers listens to what happens outside.
-    pub(super) listening: bool,
-    /// The run is over.
-    pub(super) done: bool,
-    /// Counts the looks for work, so that no kind of it is starved by another.
-    pub(super) looks: u32,
-    ready: VecDeque<ThreadIndex>,
-    handoff: [Option<ThreadIndex>; CARRIER_MAX],
-    handoffs: [u32; CARRIER_MAX],
+    run_queue: RunQueue,
+    carriers: CarrierSet,
     waiting: Waiting,
     timers: Timers,
-    /// Threads that wait with a deadline or for something outside, and driver's timers: what may change by itself.
-    pending: usize,
+    net: NetTimer,
+    timekeeper: Timekeeper,
+    /// Instances that wait to be started.
+    pending: VecDeque<InstanceConfig>,
+    /// Events for the driver.
+    events: VecDeque<Event>,
+    /// The run is over.
+    done: bool,
+    /// Counts the choices of work, so that no kind of it is starved by another.
+    tick: u32,
+    /// Threads that wait for something external.
+    external_waits: usize,
+    /// What may change by itself: threads that wait with a deadline or for something external, and the driver's timers.
+    expected: usize,
 }
 
 /// What the scheduler knows of the timekeeper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Timekeeper {
-    /// There is none; it is started when it is first needed.
+enum Timekeeper {
+    /// It does not run; it is started when it is first needed.
     Absent,
     /// It sleeps until then (monotonic ns).
     Asleep(u64),
@@ -116,7 +103,7 @@ pub(super) struct Running {
 }
 
 /// What a due timer asks for.
-pub(super) enum Due {
+enum Due {
     /// An instance's time is up.
     Instance(u32),
     /// Nothing more; threads and driver have been served.
@@ -128,17 +115,17 @@ pub(super) enum Due {
 pub(super) struct Woken(pub(super) u64);
 
 impl Woken {
-    /// The waker's own carrier looks for work next: it takes the first, and calls others if there are more.
-    pub(super) fn goes_on_here(self) {}
+    /// The waker's own carrier looks for work next: it takes the first, and wakes others if there are more.
+    pub(super) fn continues_here(self) {}
 }
 
-/// A timer has been set: who sleeps longer than that must be woken.
+/// A timer has been set: those that sleep longer than that must be woken.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Armed {
-    /// No idle carrier looks in time.
+    /// No idle carrier wakes in time.
     pub(super) carriers_late: bool,
-    /// The timekeeper does not look in time.
+    /// The timekeeper does not wake in time.
     pub(super) timekeeper_late: bool,
 }
 
@@ -152,30 +139,144 @@ impl<I> Scheduler<I> {
         Scheduler {
             threads: Threads::default(),
             instances: Instances::new(),
-            unattended: 0,
-            events: VecDeque::new(),
-            jobs: VecDeque::new(),
-            carriers: 0,
-            idle: 0,
-            looks_at: [NEVER; CARRIER_MAX],
-            lost: 0,
-            called: false,
-            timekeeper: Timekeeper::Absent,
-            alarm: NEVER,
-            frames: false,
-            look_for_frames: NEVER,
-            device_armed: true,
-            waits_outside: 0,
-            listening: false,
-            done: false,
-            looks: 0,
-            ready: VecDeque::new(),
-            handoff: [None; CARRIER_MAX],
-            handoffs: [0; CARRIER_MAX],
+            run_queue: RunQueue::new(),
+            carriers: CarrierSet::new(),
             waiting: Waiting::new(),
             timers: Timers::default(),
-            pending: 0,
+            net: NetTimer::new(),
+            timekeeper: Timekeeper::Absent,
+            pending: VecDeque::new(),
+            events: VecDeque::new(),
+            done: false,
+            tick: 0,
+            external_waits: 0,
+            expected: 0,
         }
+    }
+}
+
+/// The run, and what the driver asks for.
+impl<I> Scheduler<I> {
+    /// A run begins, on the first carrier.
+    pub(super) fn begin(&mut self) {
+        self.done = false;
+        self.carriers.begin();
+        self.push_event(Event::Begin);
+    }
+
+    /// The run is over: carriers stop as soon as they leave user code.
+    pub(super) fn finish(&mut self) {
+        self.done = true;
+    }
+
+    /// Whether the run is over.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// After a run: the events that the driver has not been given. Timers are dropped.
+    pub(super) fn close(&mut self) -> VecDeque<Event> {
+        self.timers.clear();
+        self.net.clear();
+        self.expected = 0;
+        self.external_waits = 0;
+        std::mem::take(&mut self.events)
+    }
+
+    /// Queues an event for the driver.
+    pub(super) fn push_event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Queues an instance to be started.
+    pub(super) fn push_pending(&mut self, config: InstanceConfig) {
+        self.pending.push_back(config);
+    }
+
+    /// How many instances wait to be started.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Drops the instances that wait to be started.
+    pub(super) fn clear_pending(&mut self) {
+        self.pending.clear();
+    }
+}
+
+/// Carriers.
+impl<I> Scheduler<I> {
+    /// How many carriers have been started; their indices are below this.
+    pub(super) fn carriers(&self) -> usize {
+        self.carriers.started()
+    }
+
+    /// A carrier that was started could not be set up.
+    pub(super) fn fail_carrier(&mut self) {
+        self.carriers.fail_one();
+    }
+
+    /// There is work that an idle carrier could take.
+    pub(super) fn wake_one(&mut self) -> WakeUp {
+        self.carriers.wake_one()
+    }
+
+    /// Whether an idle carrier waits for external events.
+    pub(super) fn is_polling(&self) -> bool {
+        self.carriers.is_polling()
+    }
+
+    /// An idle carrier wants to wait for external events. False if another one does.
+    pub(super) fn begin_polling(&mut self) -> bool {
+        self.carriers.begin_polling()
+    }
+
+    /// It has come back. Whether another idle carrier can take over.
+    pub(super) fn end_polling(&mut self) -> bool {
+        self.carriers.end_polling()
+    }
+}
+
+/// The network.
+impl<I> Scheduler<I> {
+    /// Sets when the network stack wants to be polled at the latest.
+    pub(super) fn set_net_deadline(&mut self, at: u64) -> Armed {
+        self.net.set_stack_deadline(at);
+        self.armed(at)
+    }
+
+    /// The device has frames.
+    pub(super) fn device_ready(&mut self) {
+        self.net.device_ready();
+    }
+
+    /// Whether no event announces the next frame of the device.
+    pub(super) fn device_is_unarmed(&self) -> bool {
+        self.net.is_unarmed()
+    }
+
+    /// The network stack has been polled; see [`NetTimer::polled`]. Whether the device is to be armed.
+    pub(super) fn net_polled(
+        &mut self,
+        was_unarmed: bool,
+        frames_taken: bool,
+        now: impl FnOnce() -> u64,
+    ) -> (bool, Armed) {
+        match self.net.polled(was_unarmed, frames_taken, self.external_waits > 0, now) {
+            AfterPoll::Done => (false, Armed::IN_TIME),
+            AfterPoll::ArmDevice => (true, Armed::IN_TIME),
+            AfterPoll::Repoll(at) => (false, self.armed(at)),
+        }
+    }
+
+    /// A thread begins to wait for frames. Whether the device is to be armed.
+    pub(super) fn frame_waiter_came(&mut self) -> bool {
+        self.net.waiter_came()
+    }
+
+    /// When the network is polled next by time; [`NEVER`] if it is not.
+    pub(super) fn next_net_poll(&self) -> u64 {
+        self.net.next()
     }
 }
 
@@ -187,7 +288,6 @@ impl<I> Scheduler<I> {
         if deadline == NEVER {
             return Armed::IN_TIME;
         }
-        self.unattended += 1;
         self.set_timer(deadline, TimerKind::Instance(id))
     }
 
@@ -246,30 +346,17 @@ impl<I> Scheduler<I> {
     /// Forgets an instance that has no threads any more.
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<InstanceThreads<I>>> {
         let instance = self.instances.remove(id)?;
-        self.unattended -= usize::from(instance.is_unattended());
         if instance.deadline != NEVER {
             self.timer_is_stale();
         }
         Some(instance)
-    }
-
-    /// Counts an instance's thread onto or off the carriers.
-    fn count_running(&mut self, id: u32, change: i32) {
-        let Some(instance) = self.instances.get_mut(id) else { return };
-        let before = instance.is_unattended();
-        instance.running = instance.running.wrapping_add_signed(change);
-        match (before, instance.is_unattended()) {
-            (true, false) => self.unattended -= 1,
-            (false, true) => self.unattended += 1,
-            _ => {}
-        }
     }
 }
 
 /// Threads: from their start to their end.
 impl<I> Scheduler<I> {
     /// A new thread of an instance, to go on at `user_rsp` with `value`; it is in no queue yet. `None` if the instance is
-    /// being ended, because its memory is about to go, or if there are too many threads.
+    /// being ended, because its memory is about to be reclaimed, or if there are too many threads.
     pub(super) fn spawn(&mut self, id: u32, stack: Option<u32>, user_rsp: u64, value: i64) -> Option<ThreadIndex> {
         let instance = self.instances.get_mut(id).filter(|instance| instance.ending.is_none())?;
         let thread = self.threads.take()?;
@@ -297,11 +384,11 @@ impl<I> Scheduler<I> {
 
     /// Queues a ready thread.
     pub(super) fn enqueue(&mut self, thread: ThreadIndex) {
-        self.ready.push_back(thread);
+        self.run_queue.push(thread);
     }
 
     /// Puts a ready thread on a carrier.
-    pub(super) fn take(&mut self, thread: ThreadIndex, now: u64) -> Running {
+    pub(super) fn mark_running(&mut self, thread: ThreadIndex, now: u64) -> Running {
         let entry = &mut self.threads[thread];
         entry.state = State::Running;
         if entry.left_at != 0 {
@@ -310,7 +397,7 @@ impl<I> Scheduler<I> {
         entry.taken_at = now;
         let id = entry.instance;
         let frame = entry.frame.take().expect("a thread off the carriers has its frame");
-        self.count_running(id, 1);
+        self.instances.count_running(id, 1);
         self.resumed(thread, frame)
     }
 
@@ -324,7 +411,7 @@ impl<I> Scheduler<I> {
         Ok(())
     }
 
-    /// The thread lets others go first; its call is done and returns `value`.
+    /// The thread yields; its call is done and returns `value`.
     pub(super) fn requeue(&mut self, thread: ThreadIndex, frame: Box<Call>, value: i64, now: u64) {
         self.threads[thread].resumption = Resumption::Value(value);
         self.put_back(thread, frame, State::Ready, now);
@@ -344,7 +431,7 @@ impl<I> Scheduler<I> {
         entry.run += now.saturating_sub(entry.taken_at);
         entry.left_at = now;
         let id = entry.instance;
-        self.count_running(id, -1);
+        self.instances.count_running(id, -1);
     }
 
     /// What a thread goes on with, after how its last wait ended.
@@ -366,7 +453,7 @@ impl<I> Scheduler<I> {
     fn retire(&mut self, thread: ThreadIndex) {
         self.waiting.unlink(&mut self.threads, thread);
         self.forget_timer(thread);
-        self.forget_outside(thread);
+        self.forget_external(thread);
         let entry = &self.threads[thread];
         let (id, position, is_main) = (entry.instance, entry.position as usize, entry.stack.is_none());
         let (run, park) = (entry.run, entry.park);
@@ -381,277 +468,5 @@ impl<I> Scheduler<I> {
             }
         }
         self.threads.give(thread);
-    }
-}
-
-/// Waits and what ends them.
-impl<I> Scheduler<I> {
-    /// Registers what a running thread is about to wait for.
-    pub(super) fn wait(&mut self, thread: ThreadIndex, key: u64, deadline: u64) -> Armed {
-        let entry = &mut self.threads[thread];
-        debug_assert_eq!(entry.state, State::Running, "a thread waits for one thing at a time");
-        entry.state = State::Parking;
-        entry.wait = entry.wait.wrapping_add(1);
-        entry.timed = deadline != NEVER;
-        let timer = TimerKind::Thread(entry.number, entry.wait);
-        self.waiting.link(&mut self.threads, thread, key);
-        if deadline == NEVER {
-            return Armed::IN_TIME;
-        }
-        self.pending += 1;
-        self.set_timer(deadline, timer)
-    }
-
-    /// The same for something outside the domain, which may happen at any time.
-    pub(super) fn wait_outside(&mut self, thread: ThreadIndex, key: u64, deadline: u64) -> Armed {
-        let armed = self.wait(thread, key, deadline);
-        self.threads[thread].outside = true;
-        self.pending += 1;
-        self.waits_outside += 1;
-        armed
-    }
-
-    /// Wakes up to `most` threads that wait for `key`. With `complete` their call is done with that value; otherwise
-    /// their handlers run again. The first one is handed to `carrier`, if that is one.
-    pub(super) fn wake(&mut self, key: u64, most: u64, complete: Option<i64>, carrier: usize) -> Woken {
-        let mut woken = 0;
-        let mut next = if most > 0 { self.waiting.first(&self.threads, key) } else { None };
-        let how = complete.map_or(Resumption::Handler(Wake::Woken), Resumption::Value);
-        while let Some(thread) = next {
-            woken += 1;
-            next = if woken < most { Waiting::after(&self.threads, thread) } else { None };
-            self.resume(thread, how, Some(carrier));
-        }
-        Woken(woken)
-    }
-
-    /// All threads wait and nothing will change by itself. Wakes those that can report it: first all that wait for a
-    /// libos module (a slot that no step fills), then, if there are none, one thread of each instance. False if no thread
-    /// waits at all.
-    pub(super) fn break_deadlock(&mut self) -> bool {
-        let mut in_modules = Vec::new();
-        let mut others = Vec::new();
-        for instance in self.instances.iter() {
-            let parked = || instance.threads.iter().copied().filter(|t| self.threads[*t].state == State::Parked);
-            in_modules.extend(parked().filter(|t| !super::hostcall::core::is_core_key(self.threads[*t].key)));
-            others.extend(parked().take(1));
-        }
-        let victims = if in_modules.is_empty() { others } else { in_modules };
-        for thread in &victims {
-            self.resume(*thread, Resumption::Handler(Wake::Nobody), None);
-        }
-        !victims.is_empty()
-    }
-
-    /// An instance that has parked threads.
-    pub(super) fn a_waiting_instance(&self) -> Option<u32> {
-        let waits = |instance: &&InstanceThreads<I>| {
-            instance.threads.iter().any(|thread| self.threads[*thread].state == State::Parked)
-        };
-        self.instances.iter().find(waits).map(InstanceThreads::id)
-    }
-
-    /// Whether something may change by itself: a timer that a thread or the driver waits for, the world outside, or what
-    /// the timekeeper is doing.
-    pub(super) fn will_change(&self) -> bool {
-        self.pending > 0 || self.timekeeper == Timekeeper::Busy
-    }
-
-    fn resume(&mut self, thread: ThreadIndex, how: Resumption, carrier: Option<usize>) {
-        self.waiting.unlink(&mut self.threads, thread);
-        self.forget_timer(thread);
-        self.forget_outside(thread);
-        let entry = &mut self.threads[thread];
-        entry.resumption = how;
-        if entry.state == State::Parking {
-            entry.state = State::WokenBeforePark;
-            return;
-        }
-        entry.state = State::Ready;
-        match carrier.and_then(|carrier| self.handoff.get_mut(carrier)) {
-            Some(place) if place.is_none() => *place = Some(thread),
-            _ => self.ready.push_back(thread),
-        }
-    }
-
-    /// The thread does not wait for something outside any more.
-    fn forget_outside(&mut self, thread: ThreadIndex) {
-        let waited = usize::from(std::mem::replace(&mut self.threads[thread].outside, false));
-        self.pending -= waited;
-        self.waits_outside -= waited;
-    }
-
-    fn waits(&self, thread: ThreadIndex, wait: u32) -> bool {
-        let entry = &self.threads[thread];
-        entry.wait == wait && matches!(entry.state, State::Parking | State::Parked)
-    }
-}
-
-/// The choice of the next thread.
-impl<I> Scheduler<I> {
-    /// The next thread for a carrier.
-    pub(super) fn next(&mut self, carrier: usize) -> Option<ThreadIndex> {
-        let is_ready = |threads: &Threads, thread: ThreadIndex| threads[thread].state == State::Ready;
-        let its_turn = self.handoffs[carrier] < HANDOFFS_IN_A_ROW || self.ready.is_empty();
-        if its_turn
-            && let Some(thread) = self.handoff[carrier].take()
-            && is_ready(&self.threads, thread)
-        {
-            self.handoffs[carrier] += 1;
-            return Some(thread);
-        }
-        self.handoffs[carrier] = 0;
-        while let Some(thread) = self.ready.pop_front() {
-            if is_ready(&self.threads, thread) {
-                return Some(thread);
-            }
-        }
-        // Nothing queued: take what another carrier was handed and has not got round to.
-        let threads = &self.threads;
-        let handed = |place: &mut Option<ThreadIndex>| place.take().filter(|thread| is_ready(threads, *thread));
-        self.handoff[..self.carriers].iter_mut().find_map(handed)
-    }
-
-    /// The instance of a thread.
-    pub(super) fn instance_of(&self, thread: ThreadIndex) -> u32 {
-        self.threads[thread].instance
-    }
-
-    /// Whether something is queued that any carrier may take.
-    pub(super) fn has_queued(&self) -> bool {
-        !self.ready.is_empty() || !self.events.is_empty()
-    }
-
-    /// Whether an idle carrier would find something to do: what is queued, or was handed to a carrier that is busy.
-    pub(super) fn has_more(&self) -> bool {
-        self.has_queued() || self.handoff[..self.carriers].iter().any(Option::is_some)
-    }
-
-    /// A carrier has nothing to do. When it must look again by itself; [`NEVER`] if it need not.
-    pub(super) fn carrier_sleeps(&mut self, carrier: usize) -> u64 {
-        self.idle += 1;
-        let until = self.next_timer();
-        self.looks_at[carrier] = until;
-        until
-    }
-
-    /// It looks again.
-    pub(super) fn carrier_wakes(&mut self, carrier: usize) {
-        self.idle -= 1;
-        self.looks_at[carrier] = NEVER;
-        self.called = false;
-    }
-
-    /// Whether the next timer would be served late, because the carriers that are idle sleep longer: one that goes to work
-    /// has to see to that.
-    pub(super) fn sleeps_past_timer(&self) -> bool {
-        self.idle > 0 && self.next_timer() < self.idle_looks_at()
-    }
-
-    /// When an idle carrier looks at the timers by itself.
-    fn idle_looks_at(&self) -> u64 {
-        self.looks_at[..self.carriers].iter().copied().min().unwrap_or(NEVER)
-    }
-}
-
-/// Timers.
-impl<I> Scheduler<I> {
-    /// Sets a timer.
-    pub(super) fn set_timer(&mut self, at: u64, what: TimerKind) -> Armed {
-        self.pending += usize::from(matches!(what, TimerKind::Driver(_)));
-        self.timers.set(at, what);
-        self.armed(at)
-    }
-
-    /// Sets when the network is to be polled at the latest.
-    pub(super) fn set_alarm(&mut self, at: u64) -> Armed {
-        self.alarm = at;
-        self.armed(at)
-    }
-
-    /// Sets when frames are to be looked for although no event announces them; [`NEVER`] if not at all.
-    pub(super) fn look_for_frames_at(&mut self, at: u64) -> Armed {
-        self.look_for_frames = at;
-        self.armed(at)
-    }
-
-    fn armed(&self, at: u64) -> Armed {
-        let timekeeper_late =
-            matches!(self.timekeeper, Timekeeper::Asleep(until) if at.saturating_add(2 * TIMEKEEPER_GRACE_NS) < until);
-        Armed { carriers_late: self.idle > 0 && at < self.idle_looks_at(), timekeeper_late }
-    }
-
-    /// When the next timer is due; [`NEVER`] if there is none.
-    pub(super) fn next_timer(&self) -> u64 {
-        self.timers.next().min(self.alarm).min(self.look_for_frames)
-    }
-
-    /// Serves one timer that is due at `now`.
-    pub(super) fn fire(&mut self, now: u64) -> Option<Due> {
-        for at in [&mut self.alarm, &mut self.look_for_frames] {
-            if *at <= now {
-                *at = NEVER;
-                self.frames = true;
-            }
-        }
-        match self.timers.take_due(now)? {
-            TimerKind::Instance(id) if self.instances.get(id).is_some() => return Some(Due::Instance(id)),
-            TimerKind::Instance(_) => self.timers.was_stale(),
-            TimerKind::Run => self.events.push_back(Event::Deadline),
-            TimerKind::Driver(token) => {
-                self.pending -= 1;
-                self.events.push_back(Event::Timer { token });
-            }
-            TimerKind::Thread(number, wait) => match self.threads.find(number) {
-                Some(thread) if self.waits(thread, wait) => {
-                    self.threads[thread].timed = false;
-                    self.pending -= 1;
-                    self.resume(thread, Resumption::Handler(Wake::TimedOut), None);
-                }
-                _ => self.timers.was_stale(),
-            },
-        }
-        Some(Due::Served)
-    }
-
-    /// After a run: the events the driver has not heard; timers are dropped.
-    pub(super) fn close(&mut self) -> VecDeque<Event> {
-        self.timers.clear();
-        self.alarm = NEVER;
-        self.frames = false;
-        self.look_for_frames = NEVER;
-        self.pending = 0;
-        self.waits_outside = 0;
-        std::mem::take(&mut self.events)
-    }
-
-    /// Whether the timekeeper has to be started: no carrier is idle, and an instance that is on none has a deadline.
-    pub(super) fn needs_timekeeper(&self) -> bool {
-        self.unattended > 0 && self.idle == 0 && self.timekeeper == Timekeeper::Absent && !self.done
-    }
-
-    /// When the timekeeper is to look: [`NEVER`] if there is no timer.
-    pub(super) fn timekeeper_looks_at(&self) -> u64 {
-        self.next_timer().saturating_add(TIMEKEEPER_GRACE_NS)
-    }
-
-    /// The thread's timed wait is over; its timer stays in the heap until it is due or they are swept.
-    fn forget_timer(&mut self, thread: ThreadIndex) {
-        if std::mem::replace(&mut self.threads[thread].timed, false) {
-            self.pending -= 1;
-            self.timer_is_stale();
-        }
-    }
-
-    fn timer_is_stale(&mut self) {
-        let (threads, instances) = (&self.threads, &self.instances);
-        self.timers.now_stale(|what| match what {
-            TimerKind::Thread(number, wait) => threads.find(number).is_some_and(|thread| {
-                let entry = &threads[thread];
-                entry.timed && entry.wait == wait && matches!(entry.state, State::Parking | State::Parked)
-            }),
-            TimerKind::Instance(id) => instances.get(id).is_some(),
-            TimerKind::Driver(_) | TimerKind::Run => true,
-        });
     }
 }

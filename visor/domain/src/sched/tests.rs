@@ -1,15 +1,23 @@
 //! The scheduler by itself: no carrier, no clock, no user code. Miri runs these tests too.
 
 use super::*;
+use monohull_abi::module::Wake;
 use std::collections::{HashMap, HashSet};
 
 const KEY: u64 = 0x1000;
 const INSTANCE: u32 = 1 << 8 | 3;
 
+impl<I> Scheduler<I> {
+    fn start_carriers(&mut self, count: usize) {
+        self.carriers.begin();
+        (1..count).for_each(|_| _ = self.carriers.start_one(count));
+    }
+}
+
 /// A scheduler with one instance of some threads, all of them ready and queued.
 fn with_threads(count: usize) -> (Scheduler<()>, Vec<ThreadIndex>) {
     let mut scheduler = Scheduler::new();
-    scheduler.carriers = 2;
+    scheduler.start_carriers(2);
     assert_eq!(scheduler.insert(INSTANCE, (), NEVER), Armed::IN_TIME);
     let threads = (0..count)
         .map(|i| {
@@ -24,7 +32,7 @@ fn with_threads(count: usize) -> (Scheduler<()>, Vec<ThreadIndex>) {
 
 fn take_next(scheduler: &mut Scheduler<()>, carrier: usize) -> Running {
     let thread = scheduler.next(carrier).expect("a ready thread");
-    scheduler.take(thread, 1)
+    scheduler.mark_running(thread, 1)
 }
 
 /// Has a running thread wait and park.
@@ -54,7 +62,7 @@ fn a_woken_thread_is_handed_to_its_waker_with_the_value() {
     let waker = take_next(&mut scheduler, 1);
     let Woken(count) = scheduler.wake(KEY, 1, Some(42), 1);
     assert_eq!(count, 1);
-    assert!(!scheduler.has_queued() && scheduler.has_more());
+    assert!(!scheduler.has_queued() && scheduler.run_queue.has_any(2));
     scheduler.end_running(waker.thread, waker.frame, 3);
     let woken = take_next(&mut scheduler, 1);
     assert_eq!((woken.thread, woken.completed, woken.frame.value), (threads[0], true, 42));
@@ -79,7 +87,7 @@ fn a_wait_ends_at_its_deadline_and_only_that_wait() {
     let (mut scheduler, threads) = with_threads(1);
     let running = take_next(&mut scheduler, 0);
     park(&mut scheduler, running, KEY, 100);
-    scheduler.wake(KEY, 1, None, 0).goes_on_here();
+    scheduler.wake(KEY, 1, None, 0).continues_here();
     let running = take_next(&mut scheduler, 0);
     park(&mut scheduler, running, KEY, 200);
     assert!(matches!(scheduler.fire(150), Some(Due::Served)), "the timer of the first wait");
@@ -92,7 +100,7 @@ fn a_wait_ends_at_its_deadline_and_only_that_wait() {
 }
 
 #[test]
-fn threads_of_an_ended_instance_leave_in_batches_and_it_is_over_after_the_last() {
+fn threads_of_an_ended_instance_are_retired_in_batches_and_it_is_over_after_the_last() {
     let (mut scheduler, _) = with_threads(2 * RETIRED_AT_ONCE);
     let running = take_next(&mut scheduler, 0);
     assert!(scheduler.end(INSTANCE, Ok(())) && !scheduler.end(INSTANCE, Ok(())));
@@ -123,12 +131,12 @@ fn the_number_of_a_thread_that_has_ended_names_no_other() {
         let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
         assert_ne!(scheduler.number(thread), number);
         assert_eq!(scheduler.find(number, INSTANCE), None);
-        let running = scheduler.take(thread, 5);
+        let running = scheduler.mark_running(thread, 5);
         scheduler.end_running(running.thread, running.frame, 5);
     }
 }
 
-/// The rule behind every timer: who sets one earlier than the sleepers look is told, and so is who goes to work while the
+/// The rule behind every timer: setting one that is due before the sleepers wake is reported, and so is going to work while the
 /// others sleep past the next.
 #[test]
 fn timers_that_idle_carriers_would_serve_late_are_announced() {
@@ -138,29 +146,29 @@ fn timers_that_idle_carriers_would_serve_late_are_announced() {
     assert_eq!(scheduler.carrier_sleeps(0), 500);
     assert!(!announced(scheduler.set_timer(700, TimerKind::Driver(1))));
     assert!(announced(scheduler.set_timer(300, TimerKind::Driver(2))));
-    assert!(announced(scheduler.set_alarm(200)));
+    assert!(announced(scheduler.set_net_deadline(200)));
     scheduler.carrier_wakes(0);
     assert_eq!(scheduler.carrier_sleeps(0), 200);
     assert_eq!(scheduler.carrier_sleeps(1), 200);
     // One of two goes to work at the first timer; the other one has slept with the same knowledge.
     scheduler.carrier_wakes(0);
     while scheduler.fire(200).is_some() {}
-    assert!(!scheduler.sleeps_past_timer());
+    assert!(scheduler.leave_timers() == WakeUp::Nothing);
     scheduler.carrier_wakes(1);
     while scheduler.fire(700).is_some() {}
     assert_eq!(scheduler.carrier_sleeps(1), NEVER);
     assert!(announced(scheduler.set_timer(900, TimerKind::Driver(3))), "it sleeps for ever");
-    assert!(scheduler.sleeps_past_timer());
+    assert!(scheduler.leave_timers() == WakeUp::Sleeper);
 }
 
 #[test]
 fn the_timekeeper_is_needed_for_deadlines_that_no_carrier_watches() {
     let mut scheduler = Scheduler::new();
-    scheduler.carriers = 1;
+    scheduler.start_carriers(1);
     let _ = scheduler.insert(INSTANCE, (), 1000);
     let thread = scheduler.spawn(INSTANCE, None, 0, 0).expect("room");
     assert!(scheduler.needs_timekeeper(), "the instance is ready, and no carrier idle");
-    let running = scheduler.take(thread, 0);
+    let running = scheduler.mark_running(thread, 0);
     assert!(!scheduler.needs_timekeeper(), "its carrier's timer watches");
     park(&mut scheduler, running, KEY, NEVER);
     assert!(scheduler.needs_timekeeper());
@@ -193,6 +201,91 @@ fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
     assert!(scheduler.next(0).is_none(), "the other one waits on");
 }
 
+/// Resources of a domain without cells, at a fixed time.
+struct Fixed {
+    now: u64,
+    poller: bool,
+}
+
+impl Resources for Fixed {
+    type Lease = ();
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn ticks(&self) -> u64 {
+        1
+    }
+
+    fn lease(&self, _: &InstanceConfig) -> Option<()> {
+        None
+    }
+
+    fn has_lease(&self) -> bool {
+        false
+    }
+
+    fn has_poller(&self) -> bool {
+        self.poller
+    }
+}
+
+#[test]
+fn due_timers_and_events_go_before_threads_and_the_run_ends_everything() {
+    let (mut scheduler, threads) = with_threads(1);
+    let fixed = Fixed { now: 10, poller: false };
+    let _ = scheduler.set_timer(10, TimerKind::Driver(7));
+    let _ = scheduler.set_timer(20, TimerKind::Driver(8));
+    scheduler.device_ready();
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::PollNetwork));
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deliver(Event::Timer { token: 7 })));
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &fixed) else { panic!("a thread is ready") };
+    assert_eq!(running.thread, threads[0]);
+    assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(20)));
+    park(&mut scheduler, running, KEY, NEVER);
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Idle(20)), "a timer is pending");
+    scheduler.carrier_wakes(0);
+    scheduler.finish();
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Stop));
+}
+
+#[test]
+fn the_last_working_carrier_finds_the_deadlock() {
+    let (mut scheduler, threads) = with_threads(1);
+    let fixed = Fixed { now: 10, poller: false };
+    let running = take_next(&mut scheduler, 0);
+    park(&mut scheduler, running, KEY, NEVER);
+    assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(NEVER)), "the other carrier works");
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deadlock));
+    assert!(scheduler.break_deadlock());
+    let Work::Run(running, ()) = scheduler.next_work(0, false, &fixed) else { panic!("a thread is ready") };
+    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::Nobody));
+}
+
+#[test]
+fn working_carriers_check_for_events_now_and_then_unless_an_idle_one_polls() {
+    let (mut scheduler, _) = with_threads(0);
+    let fixed = Fixed { now: 10, poller: true };
+    let mut checks = 0;
+    for _ in 0..8 {
+        scheduler.device_ready();
+        let mut work = scheduler.next_work(0, false, &fixed);
+        if matches!(work, Work::CheckEvents) {
+            checks += 1;
+            work = scheduler.next_work(0, true, &fixed);
+        }
+        assert!(matches!(work, Work::PollNetwork));
+    }
+    assert_eq!(checks, 2);
+    assert!(matches!(scheduler.next_work(1, true, &fixed), Work::Idle(NEVER)));
+    assert!(scheduler.begin_polling());
+    for _ in 0..8 {
+        scheduler.device_ready();
+        assert!(matches!(scheduler.next_work(0, false, &fixed), Work::PollNetwork));
+    }
+}
+
 /// Whatever happens in whatever order: a thread is in exactly one place, and a wake-up reaches those that wait.
 #[test]
 fn no_thread_is_lost_in_any_order_of_events() {
@@ -200,7 +293,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
     for seed in 1..=rounds {
         let mut random = Random(seed);
         let mut scheduler: Scheduler<()> = Scheduler::new();
-        scheduler.carriers = 2;
+        scheduler.start_carriers(2);
         let mut on_carriers: Vec<Running> = Vec::new();
         let mut alive: HashSet<u32> = HashSet::new();
         let mut waits: HashMap<u32, u64> = HashMap::new();
@@ -223,7 +316,7 @@ fn no_thread_is_lost_in_any_order_of_events() {
                     if let Some(thread) = scheduler.next(carrier) {
                         let number = scheduler.number(thread);
                         assert!(!waits.contains_key(&number), "a thread that waits is not ready");
-                        on_carriers.push(scheduler.take(thread, now));
+                        on_carriers.push(scheduler.mark_running(thread, now));
                     }
                 }
                 3 | 4 => {
@@ -269,10 +362,10 @@ fn no_thread_is_lost_in_any_order_of_events() {
         }
         // Everything that waits is woken, and everything that is ready runs.
         for key in 0..3 {
-            scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).goes_on_here();
+            scheduler.wake(KEY + key * 64, u64::MAX, Some(0), usize::MAX).continues_here();
         }
         while let Some(thread) = scheduler.next(0) {
-            on_carriers.push(scheduler.take(thread, now));
+            on_carriers.push(scheduler.mark_running(thread, now));
         }
         for running in on_carriers {
             assert!(alive.remove(&running.frame.thread));
@@ -302,7 +395,7 @@ impl Random {
     }
 }
 
-/// All orders in which a handler and a waker can meet, by loom. The handler looks at what it waits for, and registers its
+/// All orders in which a handler and a waker can meet, by loom. The handler checks what it waits for, and registers its
 /// wait, under the lock of that; so however they meet, the thread ends up ready or on its carrier, never parked for good.
 #[cfg(not(miri))]
 mod orders {
@@ -319,7 +412,7 @@ mod orders {
     impl Shared {
         fn fill_and_wake(&self) {
             *self.filled.lock().expect("filled") = true;
-            self.scheduler.lock().expect("scheduler").wake(KEY, u64::MAX, None, 1).goes_on_here();
+            self.scheduler.lock().expect("scheduler").wake(KEY, u64::MAX, None, 1).continues_here();
         }
     }
 
@@ -383,7 +476,7 @@ mod orders {
                     })
                 })
                 .collect();
-            // The run loop looks for the end under the lock before it parks.
+            // The run loop checks for the end under the lock before it parks.
             let mut over = false;
             {
                 let filled = shared.filled.lock().expect("filled");

@@ -44,7 +44,7 @@ pub(super) struct Thread {
     /// The wait has a deadline.
     pub(super) timed: bool,
     /// What it waits for happens outside the domain.
-    pub(super) outside: bool,
+    pub(super) external: bool,
     /// When it was last taken by a carrier, and when it last left one; in ticks, 0 for never.
     pub(super) taken_at: u64,
     /// See `taken_at`.
@@ -77,7 +77,7 @@ pub(super) enum State {
 pub(super) enum Resumption {
     /// Its call is done and returns this value.
     Value(i64),
-    /// Its call's handler runs again, and is told why.
+    /// Its call's handler runs again, with this reason.
     Handler(Wake),
 }
 
@@ -172,7 +172,7 @@ impl Thread {
             state: State::Dead,
             resumption: Resumption::Value(0),
             timed: false,
-            outside: false,
+            external: false,
             taken_at: 0,
             left_at: 0,
             run: 0,

@@ -16,7 +16,7 @@ mod seccomp;
 
 use super::worker::DomainSettings;
 use super::{Settings, warmup};
-use monohull_domain::{DomainError, Ground, Site, gadgets, hostcall};
+use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};
 use monohull_report::Sandbox;
 use monohull_sys::fork::OnlyThread;
 use monohull_sys::libc_text::{self, OneByOne};
@@ -59,7 +59,7 @@ pub(super) struct SandboxTemplate {
     /// so no worker can keep others from starting; further timers only cost other workers carriers.
     timers: u64,
     /// The reserved address space of its workers' domains, until the worker has taken it.
-    site: Cell<Option<Site>>,
+    site: Cell<Option<PreforkDomain>>,
     /// The allocator's memory that its workers will touch.
     pub(super) heap: prefault::Heap,
     /// In force until the first fork.
@@ -89,7 +89,7 @@ impl SandboxTemplate {
         let one_by_one = (inherit == Inherit::Much)
             .then(|| warm_up(only, DomainSettings { modules: settings.modules.clone(), keys: settings.keys }))
             .flatten();
-        let site = Site::lay_out(settings.keys).map_err(|error| error.to_string())?;
+        let site = PreforkDomain::reserve(settings.keys).map_err(|error| error.to_string())?;
         let failed = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
         limit(Resource::RLIMIT_CORE, 0).map_err(failed("limiting core files"))?;
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed("reading the limit of descriptors"))?;
@@ -134,8 +134,8 @@ impl SandboxTemplate {
     }
 
     /// The reserved address space, once; a new one afterwards.
-    pub(super) fn take_address_space(&self) -> Result<Ground, DomainError> {
-        self.site.take().map_or_else(|| Ground::lay(self.keys), Site::into_ground)
+    pub(super) fn take_address_space(&self) -> Result<ReservedDomain, DomainError> {
+        self.site.take().map_or_else(|| ReservedDomain::reserve(self.keys), PreforkDomain::into_reserved)
     }
 
     /// Puts the rest of the sandbox in force. From here on the system calls of a spawner end the process too.

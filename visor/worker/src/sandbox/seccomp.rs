@@ -338,7 +338,7 @@ const WORKER: &[Entry] = &[
         "frames to a device of the workflow's own (`hostcall::network`). What else a worker has open it may write to by \
          other calls, or it is sealed or for reading",
     ),
-    // Through what came with the job (`domain::ears`): no worker makes more of it.
+    // Through what came with the job (`domain::epoll_set`): no worker makes more of it.
     Entry(libc::SYS_eventfd2, Rules::Any, "idle carriers are woken (`domain::outside`)"),
     Entry(libc::SYS_epoll_ctl, Rules::Any, "idle carriers wait for sockets (`domain::outside`)"),
     Entry(libc::SYS_epoll_pwait2, Rules::Any, "idle carriers wait for sockets (`domain::outside`)"),

@@ -1,4 +1,4 @@
-//! One page that is put together from pieces before it is copied: the last of a file, or one whose bytes do not lie side by side.
+//! One page that is assembled from pieces before it is copied: the last of a file, or one whose bytes are not contiguous.
 //!
 //! The pieces may be unreadable. Only carriers survive faults ([`crate::fault`]), so the kernel does the reading: it writes
 //! each piece to a page of a memory file, or says that it cannot.
@@ -42,16 +42,16 @@ impl Scratch {
 
     /// Puts the page together that begins at a place of a mapping: where it lies until the next one does.
     pub(super) fn page(&mut self, source: &Source, place: u64) -> io::Result<u64> {
-        // SAFETY: the page is mapped and nobody else's.
+        // SAFETY: the page is mapped, and only this thread uses it.
         unsafe { self.page.as_ptr().cast::<u8>().write_bytes(0, PAGE as usize) };
         let mut done = 0;
         while done < PAGE {
-            let stretch = source.at(place + done);
-            let step = stretch.len.min(PAGE - done);
+            let segment = source.at(place + done);
+            let step = segment.len.min(PAGE - done);
             if step == 0 {
                 break;
             }
-            if let Some(from) = stretch.address {
+            if let Some(from) = segment.address {
                 self.write(from, step, done)?;
             }
             done += step;
@@ -81,7 +81,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: a mapping of ours, which nobody uses any more.
+        // SAFETY: a mapping of ours, which is not used any more.
         unsafe { libc::munmap(self.page.as_ptr(), PAGE as usize) };
     }
 }

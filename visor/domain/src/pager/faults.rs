@@ -1,8 +1,8 @@
 //! Page faults as messages: `userfaultfd(2)`.
 //!
-//! Only faults of code, `UFFD_USER_MODE_ONLY`: that needs no rights, and the kernel itself is never made to wait for us. A
-//! system call that is given an address where a page is missing fails with `EFAULT`, so whoever passes one on has it filled
-//! before ([`super::Mappings::settle`]).
+//! Only faults of code, `UFFD_USER_MODE_ONLY`: that needs no privilege, and the kernel itself never waits for the pager. A
+//! system call on a missing page fails with `EFAULT`, so the page is filled before
+//! ([`super::Pager::populate_for_syscall`]).
 
 use super::scratch::Scratch;
 use super::source::Source;
@@ -29,15 +29,15 @@ pub const REQUESTS: [Opcode; 5] = [API, REGISTER, WAKE, COPY, ZERO];
 /// Faults taken from the kernel at once.
 const AT_ONCE: usize = 16;
 
-/// Where faults are heard of and answered.
+/// The `userfaultfd` descriptor of a domain.
 #[derive(Debug)]
 pub(super) struct Faults {
     descriptor: OwnedFd,
     scratch: Mutex<Scratch>,
 }
 
-/// Where a page is missing that somebody waits for.
-pub(super) struct Waiting {
+/// Faults read from the kernel.
+pub(super) struct FaultBatch {
     messages: [MaybeUninit<uffd_msg>; AT_ONCE],
     count: usize,
 }
@@ -48,16 +48,16 @@ impl Faults {
         Ok(Faults { descriptor: open(0)?, scratch: Mutex::new(Scratch::new()?) })
     }
 
-    /// From now on missing pages of this range wait for an answer: whoever has it watched fills what is missing.
+    /// From now on a touch of a missing page in this range waits until the page is filled.
     pub(super) fn watch(&self, range: Range<u64>) -> io::Result<()> {
         register(&self.descriptor, range, UFFDIO_REGISTER_MODE_MISSING)
     }
 
-    /// The faults that nobody has heard of; none if there are none.
-    pub(super) fn take(&self) -> io::Result<Waiting> {
-        let mut waiting = Waiting { messages: [const { MaybeUninit::uninit() }; AT_ONCE], count: 0 };
+    /// Reads the faults that have not been read yet; may be empty.
+    pub(super) fn take(&self) -> io::Result<FaultBatch> {
+        let mut waiting = FaultBatch { messages: [const { MaybeUninit::uninit() }; AT_ONCE], count: 0 };
         let room = size_of_val(&waiting.messages);
-        // SAFETY: room for as many bytes as it says.
+        // SAFETY: the buffer has this size.
         let read = unsafe { libc::read(self.descriptor.as_raw_fd(), waiting.messages.as_mut_ptr().cast(), room) };
         if read < 0 {
             let error = io::Error::last_os_error();
@@ -70,8 +70,8 @@ impl Faults {
         Ok(waiting)
     }
 
-    /// Fills whole missing pages from `at` on with what lies at `from`, and lets go on who waits for them. The bytes are read by
-    /// the kernel, which survives what cannot be read. Pages that are there stay as they are.
+    /// Fills whole missing pages from `at` on with the bytes at `from`, and wakes the threads that wait for them. The kernel
+    /// reads the bytes, and survives what cannot be read. Pages that are present stay as they are.
     pub(super) fn copy(&self, at: u64, from: u64, len: u64) -> io::Result<()> {
         pages_of(len, |done, len| {
             let mut copy = uffdio_copy { dst: at + done, src: from + done, len, mode: 0, copy: 0 };
@@ -99,12 +99,12 @@ impl Faults {
         })
     }
 
-    /// Who waits for something in this range looks again.
+    /// Wakes the threads that wait for a page of this range: each tries again.
     pub(super) fn wake(&self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
-        // SAFETY: the request's own structure; threads that look again fault again, or not.
+        // SAFETY: the request's own structure; threads that try again fault again, or not.
         let woken = unsafe { ioctl(&self.descriptor, Setter::<WAKE, _>::new(as_range(range))) };
         debug_assert!(woken.is_ok(), "whole pages of the user partition: {woken:?}");
     }
@@ -116,20 +116,20 @@ impl AsFd for Faults {
     }
 }
 
-impl Waiting {
+impl FaultBatch {
     /// The addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = u64> {
         self.messages[..self.count].iter().filter_map(|message| {
             // SAFETY: the kernel has written as many messages.
             let message = unsafe { message.assume_init() };
-            // SAFETY: the event says which member of the union was written.
+            // SAFETY: the event tells which member of the union was written.
             let address = || unsafe { message.arg.pagefault.address };
             (u32::from(message.event) == UFFD_EVENT_PAGEFAULT).then(address)
         })
     }
 }
 
-/// Has a request made until all bytes are done. It tells how many it has done, or of the first it could not do why.
+/// Makes a request until all bytes are done. It returns how many it has done, or the error of the first that failed.
 fn pages_of(len: u64, mut request: impl FnMut(u64, u64) -> (rustix::io::Result<()>, i64)) -> io::Result<()> {
     let mut done = 0;
     while done < len {

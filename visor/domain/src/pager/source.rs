@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The bytes of a mapping.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     pieces: Vec<Piece>,
     /// What the only piece leads to, if it is not a module's.
     _view: Option<View>,
@@ -28,16 +28,16 @@ struct Piece {
 
 /// Bytes that lie side by side, from some place of a mapping on.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(crate) struct Segment {
     /// Where they are; `None` for zeros.
-    pub(super) address: Option<u64>,
+    pub(crate) address: Option<u64>,
     /// How many.
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 impl Source {
-    /// Memory that is somebody else's, and stays where it is until the mapping ends.
-    pub(super) fn of_extents(extents: &[Extent]) -> Source {
+    /// Memory of a module, which stays where it is until the mapping ends.
+    pub(crate) fn of_extents(extents: &[Extent]) -> Source {
         let mut end = 0;
         let pieces = extents.iter().filter(|extent| extent.len > 0).map(|extent| {
             end += extent.len;
@@ -48,32 +48,32 @@ impl Source {
 
     /// A part of a file of the host. It is read from the kernel's cache; where it ends earlier by then there is nothing to
     /// read.
-    pub(super) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
+    pub(crate) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
         let (view, address) = View::new(file, offset, len)?;
         Ok(Source { pieces: vec![Piece { end: len, address, len }], _view: Some(view) })
     }
 
     /// What begins at a place of the mapping.
-    pub(super) fn at(&self, place: u64) -> Stretch {
+    pub(crate) fn at(&self, place: u64) -> Segment {
         let index = self.pieces.partition_point(|piece| piece.end <= place);
-        let Some(piece) = self.pieces.get(index) else { return Stretch { address: None, len: 0 } };
+        let Some(piece) = self.pieces.get(index) else { return Segment { address: None, len: 0 } };
         let into = piece.len - (piece.end - place);
-        Stretch { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
+        Segment { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
     }
 
     /// Copies what there is from a place on, over zeros: what lies behind the end is left alone.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes, and the calling thread is a carrier.
-    pub(super) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
+    pub(crate) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
         let mut done = 0;
         while done < len {
-            let stretch = self.at(place + done);
-            let step = stretch.len.min(len - done);
+            let segment = self.at(place + done);
+            let step = segment.len.min(len - done);
             if step == 0 {
                 break;
             }
-            if let Some(from) = stretch.address {
+            if let Some(from) = segment.address {
                 // SAFETY: the source is pinned or a view of our own; the target is writable; carriers survive faults.
                 let copied = unsafe { copy((to + done) as *mut u8, from as *const u8, step as usize) };
                 if !copied {
@@ -115,7 +115,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: a mapping of ours, which nobody reads any more.
+        // SAFETY: a mapping of ours, which is not read any more.
         unsafe { libc::munmap(self.address as *mut libc::c_void, self.len as usize) };
     }
 }

@@ -1,33 +1,33 @@
-//! Switches a defence off, so that tests can show that an attack it stops is able to succeed without it.
+//! Switches a mitigation off, so that tests can show that an attack it stops succeeds without it.
 //!
 //! ```text
-//! MONOHULL_WEAKEN=dispatch monohull-weakened run …
+//! MONOHULL_UNHARDEN=dispatch monohull-unhardened run …
 //! ```
 //!
-//! For those tests only: it takes the feature `weaken`, with which the program `monohull` does not compile, and
-//! `monohull-weakened` says what it is: on standard error, in reports, whose isolation is `weakened`, and in `doctor`.
-//! Without the feature [`is_off`] is a constant, and nothing of this is left in the program.
+//! For those tests only: it takes the feature `unharden`, with which the program `monohull` does not compile, and
+//! `monohull-unhardened` warns: on standard error, in reports, whose isolation is `unhardened`, and in `doctor`.
+//! Without the feature [`disabled`] is a constant, and nothing of this is left in the program.
 
-#[cfg(not(feature = "weaken"))]
+#[cfg(not(feature = "unharden"))]
 mod disabled;
-#[cfg(feature = "weaken")]
+#[cfg(feature = "unharden")]
 mod enabled;
 
-#[cfg(not(feature = "weaken"))]
-pub use disabled::{begin, is_off, warning};
-#[cfg(feature = "weaken")]
-pub use enabled::{begin, is_off, warning};
+#[cfg(not(feature = "unharden"))]
+pub use disabled::{begin, disabled, warning};
+#[cfg(feature = "unharden")]
+pub use enabled::{begin, disabled, warning};
 
 /// What can be switched off outside of the gates; `monohull_trampoline::system::weaken` has what can be in there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Defence {
+pub enum Mitigation {
     /// The checker's verdict: images are loaded whatever is in them.
     Checker,
     /// Keys on memory of the system's within the layout: it gets the functions' key.
     Tagging,
     /// A key for each instance: all have the same.
     SeparateKeys,
-    /// That pages of a buffer nobody holds are the system's: they keep the key of who has handed them on.
+    /// That pages of a buffer without an owner are the system's: they keep the key of the last owner.
     HandingOn,
     /// The bound on buffers that instances with keys of their own hold at a time.
     HeldBuffers,
@@ -49,7 +49,7 @@ pub enum Defence {
     Frames,
 }
 
-/// Whether this program is one in which defences can be switched off.
-pub const fn is_weakened() -> bool {
-    cfg!(feature = "weaken")
+/// Whether this program is one in which mitigations can be switched off.
+pub const fn is_unhardened() -> bool {
+    cfg!(feature = "unharden")
 }

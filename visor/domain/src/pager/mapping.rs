@@ -1,10 +1,10 @@
-//! One mapping: a range of a cell, what belongs there, and how much of it is there already.
+//! One mapping: a range of a cell, the source of its pages, and which are present.
 
 use super::faults::Faults;
 use super::source::Source;
+use crate::address_space::{Access, AddressSpace, AddressSpaceError};
 use crate::keys::Key;
-use crate::region::{Access, Partition, RegionError};
-use crate::run::is_interrupted;
+use crate::this_thread::is_interrupted;
 use monohull_abi::Errno;
 use monohull_abi::file::Advice;
 use monohull_abi::layout::PAGE;
@@ -38,13 +38,13 @@ pub(super) struct Mapping {
 pub(super) struct State {
     pub(super) writable: bool,
     /// One bit for each page that is there; `None` once all are.
-    there: Option<Vec<u64>>,
-    /// What the function has said about the order in which it touches them.
+    present: Option<Vec<u64>>,
+    /// The order in which the function will touch them, by its advice.
     order: Advice,
-    /// From here on (counted in pages) there is nothing any more, and why.
-    pub(super) cut: Option<(u64, String)>,
-    /// It has been taken back.
-    gone: bool,
+    /// The first page of those that have been removed, and why.
+    pub(super) truncated: Option<(u64, String)>,
+    /// The mapping has been removed.
+    unmapped: bool,
 }
 
 impl Mapping {
@@ -57,12 +57,12 @@ impl Mapping {
         source: Source,
         writable: bool,
     ) -> Mapping {
-        let state = State { writable, there: None, order: Advice::Normal, cut: None, gone: false };
+        let state = State { writable, present: None, order: Advice::Normal, truncated: None, unmapped: false };
         Mapping { range, len, instance, path, offset, key, source, state: Mutex::new(state) }
     }
 
-    /// Nobody fills, cuts or takes back meanwhile. It is held across no touch of a cell but for filling one that nobody knows of
-    /// yet, so whoever waits for it does not wait for whoever waits for a page.
+    /// Locks out fills, truncation and removal. The lock is not held while a cell is touched, but for filling a mapping that
+    /// functions do not know yet. So a thread that waits for the lock never waits for one that waits for a page.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("a mapping's state")
     }
@@ -79,20 +79,20 @@ impl Mapping {
         if writable { Access::ReadWrite } else { Access::Read }
     }
 
-    /// Makes it accessible, its pages to be filled when they are touched. They are watched before anybody can touch them, and the
-    /// range has its key before any is there.
-    pub(super) fn open(&self, partition: &Partition, faults: &Faults, state: &mut State) -> io::Result<()> {
+    /// Makes it accessible, its pages to be filled when they are touched. They are registered before they can be touched, and the
+    /// range has its key before any is present.
+    pub(super) fn open(&self, space: &AddressSpace, faults: &Faults, state: &mut State) -> io::Result<()> {
         faults.watch(self.range.clone())?;
-        state.there = Some(vec![0; self.pages().div_ceil(64) as usize]);
-        self.protect(partition, state).map_err(io::Error::other)
+        state.present = Some(vec![0; self.pages().div_ceil(64) as usize]);
+        self.protect(space, state).map_err(io::Error::other)
     }
 
     /// Makes it accessible with all of its pages there.
-    pub(super) fn fill_all(&self, partition: &Partition, state: &State) -> Result<(), Errno> {
+    pub(super) fn fill_all(&self, space: &AddressSpace, state: &State) -> Result<(), Errno> {
         let refused = |_| Errno::OutOfMemory;
-        partition.protect(self.range.clone(), Access::ReadWrite, self.key).map_err(refused)?;
+        space.protect(self.range.clone(), Access::ReadWrite, self.key).map_err(refused)?;
         if self.len >= AT_ONCE * PAGE {
-            partition.prefer_huge(self.range.clone());
+            space.prefer_huge(self.range.clone());
         }
         let piece = AT_ONCE * PAGE;
         for done in (0..self.len).step_by(piece as usize) {
@@ -103,25 +103,25 @@ impl Mapping {
             // called on carriers.
             unsafe { self.source.read(done, self.range.start + done, piece.min(self.len - done))? };
         }
-        self.protect(partition, state).map_err(refused)
+        self.protect(space, state).map_err(refused)
     }
 
-    fn protect(&self, partition: &Partition, state: &State) -> Result<(), RegionError> {
-        let end = state.cut.as_ref().map_or(self.range.end, |(page, _)| self.addresses(0..*page).end);
+    fn protect(&self, space: &AddressSpace, state: &State) -> Result<(), AddressSpaceError> {
+        let end = state.truncated.as_ref().map_or(self.range.end, |(page, _)| self.addresses(0..*page).end);
         match self.range.start < end {
-            true => partition.protect(self.range.start..end, Mapping::access(state.writable), self.key),
+            true => space.protect(self.range.start..end, Mapping::access(state.writable), self.key),
             false => Ok(()),
         }
     }
 
     /// Changes whether it may be written to.
-    pub(super) fn set_writable(&self, partition: &Partition, writable: bool) -> Result<(), RegionError> {
+    pub(super) fn set_writable(&self, space: &AddressSpace, writable: bool) -> Result<(), AddressSpaceError> {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.writable, writable);
-        if state.gone {
+        if state.unmapped {
             return Ok(());
         }
-        self.protect(partition, &state).inspect_err(|_| state.writable = before)
+        self.protect(space, &state).inspect_err(|_| state.writable = before)
     }
 
     /// What the function will do with it.
@@ -129,27 +129,27 @@ impl Mapping {
         self.lock().order = order;
     }
 
-    /// Somebody waits for the page at an address. When this returns nobody does: the page is there, or never will be.
-    pub(super) fn answer(&self, partition: &Partition, faults: &Faults, address: u64) {
+    /// Ends the wait of all threads for the page at an address: the page is present then, or never will be.
+    pub(super) fn serve_fault(&self, space: &AddressSpace, faults: &Faults, address: u64) {
         let mut state = self.lock();
         let page = (address - self.range.start) / PAGE;
-        if state.gone || state.is_there(page) || state.end(self.pages()) <= page {
+        if state.unmapped || state.is_present(page) || state.end(self.pages()) <= page {
             return faults.wake(self.addresses(page..page + 1));
         }
-        let window = state.window(page, self.pages());
-        if self.fill(faults, &mut state, window).is_ok() {
+        let readahead = state.readahead(page, self.pages());
+        if self.fill(faults, &mut state, readahead).is_ok() {
             return;
         }
-        // What was only read ahead nobody has asked for.
+        // A page that is only read ahead may fail.
         match self.fill(faults, &mut state, page..page + 1) {
             Ok(()) => faults.wake(self.addresses(page..page + 1)),
-            Err(error) => self.cut(partition, faults, &mut state, page, reason(&error)),
+            Err(error) => self.truncate(space, faults, &mut state, page, reason(&error)),
         }
     }
 
     /// Fills what is missing of some bytes, for trusted code that is about to have the kernel touch them, or because the function
     /// has asked for it.
-    pub(super) fn bring(&self, faults: &Faults, place: u64, len: u64) -> io::Result<()> {
+    pub(super) fn populate(&self, faults: &Faults, place: u64, len: u64) -> io::Result<()> {
         let pages = self.pages();
         let end = place.saturating_add(len).div_ceil(PAGE).min(pages);
         let mut page = place / PAGE;
@@ -159,7 +159,7 @@ impl Mapping {
             }
             // Others that wait for a page get their turn in between.
             let mut state = self.lock();
-            if state.gone || state.there.is_none() {
+            if state.unmapped || state.present.is_none() {
                 return Ok(());
             }
             let next = (page + AT_ONCE).min(end).min(state.end(pages));
@@ -182,9 +182,9 @@ impl Mapping {
                 continue;
             }
             let (at, place) = (self.addresses(page..page).start, page * PAGE);
-            let stretch = self.source.at(place);
-            let whole = (stretch.len / PAGE).min(missing);
-            let filled = match (whole, stretch.address) {
+            let segment = self.source.at(place);
+            let whole = (segment.len / PAGE).min(missing);
+            let filled = match (whole, segment.address) {
                 (0, _) => {
                     faults.copy_pieces(at, &self.source, place)?;
                     1
@@ -204,76 +204,76 @@ impl Mapping {
         Ok(())
     }
 
-    /// From `page` on there is nothing any more: whoever touches it faults. All that follows goes too, so that a mapping is
-    /// split in two at most.
-    pub(super) fn cut(&self, partition: &Partition, faults: &Faults, state: &mut State, page: u64, why: String) {
+    /// Removes `page`: a touch of it is a fault for good. All pages after it are removed too, so that a mapping is split in two
+    /// at most.
+    pub(super) fn truncate(&self, space: &AddressSpace, faults: &Faults, state: &mut State, page: u64, why: String) {
         let end = state.end(self.pages());
         if end <= page {
             return;
         }
         let mut from = page;
-        if partition.reset(self.addresses(from..end)).is_err() {
+        if space.reset(self.addresses(from..end)).is_err() {
             // The kernel will not split it.
             from = 0;
-            clear(partition, self.range.clone());
+            clear(space, self.range.clone());
         }
-        state.cut = Some((from, why));
+        state.truncated = Some((from, why));
         faults.wake(self.addresses(from..end));
     }
 
-    /// Cuts all of it off.
-    pub(super) fn cut_off(&self, partition: &Partition, faults: &Faults, why: &str) {
+    /// Removes all of its pages.
+    pub(super) fn truncate_all(&self, space: &AddressSpace, faults: &Faults, why: &str) {
         let mut state = self.lock();
-        if !state.gone && state.there.is_some() {
-            self.cut(partition, faults, &mut state, 0, why.to_owned());
+        if !state.unmapped && state.present.is_some() {
+            self.truncate(space, faults, &mut state, 0, why.to_owned());
         }
     }
 
-    /// Takes it back. From here on nobody reads its source.
-    pub(super) fn end(&self, partition: &Partition, faults: Option<&Faults>) {
+    /// Removes the mapping. From here on its source is not read.
+    pub(super) fn end(&self, space: &AddressSpace, faults: Option<&Faults>) {
         let mut state = self.lock();
-        state.gone = true;
-        clear(partition, self.range.clone());
+        state.unmapped = true;
+        clear(space, self.range.clone());
         if let Some(faults) = faults {
-            // A thread that waits for one of its pages looks again, and faults.
+            // A thread that waits for one of its pages tries again, and faults.
             faults.wake(self.range.clone());
         }
     }
 }
 
 impl State {
-    fn is_there(&self, page: u64) -> bool {
-        let Some(there) = &self.there else { return true };
-        there[(page / 64) as usize] & 1 << (page % 64) != 0
+    fn is_present(&self, page: u64) -> bool {
+        let Some(present) = &self.present else { return true };
+        present[(page / 64) as usize] & 1 << (page % 64) != 0
     }
 
     /// How many pages are missing from the first of some on.
     fn missing(&self, mut pages: Range<u64>) -> u64 {
         let first = pages.start;
-        pages.find(|page| self.is_there(*page)).unwrap_or(pages.end.max(first)) - first
+        pages.find(|page| self.is_present(*page)).unwrap_or(pages.end.max(first)) - first
     }
 
     fn mark(&mut self, pages: Range<u64>) {
-        let Some(there) = &mut self.there else { return };
+        let Some(present) = &mut self.present else { return };
         for page in pages {
-            there[(page / 64) as usize] |= 1 << (page % 64);
+            present[(page / 64) as usize] |= 1 << (page % 64);
         }
     }
 
     /// Where it ends, in pages.
     fn end(&self, pages: u64) -> u64 {
-        self.cut.as_ref().map_or(pages, |(page, _)| *page)
+        self.truncated.as_ref().map_or(pages, |(page, _)| *page)
     }
 
-    /// What is filled when a page is touched: some pages around it, or, where a stretch before it is there already, as it is when
+    /// What is filled when a page is touched: some pages around it, or, where a segment before it is there already, as it is when
     /// it is read from start to end, twice as much again.
-    fn window(&self, page: u64, pages: u64) -> Range<u64> {
+    fn readahead(&self, page: u64, pages: u64) -> Range<u64> {
         let before = match self.order {
             Advice::Random => return page..page + 1,
             Advice::Sequential => AT_ONCE,
             Advice::Normal | Advice::WillNeed => {
                 let behind = (page.saturating_sub(AT_ONCE)..page).rev();
-                behind.take_while(|page| self.is_there(*page)).count() as u64
+                behind.take_while(|page| self.is_present(*page)).count() as u64
             }
         };
         let start = if before == 0 { self.around(page) } else { page };
@@ -285,23 +285,23 @@ impl State {
     /// The first of the pages around one that are missing with it.
     fn around(&self, page: u64) -> u64 {
         let block = page - page % AROUND;
-        (block..page).rev().take_while(|page| !self.is_there(*page)).last().unwrap_or(page)
+        (block..page).rev().take_while(|page| !self.is_present(*page)).last().unwrap_or(page)
     }
 }
 
-/// Why bytes could not be had, for people.
+/// Why bytes could not be read, for a message.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EFAULT) => "the bytes are gone, or cannot be read from the disk".to_owned(),
+        Some(libc::EFAULT) => "the bytes do not exist any more, or cannot be read from the disk".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// Clears a range that is one mapping of the kernel's, or several, whole: it needs nothing for that that it could lack. If it
-/// does not, a function would keep what it must not, or wait for ever.
-fn clear(partition: &Partition, range: Range<u64>) {
-    if let Err(error) = partition.reset(range) {
-        tracing::error!("a mapped file cannot be taken back: {error}");
+/// Clears a range of whole kernel mappings, for which the kernel needs no resource that it could lack. If it failed, a function
+/// would keep pages that it must not have, or wait for ever.
+fn clear(space: &AddressSpace, range: Range<u64>) {
+    if let Err(error) = space.reset(range) {
+        tracing::error!("a mapped file cannot be unmapped: {error}");
         std::process::abort();
     }
 }

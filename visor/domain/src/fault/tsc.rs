@@ -1,7 +1,7 @@
 //! The time-stamp counter where a workflow denies it to functions.
 //!
 //! The kernel can make reading the counter a fault, for a thread, whatever runs on it: toggling that at each crossing would
-//! cost a system call. So it stays denied, and when trusted code reads the counter (the vDSO does, for each look at a clock) the
+//! cost a system call. So it stays denied, and when trusted code reads the counter (the vDSO does for each clock) the
 //! handler reads it in its place. For user code the fault is the end of the instance, as any other.
 
 use monohull_trampoline::system::copy;

@@ -1,22 +1,23 @@
 //! What happens outside the domain: kernel sockets and devices become ready.
 //!
-//! There is no thread for it. An idle carrier *listens*: it waits in the kernel instead of on the scheduler's condition,
-//! and what it hears it serves itself. Busy carriers look now and then.
+//! There is no thread for it. An idle carrier *polls*: it waits in `epoll_pwait2` instead of on the condition variable, and
+//! handles the events itself. Working carriers check for events now and then.
 //!
 //! ```text
 //!   handler: would wait ─▶ wait(key) ─▶ arm(socket) ─┐            armed after the wait is registered, so a socket
-//!                                                     ▼            that became ready in between is told at once
-//!   idle carrier: epoll_pwait2 ◀── bell (eventfd): there is work for you
+//!                                                     ▼            that became ready in between raises its event at once
+//!   idle carrier: epoll_pwait2 ◀── waker (eventfd): there is work
 //!        └─▶ wake(key of the socket) ─▶ the handler runs again
 //! ```
 //!
-//! Frames of a device are told of only while somebody waits. Functions that do not wait move frames themselves with each call, and
-//! a carrier that was woken for those would only be in the way of whoever sends them.
+//! Frames of a device raise an event only while a thread waits for frames. Functions that do not wait move frames with each
+//! call; a carrier woken for those frames would only contend with the sender.
 //!
-//! Sockets are entered when they are made, and armed for one event each time somebody waits: one that nobody waits for
+//! Sockets are added when they are made, and armed for one event each time a thread waits: a socket without waiters
 //! costs nothing, and waiting cannot fail for want of kernel memory.
 
 use super::carrier::monotonic_ns;
+use super::sched::wait_key;
 use monohull_abi::network::Readiness;
 use std::collections::HashMap;
 use std::io;
@@ -24,20 +25,18 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Tells the keys of what is outside from other keys that belong to modules.
-const KEY_TAG: u64 = 3 << 62;
-/// What the bell's events carry; no descriptor has this number.
-const BELL: u64 = u64::MAX;
-/// Stands for a key when frames have arrived: the module that takes them is polled, and wakes whom they concern.
+/// What the waker's events carry; no descriptor has this number.
+const WAKER: u64 = u64::MAX;
+/// Stands for a key when frames have arrived: the module that takes them is polled, and wakes the threads that wait for them.
 pub(super) const FRAMES: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// The carriers' ear.
-pub(super) struct Outside {
+/// The epoll instance of a domain's carriers.
+pub(super) struct Poller {
     epoll: OwnedFd,
-    /// Always readable; to arm it is to ring it.
-    bell: OwnedFd,
+    /// An eventfd that is always readable: arming it raises its event.
+    waker: OwnedFd,
     /// For which events each descriptor is armed.
     armed: Mutex<HashMap<RawFd, u32>>,
     /// The device that frames come from, or -1.
@@ -46,30 +45,25 @@ pub(super) struct Outside {
     taken: AtomicBool,
 }
 
-/// What has been heard.
-pub(super) struct Heard {
+/// Events taken from the kernel.
+pub(super) struct Events {
     events: [libc::epoll_event; EVENTS_AT_ONCE],
     count: usize,
 }
 
-/// The key of those who wait for a descriptor.
-pub(super) fn key_of(descriptor: RawFd, readiness: Readiness) -> u64 {
-    KEY_TAG | (descriptor as u64) << 1 | readiness as u64
-}
-
-impl Outside {
+impl Poller {
     /// Asks the kernel for what it takes besides.
-    pub(super) fn new(epoll: OwnedFd) -> io::Result<Outside> {
+    pub(super) fn new(epoll: OwnedFd) -> io::Result<Poller> {
         // SAFETY: no preconditions; the result is checked.
-        let bell = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
-        let outside =
-            Outside { epoll, bell, armed: Mutex::default(), device: AtomicI32::new(-1), taken: AtomicBool::new(false) };
-        outside.control(libc::EPOLL_CTL_ADD, outside.bell.as_raw_fd(), libc::EPOLLONESHOT as u32, BELL)?;
-        Ok(outside)
+        let waker = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
+        let poller =
+            Poller { epoll, waker, armed: Mutex::default(), device: AtomicI32::new(-1), taken: AtomicBool::new(false) };
+        poller.control(libc::EPOLL_CTL_ADD, poller.waker.as_raw_fd(), libc::EPOLLONESHOT as u32, WAKER)?;
+        Ok(poller)
     }
 
     /// Makes room for a descriptor.
-    pub(super) fn enter(&self, descriptor: RawFd) -> io::Result<()> {
+    pub(super) fn add(&self, descriptor: RawFd) -> io::Result<()> {
         let nothing = libc::EPOLLONESHOT as u32;
         self.control(libc::EPOLL_CTL_ADD, descriptor, nothing, descriptor as u64)?;
         self.armed.lock().expect("armed").insert(descriptor, nothing);
@@ -77,13 +71,13 @@ impl Outside {
     }
 
     /// Makes room for the device that frames come from, and arms it.
-    pub(super) fn enter_device(&self, device: RawFd) -> io::Result<()> {
-        self.enter(device)?;
+    pub(super) fn add_device(&self, device: RawFd) -> io::Result<()> {
+        self.add(device)?;
         self.device.store(device, Ordering::Relaxed);
         self.arm_device()
     }
 
-    /// Tells whoever listens, once, when frames have arrived.
+    /// Raises one event when frames have arrived.
     pub(super) fn arm_device(&self) -> io::Result<()> {
         self.arm(self.device.load(Ordering::Relaxed), Readiness::Read)
     }
@@ -98,7 +92,7 @@ impl Outside {
         self.taken.swap(false, Ordering::Relaxed)
     }
 
-    /// Tells whoever listens, once, when the descriptor is ready. Call it after the wait has been registered.
+    /// Raises one event when the descriptor is ready. Call it after the wait has been registered.
     pub(super) fn arm(&self, descriptor: RawFd, readiness: Readiness) -> io::Result<()> {
         let event = match readiness {
             Readiness::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
@@ -111,45 +105,45 @@ impl Outside {
     }
 
     /// The descriptor is about to be closed.
-    pub(super) fn forget(&self, descriptor: RawFd) {
+    pub(super) fn remove(&self, descriptor: RawFd) {
         if self.armed.lock().expect("armed").remove(&descriptor).is_some() {
             // Nothing depends on it: the kernel forgets a descriptor that is closed.
             let _ = self.control(libc::EPOLL_CTL_DEL, descriptor, 0, 0);
         }
     }
 
-    /// Whoever listens looks up.
-    pub(super) fn ring(&self) {
+    /// Ends the wait of the carrier that polls.
+    pub(super) fn wake(&self) {
         let once = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        // The bell stays where it is until the domain ends, so nothing is wrong with this.
-        let _ = self.control(libc::EPOLL_CTL_MOD, self.bell.as_raw_fd(), once, BELL);
+        // The waker stays added until the domain ends, so this cannot fail.
+        let _ = self.control(libc::EPOLL_CTL_MOD, self.waker.as_raw_fd(), once, WAKER);
     }
 
-    /// Waits until something has happened, somebody rings, or `until` (monotonic ns).
-    pub(super) fn listen(&self, until: Option<u64>) -> Heard {
+    /// Waits until an event, [`Self::wake`], or `until` (monotonic ns).
+    pub(super) fn wait(&self, until: Option<u64>) -> Events {
         let time = until.map(|until| {
             let ns = until.saturating_sub(monotonic_ns());
             libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut heard = Heard { events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE], count: 0 };
-        // SAFETY: room for as many events as it says; a null time is for ever, a null mask changes none.
+        let mut events = Events { events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS_AT_ONCE], count: 0 };
+        // SAFETY: the array has this length; a null time is for ever, a null mask changes none.
         let count = unsafe {
             let (epoll, room) = (self.epoll.as_raw_fd(), EVENTS_AT_ONCE as i32);
-            libc::epoll_pwait2(epoll, heard.events.as_mut_ptr(), room, time, std::ptr::null())
+            libc::epoll_pwait2(epoll, events.events.as_mut_ptr(), room, time, std::ptr::null())
         };
-        // It may have been interrupted by a signal: then nothing has been heard.
-        heard.count = count.max(0) as usize;
-        heard
+        // A signal may have interrupted it: no events then.
+        events.count = count.max(0) as usize;
+        events
     }
 
-    /// The keys to wake for what has been heard. Sockets with events nobody has been told of are armed again.
-    pub(super) fn keys<'h>(&'h self, heard: &'h Heard) -> impl Iterator<Item = u64> + 'h {
-        heard.events[..heard.count]
+    /// The keys to wake for these events. Descriptors are armed again for what threads still wait for.
+    pub(super) fn keys<'h>(&'h self, events: &'h Events) -> impl Iterator<Item = u64> + 'h {
+        events.events[..events.count]
             .iter()
             .flat_map(|event| {
                 let (descriptor, events) = (event.u64, event.events);
-                if descriptor == BELL {
+                if descriptor == WAKER {
                     return [None, None];
                 }
                 let over = events & (libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
@@ -160,7 +154,10 @@ impl Outside {
                 if descriptor == self.device.load(Ordering::Relaxed) {
                     return [Some(FRAMES), None];
                 }
-                [read.then(|| key_of(descriptor, Readiness::Read)), write.then(|| key_of(descriptor, Readiness::Write))]
+                [
+                    read.then(|| wait_key::descriptor(descriptor, Readiness::Read)),
+                    write.then(|| wait_key::descriptor(descriptor, Readiness::Write)),
+                ]
             })
             .flatten()
     }
@@ -188,8 +185,8 @@ impl Outside {
     }
 }
 
-/// The next domain hears through the same: of a device, which stays, it is not told for this one's sake.
-impl Drop for Outside {
+/// The next domain uses the same epoll instance: what this domain has added, a device say, raises no events there.
+impl Drop for Poller {
     fn drop(&mut self) {
         for descriptor in
             self.armed.get_mut().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>()
@@ -202,7 +199,7 @@ impl Drop for Outside {
 /// A descriptor that the kernel has just made.
 ///
 /// # Safety
-/// Nobody else owns it.
+/// Nothing else owns it.
 unsafe fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
     match descriptor {
         // SAFETY: the caller's promise.
@@ -213,51 +210,52 @@ unsafe fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ears;
+    use super::super::EpollSet;
     use super::*;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     const NONE: [u64; 0] = [];
 
-    fn keys(outside: &Outside, until: u64) -> Vec<u64> {
-        let heard = outside.listen(Some(until));
-        outside.keys(&heard).collect()
+    fn keys(poller: &Poller, until: u64) -> Vec<u64> {
+        let events = poller.wait(Some(until));
+        poller.keys(&events).collect()
     }
 
     #[test]
-    fn each_direction_is_told_once_when_armed() {
-        let outside = Outside::new(Ears::make().expect("ears").outside).expect("an ear");
+    fn each_direction_raises_one_event_when_armed() {
+        let poller = Poller::new(EpollSet::create().expect("epoll instances").sockets).expect("a poller");
         let (mut here, mut there) = UnixStream::pair().expect("a pair");
         let descriptor = here.as_raw_fd();
-        let (read, write) = (key_of(descriptor, Readiness::Read), key_of(descriptor, Readiness::Write));
-        outside.enter(descriptor).expect("entered");
-        assert_eq!(keys(&outside, 0), NONE);
-        outside.arm(descriptor, Readiness::Read).expect("armed");
-        assert_eq!(keys(&outside, 0), NONE);
-        outside.arm(descriptor, Readiness::Write).expect("armed");
-        assert_eq!(keys(&outside, 0), [write]);
-        assert_eq!(keys(&outside, 0), NONE, "the reader still waits, the writer does not");
+        let (read, write) =
+            (wait_key::descriptor(descriptor, Readiness::Read), wait_key::descriptor(descriptor, Readiness::Write));
+        poller.add(descriptor).expect("entered");
+        assert_eq!(keys(&poller, 0), NONE);
+        poller.arm(descriptor, Readiness::Read).expect("armed");
+        assert_eq!(keys(&poller, 0), NONE);
+        poller.arm(descriptor, Readiness::Write).expect("armed");
+        assert_eq!(keys(&poller, 0), [write]);
+        assert_eq!(keys(&poller, 0), NONE, "the reader still waits, the writer does not");
         there.write_all(b"x").expect("written");
-        assert_eq!(keys(&outside, u64::MAX - 1), [read]);
-        assert_eq!(keys(&outside, 0), NONE, "told once, though it is not read");
-        outside.arm(descriptor, Readiness::Read).expect("armed");
-        assert_eq!(keys(&outside, 0), [read], "it was ready before it was armed");
+        assert_eq!(keys(&poller, u64::MAX - 1), [read]);
+        assert_eq!(keys(&poller, 0), NONE, "one event, although the byte is not read");
+        poller.arm(descriptor, Readiness::Read).expect("armed");
+        assert_eq!(keys(&poller, 0), [read], "it was ready before it was armed");
         here.read_exact(&mut [0]).expect("read");
         drop(there);
-        outside.arm(descriptor, Readiness::Read).expect("armed");
-        assert!(keys(&outside, 0).contains(&read), "the end is something to read");
-        outside.forget(descriptor);
-        assert_eq!(keys(&outside, 0), NONE);
+        poller.arm(descriptor, Readiness::Read).expect("armed");
+        assert!(keys(&poller, 0).contains(&read), "the end is something to read");
+        poller.remove(descriptor);
+        assert_eq!(keys(&poller, 0), NONE);
     }
 
     #[test]
-    fn a_bell_rung_before_is_heard() {
-        let outside = Outside::new(Ears::make().expect("ears").outside).expect("an ear");
-        outside.ring();
-        outside.ring();
-        let heard = outside.listen(None);
-        assert_eq!((heard.count, outside.keys(&heard).count()), (1, 0));
-        assert_eq!(outside.listen(Some(0)).count, 0, "rung once, however often");
+    fn a_wake_up_before_the_wait_ends_it() {
+        let poller = Poller::new(EpollSet::create().expect("epoll instances").sockets).expect("a poller");
+        poller.wake();
+        poller.wake();
+        let events = poller.wait(None);
+        assert_eq!((events.count, poller.keys(&events).count()), (1, 0));
+        assert_eq!(poller.wait(Some(0)).count, 0, "several wake-ups are one event");
     }
 }

@@ -1,11 +1,11 @@
 //! The thread that fills pages as they are touched.
 //!
 //! A carrier that touches a missing page waits in the kernel, wherever it is: in user code, or in the middle of a hostcall that
-//! copies from there with a file system's lock held. So this thread takes no lock but the table's, which nobody holds while
+//! copies from there with a file system's lock held. So this thread takes no lock but the table's, which is never held while
 //! touching a cell, and a mapping's own, and asks no module for anything.
 //!
 //! ```text
-//!   carrier                               filler
+//!   carrier                               pager thread
 //!   touches a page ──▶ kernel ─ message ─▶ table: which mapping ─▶ its lock ─▶ UFFDIO_COPY from where the bytes lie
 //!   goes on        ◀────────── wakes ◀─────────────────────────────────────────┘
 //!                                          cannot be read: the range loses its rights ─▶ wakes: the carrier faults again,
@@ -15,10 +15,10 @@
 //! It touches nothing itself that might not be there: what a file system has left, the kernel reads. (A signal handler runs on
 //! carriers alone; with keys in force any other thread that gets a signal ends the process.)
 //!
-//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends without being told to, by a panic, all
+//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends by a panic, all
 //! that was still to be filled loses its rights first.
 
-use super::Table;
+use super::MappingTable;
 use super::faults::Faults;
 use crate::threads;
 use std::io;
@@ -29,50 +29,50 @@ use std::thread::JoinHandle;
 /// Bytes of its stack.
 const STACK: usize = 128 * 1024;
 
-/// The thread, and how it is told to end.
+/// The thread, and how it is stopped.
 #[derive(Debug)]
-pub(super) struct Filler {
+pub(super) struct PagerThread {
     pub(super) faults: Arc<Faults>,
     epoll: Arc<OwnedFd>,
-    /// Always readable; to arm it is to ring it.
-    bell: OwnedFd,
+    /// An eventfd that is always readable: arming it stops the thread.
+    stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Filler {
+impl PagerThread {
     /// Starts it.
-    pub(super) fn start(table: Arc<Table>, epoll: OwnedFd) -> io::Result<Filler> {
+    pub(super) fn start(table: Arc<MappingTable>, epoll: OwnedFd) -> io::Result<PagerThread> {
         let faults = Arc::new(Faults::new()?);
         // SAFETY: no preconditions; the result is checked.
-        let bell = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
-        hear(&epoll, libc::EPOLL_CTL_ADD, faults.as_fd().as_raw_fd(), libc::EPOLLIN)?;
-        hear(&epoll, libc::EPOLL_CTL_ADD, bell.as_raw_fd(), 0)?;
+        let stop = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
+        control(&epoll, libc::EPOLL_CTL_ADD, faults.as_fd().as_raw_fd(), libc::EPOLLIN)?;
+        control(&epoll, libc::EPOLL_CTL_ADD, stop.as_raw_fd(), 0)?;
         let epoll = Arc::new(epoll);
-        let (serving, listening, rung) = (faults.clone(), epoll.clone(), bell.as_raw_fd());
+        let (serving, polling, stop_fd) = (faults.clone(), epoll.clone(), stop.as_raw_fd());
         let thread = threads::spawn("monohull-fill".into(), Some(STACK), move || {
-            let _gone = Gone { table: &table, faults: &serving };
-            serve(&table, &serving, &listening, rung);
+            let _exit = FailAllOnExit { table: &table, faults: &serving };
+            serve(&table, &serving, &polling, stop_fd);
         })?;
-        Ok(Filler { faults, epoll, bell, thread: Some(thread) })
+        Ok(PagerThread { faults, epoll, stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Filler {
+impl Drop for PagerThread {
     fn drop(&mut self) {
-        // The bell stays where it is until the thread has ended, so nothing is wrong with this.
-        let _ = hear(&self.epoll, libc::EPOLL_CTL_MOD, self.bell.as_raw_fd(), libc::EPOLLIN);
+        // `stop` stays open and added until the thread has ended, so this cannot fail.
+        let _ = control(&self.epoll, libc::EPOLL_CTL_MOD, self.stop.as_raw_fd(), libc::EPOLLIN);
         if let Some(thread) = self.thread.take() {
-            // If it has panicked it has said so.
+            // If it has panicked, the hook has printed that.
             let _ = thread.join();
         }
     }
 }
 
-/// Answers until the bell rings, or nothing can be heard any more.
-fn serve(table: &Table, faults: &Faults, epoll: &OwnedFd, bell: RawFd) {
+/// Serves faults until `stop` is armed, or the descriptor fails.
+fn serve(table: &MappingTable, faults: &Faults, epoll: &OwnedFd, stop: RawFd) {
     loop {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
-        // SAFETY: room for as many events as it says; null for no limit of time, and for no change of the mask.
+        // SAFETY: the array has this length; null for no limit of time, and for no change of the mask.
         let count = unsafe {
             let (time, mask) = (std::ptr::null(), std::ptr::null());
             libc::epoll_pwait2(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, time, mask)
@@ -80,34 +80,34 @@ fn serve(table: &Table, faults: &Faults, epoll: &OwnedFd, bell: RawFd) {
         if count < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return;
         }
-        let heard = &events[..count.max(0) as usize];
-        if heard.iter().any(|event| event.u64 == bell as u64) {
+        let events = &events[..count.max(0) as usize];
+        if events.iter().any(|event| event.u64 == stop as u64) {
             return;
         }
-        if heard.is_empty() {
+        if events.is_empty() {
             continue;
         }
-        let Ok(waiting) = faults.take() else { return };
-        for address in waiting.addresses() {
-            table.answer(faults, address);
+        let Ok(batch) = faults.take() else { return };
+        for address in batch.addresses() {
+            table.serve_fault(faults, address);
         }
     }
 }
 
-/// When the thread ends nobody answers any more.
-struct Gone<'t> {
-    table: &'t Table,
+/// When the thread ends no fault is served any more.
+struct FailAllOnExit<'t> {
+    table: &'t MappingTable,
     faults: &'t Faults,
 }
 
-impl Drop for Gone<'_> {
+impl Drop for FailAllOnExit<'_> {
     fn drop(&mut self) {
-        self.table.give_up(self.faults);
+        self.table.fail_all(self.faults);
     }
 }
 
-/// Has `epoll` tell of these events on a descriptor.
-fn hear(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result<()> {
+/// Sets the events of a descriptor in `epoll`.
+fn control(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events as u32, u64: descriptor as u64 };
     // SAFETY: both are open, and the event is readable.
     match unsafe { libc::epoll_ctl(epoll.as_raw_fd(), how, descriptor, &raw mut event) } {
@@ -119,7 +119,7 @@ fn hear(epoll: &OwnedFd, how: i32, descriptor: RawFd, events: i32) -> io::Result
 fn owned(descriptor: RawFd) -> io::Result<OwnedFd> {
     match descriptor {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: just opened, nobody else's.
+        // SAFETY: just opened, and not owned yet.
         descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
     }
 }

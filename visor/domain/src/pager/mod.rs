@@ -2,75 +2,77 @@
 //!
 //! ```text
 //!   cell, from +48 GiB     | mapping | gap | mapping | gap | …
-//!                             │ missing page                        Table: address ─▶ Mapping { range, source, what is there }
-//!                             └─▶ userfaultfd ─▶ filler thread ─▶ copies from where the file's bytes lie
+//!                             │ missing page                        MappingTable: address ─▶ Mapping { range, source, what is there }
+//!                             └─▶ userfaultfd ─▶ pager thread ─▶ copies from where the file's bytes are
 //! ```
 //!
 //! A page is a private copy, made when it is first touched, together with some around it or, where a file is read from start to
-//! end, with more and more behind it. So what a function has seen of a mapping never changes under it, whoever writes to the
-//! file, and nothing that happens to the file later takes a page away.
+//! end, with more and more behind it. So what a function has read of a mapping never changes, even if the file is written to,
+//! and nothing that happens to the file later removes a page.
 //!
 //! The descriptor and the thread come with the first mapping that is not filled at once: small ones are, and so is everything
-//! where the kernel has no `userfaultfd` to give; the report then says so.
+//! where the kernel refuses `userfaultfd`; the report then has a note.
 //!
 //! Locks: the table's, and each mapping's own. Neither is held together with the other or any other lock, nor while memory is
-//! touched that could be missing; see [`filler`].
+//! touched that could be missing; see [`thread`].
 
 pub mod faults;
-mod filler;
 mod mapping;
 mod scratch;
 mod source;
 #[cfg(test)]
 mod tests;
+mod thread;
 
-use super::instance::{CELL_BITS, Instance};
-use super::region::Partition;
-use super::{Account, Ears, Shared, bounds_of_cell};
+use super::account::Account;
+use super::address_space::AddressSpace;
+use super::cell;
+use super::epoll_set::EpollSet;
+use super::instance::{Instance, cell_of};
 use faults::Faults;
-use filler::Filler;
 use mapping::{AROUND, Mapping};
 use monohull_abi::Errno;
 use monohull_abi::file::{Advice, MAPPINGS_MAX, MapRequest, map};
 use monohull_abi::layout::{
     CELL_SIZE, CELLS_BASE, CELLS_END, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET, page_down, page_up,
 };
-use source::Source;
+pub(crate) use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use thread::PagerThread;
 
 /// Most mappings of all instances together: each takes up to three of the kernel's, of which a process has some 65 000.
 const DOMAIN_MAX: usize = 16 * 1024;
-/// Mappings up to this size are filled at once: it takes no longer than one fault.
+/// Mappings up to this size are filled when they are made: it takes no longer than one fault.
 const SMALL: u64 = AROUND * PAGE;
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
 /// Most bytes of a mapping that the kernel is given to read or write in one system call.
-const SETTLED_AT_ONCE: u64 = 1 << 20;
+const POPULATED_AT_ONCE: u64 = 1 << 20;
 
 const _: () = assert!(THREAD_STACKS_OFFSET < MAPPINGS_OFFSET && MAPPINGS_OFFSET < CELL_SIZE);
 
 /// The mapped files of a domain.
-pub(super) struct Mappings {
-    table: Arc<Table>,
-    ears: Option<Arc<Ears>>,
-    /// Made when it is first needed; or why it cannot be had.
-    filler: OnceLock<Result<Filler, String>>,
+pub(super) struct Pager {
+    table: Arc<MappingTable>,
+    epoll_set: Option<Arc<EpollSet>>,
+    /// Started when it is first needed; or why it could not be.
+    thread: OnceLock<Result<PagerThread, String>>,
     made: AtomicU64,
     bytes: AtomicU64,
 }
 
 /// What is mapped where.
 #[derive(Debug)]
-struct Table {
-    partition: Arc<Partition>,
+struct MappingTable {
+    space: Arc<AddressSpace>,
     by_start: Mutex<BTreeMap<u64, Arc<Mapping>>>,
-    /// Pages that somebody has waited for.
-    answered: AtomicU64,
-    /// The thread has ended without being told to.
-    given_up: AtomicBool,
+    /// Page faults that have been served.
+    served: AtomicU64,
+    /// The thread has ended by a failure.
+    failed: AtomicBool,
 }
 
 /// What has been mapped so far.
@@ -86,24 +88,24 @@ pub struct Mapped {
     pub at_once: Option<String>,
 }
 
-/// Whose an address is that a function has faulted on.
-pub(super) struct Touched {
-    /// In words.
+/// The mapping in which a function has faulted.
+pub(super) struct FaultedMapping {
+    /// For a message.
     pub(super) what: String,
-    /// It should have been there, and could not be had.
+    /// The page should have been present, and could not be read.
     pub(super) lost: bool,
 }
 
-impl Mappings {
-    pub(super) fn new(partition: Arc<Partition>, ears: Option<Arc<Ears>>) -> Mappings {
-        let table = Table {
-            partition,
+impl Pager {
+    pub(super) fn new(space: Arc<AddressSpace>, epoll_set: Option<Arc<EpollSet>>) -> Pager {
+        let table = MappingTable {
+            space,
             by_start: Mutex::default(),
-            answered: AtomicU64::new(0),
-            given_up: AtomicBool::new(false),
+            served: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
         };
         let (made, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Mappings { table: Arc::new(table), ears, filler: OnceLock::new(), made, bytes }
+        Pager { table: Arc::new(table), epoll_set, thread: OnceLock::new(), made, bytes }
     }
 
     /// What has been mapped, if anything has.
@@ -112,13 +114,13 @@ impl Mappings {
         (mappings > 0).then(|| Mapped {
             mappings,
             bytes: self.bytes.load(Ordering::Relaxed),
-            faults: self.table.answered.load(Ordering::Relaxed),
-            at_once: self.filler.get().and_then(|filler| filler.as_ref().err().cloned()),
+            faults: self.table.served.load(Ordering::Relaxed),
+            at_once: self.thread.get().and_then(|thread| thread.as_ref().err().cloned()),
         })
     }
 
     /// Maps a part of a file into the cell of an instance: its first address.
-    fn map(
+    pub(super) fn map(
         &self,
         instance: &Instance,
         account: &Account,
@@ -155,38 +157,38 @@ impl Mappings {
 
     /// Makes a new mapping accessible.
     fn fill_or_watch(&self, mapping: &Mapping, populate: bool) -> Result<(), Errno> {
-        let partition = &self.table.partition;
-        // Under this lock: whoever gives up tells so before, and then looks at each mapping.
+        let space = &self.table.space;
+        // Under this lock: `fail_all` sets its flag before it locks each mapping.
         let mut state = mapping.lock();
         if !populate
             && mapping.len > SMALL
             && let Some(faults) = self.faults()
         {
-            return mapping.open(partition, faults, &mut state).map_err(|_| Errno::OutOfMemory);
+            return mapping.open(space, faults, &mut state).map_err(|_| Errno::OutOfMemory);
         }
-        mapping.fill_all(partition, &state)
+        mapping.fill_all(space, &state)
     }
 
-    /// Where faults are answered; `None` if they cannot be.
+    /// Where faults are served; `None` if they cannot be.
     fn faults(&self) -> Option<&Faults> {
-        if self.table.given_up.load(Ordering::Acquire) {
+        if self.table.failed.load(Ordering::Acquire) {
             return None;
         }
         let start = || {
-            let ears = self.ears.as_ref().ok_or("nothing to hear of pages through")?;
-            let epoll = ears.pages.try_clone().map_err(|error| error.to_string())?;
-            Filler::start(self.table.clone(), epoll).map_err(|error| format!("userfaultfd: {error}"))
+            let epoll_set = self.epoll_set.as_ref().ok_or("no epoll instance for page faults")?;
+            let epoll = epoll_set.userfaults.try_clone().map_err(|error| error.to_string())?;
+            PagerThread::start(self.table.clone(), epoll).map_err(|error| format!("userfaultfd: {error}"))
         };
-        let filler = self.filler.get_or_init(start);
-        filler.as_ref().ok().map(|filler| &*filler.faults)
+        let thread = self.thread.get_or_init(start);
+        thread.as_ref().ok().map(|thread| &*thread.faults)
     }
 
     /// The same, if anything is filled so already.
     fn known_faults(&self) -> Option<&Faults> {
-        Some(&*self.filler.get()?.as_ref().ok()?.faults)
+        Some(&*self.thread.get()?.as_ref().ok()?.faults)
     }
 
-    /// Takes back the mapping of an instance that begins at `address`; the module sees to it that this is done once.
+    /// Removes the mapping of an instance that begins at `address`; the module ensures that this is done once.
     pub(super) fn unmap(&self, instance: u32, account: Option<&Account>, address: u64) -> Result<(), Errno> {
         let mapping = self.table.of(instance, address)?;
         self.end(&mapping);
@@ -196,25 +198,25 @@ impl Mappings {
         Ok(())
     }
 
-    /// Takes back all that an instance has left; none of its threads runs any more.
+    /// Removes all mappings of an instance, which has no threads any more.
     pub(super) fn unmap_all(&self, instance: u32) {
-        let cell = bounds_of_cell((instance & ((1 << CELL_BITS) - 1)) as usize);
-        let theirs = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
+        let cell = cell::bounds(cell_of(instance));
+        let in_cell = |by_start: &BTreeMap<u64, Arc<Mapping>>| -> Vec<_> {
             by_start.range(cell.start..cell.end).map(|(_, mapping)| mapping.clone()).collect()
         };
-        let left = theirs(&self.table.lock());
-        for mapping in left {
+        let mappings = in_cell(&self.table.lock());
+        for mapping in mappings {
             self.end(&mapping);
         }
     }
 
-    /// The place is free only when nothing is left there.
+    /// Removes a mapping. Its addresses are free only after its pages have been removed.
     fn end(&self, mapping: &Arc<Mapping>) {
-        mapping.end(&self.table.partition, self.known_faults());
+        mapping.end(&self.table.space, self.known_faults());
         self.table.lock().remove(&mapping.range.start);
     }
 
-    /// Hears what a function will do with a part of a mapping.
+    /// Notes how a function will use a part of a mapping.
     pub(super) fn advise(
         &self,
         instance: u32,
@@ -228,7 +230,7 @@ impl Mappings {
             return Err(Errno::Invalid);
         }
         match (advice, self.known_faults()) {
-            (Advice::WillNeed, Some(faults)) => mapping.bring(faults, place, len).map_err(|_| Errno::Io),
+            (Advice::WillNeed, Some(faults)) => mapping.populate(faults, place, len).map_err(|_| Errno::Io),
             (Advice::WillNeed, None) => Ok(()),
             (order, _) => {
                 mapping.set_order(order);
@@ -240,44 +242,44 @@ impl Mappings {
     /// Changes whether a mapping may be written to.
     pub(super) fn protect(&self, instance: u32, address: u64, writable: bool) -> Result<(), Errno> {
         let mapping = self.table.of(instance, address)?;
-        mapping.set_writable(&self.table.partition, writable).map_err(|_| Errno::OutOfMemory)
+        mapping.set_writable(&self.table.space, writable).map_err(|_| Errno::OutOfMemory)
     }
 
     /// Fills what is missing of a buffer that a system call is about to be given, which would fail there; returns how much of the
-    /// buffer to give it. What cannot be filled stays as it is: the call says `EFAULT`.
-    pub(super) fn settle(&self, address: u64, len: u64) -> u64 {
+    /// buffer to give it. What cannot be filled stays missing: the call fails with `EFAULT`.
+    pub(super) fn populate_for_syscall(&self, address: u64, len: u64) -> u64 {
         let Some(faults) = self.known_faults() else { return len };
         if !(CELLS_BASE..CELLS_END).contains(&address) {
             return len;
         }
         let Some(mapping) = self.table.around(address) else { return len };
-        let len = len.min(SETTLED_AT_ONCE);
-        let _ = mapping.bring(faults, page_down(address - mapping.range.start), len + address % PAGE);
+        let len = len.min(POPULATED_AT_ONCE);
+        let _ = mapping.populate(faults, page_down(address - mapping.range.start), len + address % PAGE);
         len
     }
 
     /// What a function has touched, if it was a mapping.
-    pub(super) fn touched(&self, address: u64) -> Option<Touched> {
+    pub(super) fn touched(&self, address: u64) -> Option<FaultedMapping> {
         let mapping = self.table.around(address)?;
         let state = mapping.lock();
         let (place, path) = (address - mapping.range.start, &mapping.path);
-        Some(match &state.cut {
+        Some(match &state.truncated {
             Some((page, why)) if place / PAGE >= *page => {
                 let byte = mapping.offset + place;
-                Touched {
-                    what: format!("byte {byte} of `/{path}`, mapped there, which cannot be had: {why}"),
+                FaultedMapping {
+                    what: format!("byte {byte} of `/{path}`, mapped there, which cannot be read: {why}"),
                     lost: true,
                 }
             }
             _ if state.writable => {
-                Touched { what: format!("`/{path}`, mapped there, which is not executable"), lost: false }
+                FaultedMapping { what: format!("`/{path}`, mapped there, which is not executable"), lost: false }
             }
-            _ => Touched { what: format!("`/{path}`, mapped there, which is read-only"), lost: false },
+            _ => FaultedMapping { what: format!("`/{path}`, mapped there, which is read-only"), lost: false },
         })
     }
 }
 
-impl Table {
+impl MappingTable {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mapping>>> {
         self.by_start.lock().expect("the table of mappings")
     }
@@ -327,48 +329,22 @@ impl Table {
         (address < mapping.range.end).then(|| mapping.clone())
     }
 
-    /// Somebody waits for the page at an address.
-    fn answer(&self, faults: &Faults, address: u64) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+    /// A thread waits for the page at an address.
+    fn serve_fault(&self, faults: &Faults, address: u64) {
+        self.served.fetch_add(1, Ordering::Relaxed);
         match self.around(address) {
-            Some(mapping) => mapping.answer(&self.partition, faults, address),
-            // It has been taken back meanwhile.
+            Some(mapping) => mapping.serve_fault(&self.space, faults, address),
+            // It has been removed meanwhile.
             None => faults.wake(page_down(address)..page_down(address) + PAGE),
         }
     }
 
-    /// Nobody will answer any more: what is missing stays so.
-    fn give_up(&self, faults: &Faults) {
-        self.given_up.store(true, Ordering::Release);
+    /// No fault will be served any more: pages that are missing stay missing.
+    fn fail_all(&self, faults: &Faults) {
+        self.failed.store(true, Ordering::Release);
         let all: Vec<_> = self.lock().values().cloned().collect();
         for mapping in all {
-            mapping.cut_off(&self.partition, faults, "the thread that fills mapped files has ended");
+            mapping.truncate_all(&self.space, faults, "the pager thread has ended");
         }
-    }
-}
-
-impl Shared {
-    /// Maps what a module asks for.
-    ///
-    /// # Safety
-    /// What the request leads to is readable; what its extents lead to stays there until the mapping has been taken back.
-    pub(super) unsafe fn map_file(&self, instance: u32, request: &MapRequest) -> Result<u64, Errno> {
-        let (Some(instance), Some(account)) = (self.instance(instance), self.account(instance)) else {
-            return Err(Errno::Invalid);
-        };
-        // SAFETY: the caller's promise.
-        let (path, extents) = unsafe {
-            let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
-            (path, std::slice::from_raw_parts(request.extents, request.count as usize))
-        };
-        let source = match request.host_node {
-            0 => Source::of_extents(extents),
-            node => {
-                let file = self.host_files.get(node)?;
-                Source::of_file(&file, request.offset, request.len).map_err(|_| Errno::Io)?
-            }
-        };
-        let path = String::from_utf8_lossy(path).into_owned();
-        self.mappings.map(&instance, account, request, path, source)
     }
 }

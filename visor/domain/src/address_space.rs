@@ -1,11 +1,11 @@
 //! The address space of a domain: the only place that maps, protects and unmaps it.
 //!
 //! A domain reserves its whole layout once, inaccessible and without memory behind it; everything after that only
-//! changes what is inside the reservation. One function, [`Partition::protect`], gives pages their access rights: with
+//! changes what is inside the reservation. One function, [`AddressSpace::protect`], gives pages their access rights: with
 //! protection keys it is also the one that tags them, so that no mapping can be left untagged.
 
 use super::keys::{Key, Keys};
-use crate::weaken::{self, Defence};
+use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
 use monohull_trampoline::system::copy;
 use std::ops::Range;
@@ -35,9 +35,9 @@ impl Access {
 
 /// The address space could not be changed.
 #[derive(Debug, thiserror::Error)]
-pub enum RegionError {
-    /// another workflow domain is alive in this process
-    #[error("another workflow domain is alive in this process")]
+pub enum AddressSpaceError {
+    /// another workflow domain exists in this process
+    #[error("another workflow domain exists in this process")]
     Taken,
     /// the host refused to {what} {bytes} bytes at {address:#x}: {source}
     #[error("the host refused to {what} {bytes} bytes at {address:#x}: {source}")]
@@ -61,7 +61,7 @@ static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// The reserved layout. There is one per process at a time, because its addresses are fixed.
 #[derive(Debug)]
-pub struct Partition {
+pub struct AddressSpace {
     /// Dropped after the mappings: a key that is still on a page must not be given away.
     keys: Keys,
 }
@@ -73,11 +73,11 @@ static GUARD_ADVICE: AtomicU8 = AtomicU8::new(0);
 const RESERVED: [Range<u64>; 2] =
     [CARRIER_BASE..CARRIER_BASE + CARRIER_BLOCKS as u64 * CARRIER_SIZE, USER_BASE..USER_END];
 
-impl Partition {
+impl AddressSpace {
     /// Reserves the layout, whose pages are tagged with these keys.
-    pub fn reserve(keys: Keys) -> Result<Partition, RegionError> {
+    pub fn reserve(keys: Keys) -> Result<AddressSpace, AddressSpaceError> {
         if TAKEN.swap(true, Ordering::AcqRel) {
-            return Err(RegionError::Taken);
+            return Err(AddressSpaceError::Taken);
         }
         for (i, range) in RESERVED.iter().enumerate() {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
@@ -89,7 +89,7 @@ impl Partition {
                 return Err(error);
             }
         }
-        Ok(Partition { keys })
+        Ok(AddressSpace { keys })
     }
 
     /// Every instance gets a key of its own, if keys are in force. No page may be tagged for a function yet.
@@ -104,10 +104,10 @@ impl Partition {
 
     /// Gives the pages of `range` these rights and this key. They must be anonymous memory or a mapping made by
     /// [`Self::map_file`].
-    pub fn protect(&self, range: Range<u64>, access: Access, key: Key) -> Result<(), RegionError> {
+    pub fn protect(&self, range: Range<u64>, access: Access, key: Key) -> Result<(), AddressSpaceError> {
         check(&range);
         if self.keys.in_force() {
-            let key = if weaken::is_off(Defence::Tagging) { Key::FUNCTIONS } else { key };
+            let key = if fault_injection::disabled(Mitigation::Tagging) { Key::FUNCTIONS } else { key };
             // SAFETY: as below.
             let status = unsafe {
                 libc::syscall(libc::SYS_pkey_mprotect, range.start, size(&range), access.flags(), key.number())
@@ -128,7 +128,7 @@ impl Partition {
         offset: u64,
         access: Access,
         key: Key,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), AddressSpaceError> {
         check(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
         map(&range, access.flags(), flags, file.as_raw_fd(), offset, "map an image into")?;
@@ -137,7 +137,7 @@ impl Partition {
     }
 
     /// Back to the bare reservation: no rights, no memory.
-    pub fn reset(&self, range: Range<u64>) -> Result<(), RegionError> {
+    pub fn reset(&self, range: Range<u64>) -> Result<(), AddressSpaceError> {
         check(&range);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         map(&range, libc::PROT_NONE, flags, -1, 0, "clear")
@@ -147,7 +147,7 @@ impl Partition {
     ///
     /// This is how memory is wiped between two owners. The host refuses it for locked memory (`mlockall`), and then the pages may
     /// still hold what they held: they must not get another owner before they are [reset](Self::reset) or discarded.
-    pub fn discard(&self, range: Range<u64>) -> Result<(), RegionError> {
+    pub fn discard(&self, range: Range<u64>) -> Result<(), AddressSpaceError> {
         if range.is_empty() {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl Partition {
 
     /// Makes one page inside accessible memory fault. True if the kernel could do so without splitting the mapping,
     /// of which a process may have only some 65 000.
-    pub fn guard(&self, page: u64) -> Result<bool, RegionError> {
+    pub fn guard(&self, page: u64) -> Result<bool, AddressSpaceError> {
         let range = page..page + PAGE;
         check(&range);
         if GUARD_ADVICE.load(Ordering::Relaxed) != 2 {
@@ -191,7 +191,7 @@ impl Partition {
     }
 }
 
-impl Drop for Partition {
+impl Drop for AddressSpace {
     fn drop(&mut self) {
         for range in &RESERVED {
             unmap(range);
@@ -210,9 +210,9 @@ fn size(range: &Range<u64>) -> usize {
     (range.end - range.start) as usize
 }
 
-fn refused(what: &'static str, range: &Range<u64>) -> RegionError {
+fn refused(what: &'static str, range: &Range<u64>) -> AddressSpaceError {
     let source = std::io::Error::last_os_error();
-    RegionError::Refused { what, address: range.start, bytes: range.end - range.start, source }
+    AddressSpaceError::Refused { what, address: range.start, bytes: range.end - range.start, source }
 }
 
 fn map(
@@ -222,9 +222,9 @@ fn map(
     file: i32,
     offset: u64,
     what: &'static str,
-) -> Result<(), RegionError> {
+) -> Result<(), AddressSpaceError> {
     // SAFETY: either the flags refuse to replace anything, or the range lies inside the reservation of this process's
-    // only `Partition` (checked by the callers), where nothing but what is being replaced lives.
+    // only `AddressSpace` (checked by the callers), where nothing but what is being replaced lives.
     let at = unsafe { libc::mmap(range.start as *mut _, size(range), rights, flags, file, offset as i64) };
     if at == range.start as *mut _ {
         return Ok(());
@@ -232,7 +232,7 @@ fn map(
     let error = refused(what, range);
     if at != libc::MAP_FAILED {
         // An old kernel took the address for a hint: give the stray mapping back.
-        // SAFETY: it has just been made here and nobody knows of it.
+        // SAFETY: it has just been made here and nothing uses it.
         unsafe { libc::munmap(at, size(range)) };
     }
     Err(error)
@@ -258,23 +258,23 @@ mod tests {
     #[test]
     fn memory_that_the_host_does_not_wipe_is_an_error() {
         let _one = one_at_a_time();
-        let partition = Partition::reserve(Keys::disabled()).expect("address space");
+        let space = AddressSpace::reserve(Keys::disabled()).expect("address space");
         let pages = ARENA_BASE..ARENA_BASE + 2 * PAGE;
-        partition.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        space.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
         pages.clone().step_by(PAGE as usize).for_each(|page| bytes_at(page).fill(7));
         // SAFETY: the page is mapped; locking it changes nothing of what it holds.
         assert_eq!(unsafe { libc::mlock(pages.start as *const _, PAGE as usize) }, 0, "one page may be locked");
-        let error = partition.discard(pages.clone()).expect_err("locked memory is not given back");
+        let error = space.discard(pages.clone()).expect_err("locked memory is not given back");
         assert!(error.to_string().contains("refused to wipe 8192 bytes"), "{error}");
         assert_eq!(bytes_at(pages.start)[0], 7, "it still holds what it held");
-        partition.empty_page(pages.start);
+        space.empty_page(pages.start);
         assert_eq!(bytes_at(pages.start), [0; PAGE as usize]);
         bytes_at(pages.start).fill(7);
-        partition.reset(pages.clone()).expect("a mapping");
-        partition.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
+        space.reset(pages.clone()).expect("a mapping");
+        space.protect(pages.clone(), Access::ReadWrite, Key::FUNCTIONS).expect("rights");
         pages.clone().step_by(PAGE as usize).for_each(|page| assert_eq!(bytes_at(page), [0; PAGE as usize]));
         bytes_at(pages.start).fill(7);
-        partition.discard(pages.clone()).expect("it is not locked any more");
+        space.discard(pages.clone()).expect("it is not locked any more");
         assert_eq!(bytes_at(pages.start), [0; PAGE as usize]);
     }
 }

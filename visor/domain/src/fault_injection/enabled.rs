@@ -1,35 +1,35 @@
-//! One defence is off: the one that the environment names.
+//! One mitigation is off: the one that the environment names.
 
-use super::Defence;
+use super::Mitigation;
 use monohull_trampoline::system::weaken::{Check, sites};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 /// The environment variable.
-const VARIABLE: &str = "MONOHULL_WEAKEN";
+const VARIABLE: &str = "MONOHULL_UNHARDEN";
 
 /// What a name switches off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Off {
-    Defence(Defence),
+    Mitigation(Mitigation),
     Check(Check),
 }
 
 const NAMES: [(&str, Off); 23] = [
-    ("checker", Off::Defence(Defence::Checker)),
-    ("tagging", Off::Defence(Defence::Tagging)),
-    ("separate-keys", Off::Defence(Defence::SeparateKeys)),
-    ("handing-on", Off::Defence(Defence::HandingOn)),
-    ("held-buffers", Off::Defence(Defence::HeldBuffers)),
-    ("pins", Off::Defence(Defence::Pins)),
-    ("slot-lists", Off::Defence(Defence::SlotLists)),
-    ("dispatch", Off::Defence(Defence::Dispatch)),
-    ("selector", Off::Defence(Defence::Selector)),
-    ("signal-stack", Off::Defence(Defence::SignalStack)),
-    ("gadgets", Off::Defence(Defence::Gadgets)),
-    ("arguments", Off::Defence(Defence::Arguments)),
-    ("frames", Off::Defence(Defence::Frames)),
+    ("checker", Off::Mitigation(Mitigation::Checker)),
+    ("tagging", Off::Mitigation(Mitigation::Tagging)),
+    ("separate-keys", Off::Mitigation(Mitigation::SeparateKeys)),
+    ("handing-on", Off::Mitigation(Mitigation::HandingOn)),
+    ("held-buffers", Off::Mitigation(Mitigation::HeldBuffers)),
+    ("pins", Off::Mitigation(Mitigation::Pins)),
+    ("slot-lists", Off::Mitigation(Mitigation::SlotLists)),
+    ("dispatch", Off::Mitigation(Mitigation::Dispatch)),
+    ("selector", Off::Mitigation(Mitigation::Selector)),
+    ("signal-stack", Off::Mitigation(Mitigation::SignalStack)),
+    ("gadgets", Off::Mitigation(Mitigation::Gadgets)),
+    ("arguments", Off::Mitigation(Mitigation::Arguments)),
+    ("frames", Off::Mitigation(Mitigation::Frames)),
     ("stub-rights", Off::Check(Check::StubRights)),
     ("stub-carrier", Off::Check(Check::StubCarrier)),
     ("stub-frame", Off::Check(Check::StubFrame)),
@@ -44,11 +44,11 @@ const NAMES: [(&str, Off); 23] = [
 
 static OFF: OnceLock<(&str, Off)> = OnceLock::new();
 
-/// Reads the environment, once, before the program does anything else. A name that is none ends it.
+/// Reads the environment, once, before the program does anything else. An unknown name ends the program.
 pub fn begin() {
     if let Ok(name) = std::env::var(VARIABLE) {
         let Some(known) = NAMES.iter().find(|(known, _)| *known == name) else {
-            eprintln!("{VARIABLE}: no defence is called {name}");
+            eprintln!("{VARIABLE}: no mitigation is called {name}");
             std::process::exit(2);
         };
         if let Off::Check(check) = known.1 {
@@ -62,14 +62,14 @@ pub fn begin() {
 }
 
 /// Whether it is this one.
-pub fn is_off(defence: Defence) -> bool {
-    OFF.get().is_some_and(|(_, off)| *off == Off::Defence(defence))
+pub fn disabled(defence: Mitigation) -> bool {
+    OFF.get().is_some_and(|(_, off)| *off == Off::Mitigation(defence))
 }
 
-/// What whoever runs this program must know.
+/// A warning for the user of this program.
 pub fn warning() -> Option<String> {
     let off = OFF.get().map_or("none", |(name, _)| name);
     Some(format!(
-        "this build is for Monohull's own tests and protects nothing: defences can be switched off; off: {off}"
+        "this build is for Monohull's own tests and protects nothing: mitigations can be switched off; off: {off}"
     ))
 }

@@ -1,12 +1,12 @@
-//! Every defence stands.
+//! Every mitigation is on.
 
-use super::Defence;
+use super::Mitigation;
 
 /// Nothing to begin with.
 pub const fn begin() {}
 
 /// No.
-pub const fn is_off(_: Defence) -> bool {
+pub const fn disabled(_: Mitigation) -> bool {
     false
 }
 

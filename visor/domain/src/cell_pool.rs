@@ -1,0 +1,283 @@
+//! The cells of a domain: which are free, and what is still mapped in them.
+//!
+//! ```text
+//!            lease               prepare               release              wipe
+//!   Empty ──────────▶ Leased ───────────────▶ (instance) ──────▶ Dirty ──────────▶ Warm ──lease──▶ Leased
+//!     ▲                                                             │
+//!     └──────── reset, tried again later ◀── Failed ◀── the host refuses to clear it
+//! ```
+//!
+//! A warm cell still has its image mapped: the next instance of the same image starts there without a single mapping.
+
+use super::address_space::{AddressSpace, AddressSpaceError};
+use super::cell::{self, Cell};
+use super::image::map::LoadedImage;
+use super::keys::Key;
+use monohull_abi::layout::CELL_COUNT;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// All cells of a domain.
+pub(crate) struct CellPool {
+    space: Arc<AddressSpace>,
+    states: Mutex<States>,
+}
+
+struct States {
+    /// The cells that have ever been leased, by index; all others are empty.
+    cells: Vec<CellState>,
+    /// How many cells there may be.
+    capacity: usize,
+    /// Counts the cells that have been wiped.
+    wiped: u64,
+}
+
+/// What a cell is used for.
+enum CellState {
+    /// Nothing is mapped in it.
+    Empty,
+    /// An instance has it, or it is being prepared, wiped or reset.
+    Leased,
+    /// It holds the data of an instance that has ended.
+    Dirty(Box<Cell>),
+    /// It is wiped, and its image is mapped. `since` orders such cells by age.
+    Warm { cell: Box<Cell>, since: u64 },
+    /// The host refused to clear it; its pages keep this key. It is out of use until it has been reset.
+    Failed(Key),
+}
+
+/// A cell that has been taken for an instance.
+pub(crate) enum CellLease {
+    /// The image is mapped in it.
+    Warm(Box<Cell>),
+    /// Nothing is mapped in the cell with this index; its pages get this key.
+    Empty(usize, Key),
+    /// Another image is mapped in it, which is cleared first.
+    Other(Box<Cell>),
+}
+
+impl CellPool {
+    /// All cells of an address space, empty.
+    pub(crate) fn new(space: Arc<AddressSpace>) -> CellPool {
+        CellPool { space, states: Mutex::new(States { cells: Vec::new(), capacity: CELL_COUNT, wiped: 0 }) }
+    }
+
+    /// Uses only the first cells.
+    #[cfg(test)]
+    pub(crate) fn limit(&self, capacity: usize) {
+        self.lock().capacity = capacity;
+    }
+
+    /// Takes a cell for an instance of `image`: one where the image is mapped, else an empty one, else the one that has been
+    /// warm for longest. `None` if all are in use, or with a key for each instance all keys.
+    pub(crate) fn lease(&self, image: &Arc<LoadedImage>, stack_size: u64) -> Option<CellLease> {
+        let mut states = self.lock();
+        if let Some(cell) = states.take_warm(|cell| cell.suits(image, stack_size), |since| since) {
+            return Some(CellLease::Warm(cell));
+        }
+        if let Some(index) = states.empty()
+            && let Some(key) = self.space.keys().acquire()
+        {
+            states.set(index, CellState::Leased);
+            return Some(CellLease::Empty(index, key));
+        }
+        states.take_warm(|_| true, |since| u64::MAX - since).map(CellLease::Other)
+    }
+
+    /// Whether [`Self::lease`] would find one.
+    pub(crate) fn has_free(&self) -> bool {
+        let states = self.lock();
+        let warm = states.cells.iter().any(|state| matches!(state, CellState::Warm { .. }));
+        warm || states.empty().is_some() && self.space.keys().has_free()
+    }
+
+    /// Maps the image into a leased cell, unless it is there.
+    pub(crate) fn prepare(
+        &self,
+        lease: CellLease,
+        image: &Arc<LoadedImage>,
+        stack_size: u64,
+    ) -> Result<Box<Cell>, AddressSpaceError> {
+        let (index, key) = match lease {
+            CellLease::Warm(cell) => return Ok(cell),
+            CellLease::Empty(index, key) => (index, key),
+            CellLease::Other(cell) => {
+                let (index, key) = (cell.index(), cell.key());
+                cell.clear(&self.space).inspect_err(|_| self.lock().set(index, CellState::Failed(key)))?;
+                (index, key)
+            }
+        };
+        let cell = Cell::new(&self.space, index, image.clone(), stack_size, key);
+        if cell.is_err() {
+            self.lock().set(index, CellState::Failed(key));
+            self.retry_failed();
+        }
+        cell.map(Box::new)
+    }
+
+    /// Takes back the cell of an instance that has ended.
+    pub(crate) fn release(&self, cell: Box<Cell>) {
+        self.lock().set(cell.index(), CellState::Dirty(cell));
+    }
+
+    /// Resets the cells that could not be cleared before: what the host lacked, such as mappings, may have been freed. How many
+    /// are empty now.
+    pub(crate) fn retry_failed(&self) -> usize {
+        // A reset takes its time: not under the lock that every lease needs.
+        let failed = self.lock().take_failed();
+        let mut emptied = 0;
+        for (index, key) in failed {
+            let bounds = cell::bounds(index);
+            let reset = self.space.reset(bounds.start..bounds.end);
+            let mut states = self.lock();
+            if reset.is_ok() {
+                states.set(index, CellState::Empty);
+                self.space.keys().release(key);
+                emptied += 1;
+            } else {
+                states.set(index, CellState::Failed(key));
+            }
+        }
+        emptied
+    }
+
+    /// Makes the cells of ended instances fit for others.
+    pub(crate) fn wipe_dirty(&self) {
+        self.retry_failed();
+        loop {
+            // Not as a condition of the loop: the lock is not to be held meanwhile.
+            let dirty = self.lock().take_dirty();
+            let Some(mut cell) = dirty else { return };
+            let (index, key) = (cell.index(), cell.key());
+            let wiped = cell.wipe(&self.space);
+            let mut states = self.lock();
+            match wiped {
+                Ok(()) => states.set_warm(cell),
+                Err(error) => {
+                    tracing::warn!("cell {index} cannot be wiped now and is cleared later: {error}");
+                    states.set(index, CellState::Failed(key));
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, States> {
+        self.states.lock().expect("cells")
+    }
+}
+
+impl States {
+    fn set(&mut self, index: usize, state: CellState) {
+        if index == self.cells.len() {
+            self.cells.push(state);
+        } else {
+            self.cells[index] = state;
+        }
+    }
+
+    fn set_warm(&mut self, cell: Box<Cell>) {
+        self.wiped += 1;
+        let since = self.wiped;
+        self.set(cell.index(), CellState::Warm { cell, since });
+    }
+
+    /// The index of an empty cell. One that has never been used is the last choice: its page tables are new as well.
+    fn empty(&self) -> Option<usize> {
+        let used = self.cells.iter().position(|state| matches!(state, CellState::Empty));
+        used.or((self.cells.len() < self.capacity).then_some(self.cells.len()))
+    }
+
+    /// Leases the warm cell with the highest `rank` among those that are `wanted`.
+    fn take_warm(&mut self, wanted: impl Fn(&Cell) -> bool, rank: impl Fn(u64) -> u64) -> Option<Box<Cell>> {
+        let ranked = self.cells.iter_mut().filter_map(|state| match state {
+            CellState::Warm { cell, since } if wanted(cell) => Some((rank(*since), state)),
+            _ => None,
+        });
+        let (_, best) = ranked.max_by_key(|(rank, _)| *rank)?;
+        match std::mem::replace(best, CellState::Leased) {
+            CellState::Warm { cell, .. } => Some(cell),
+            _ => None,
+        }
+    }
+
+    fn take_dirty(&mut self) -> Option<Box<Cell>> {
+        let dirty = self.cells.iter_mut().find(|state| matches!(state, CellState::Dirty(_)))?;
+        match std::mem::replace(dirty, CellState::Leased) {
+            CellState::Dirty(cell) => Some(cell),
+            _ => None,
+        }
+    }
+
+    fn take_failed(&mut self) -> Vec<(usize, Key)> {
+        let mut failed = Vec::new();
+        for (index, state) in self.cells.iter_mut().enumerate() {
+            if let CellState::Failed(key) = *state {
+                *state = CellState::Leased;
+                failed.push((index, key));
+            }
+        }
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Keys;
+    use super::super::one_at_a_time;
+    use super::*;
+    use std::path::Path;
+
+    const STACK: u64 = 64 << 10;
+
+    fn image() -> Arc<LoadedImage> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/images/no-op.so");
+        Arc::new(LoadedImage::open("no-op", &path).expect("images are built first: run `cargo xtask test`"))
+    }
+
+    fn pool(capacity: usize) -> CellPool {
+        let pool = CellPool::new(Arc::new(AddressSpace::reserve(Keys::disabled()).expect("address space")));
+        pool.limit(capacity);
+        pool
+    }
+
+    fn prepared(pool: &CellPool, image: &Arc<LoadedImage>) -> Box<Cell> {
+        let lease = pool.lease(image, STACK).expect("a free cell");
+        pool.prepare(lease, image, STACK).expect("memory")
+    }
+
+    #[test]
+    fn the_warm_cell_of_the_image_is_used_before_an_empty_one_and_another_images_last() {
+        let _one = one_at_a_time();
+        let (pool, first, second) = (pool(2), image(), image());
+        let (a, b) = (prepared(&pool, &first), prepared(&pool, &first));
+        assert_eq!((a.index(), b.index()), (0, 1));
+        assert!(!pool.has_free() && pool.lease(&first, STACK).is_none());
+        pool.release(a);
+        assert!(!pool.has_free(), "it is not wiped yet");
+        pool.wipe_dirty();
+        pool.release(b);
+        pool.wipe_dirty();
+        assert!(
+            matches!(pool.lease(&first, STACK), Some(CellLease::Warm(cell)) if cell.index() == 1),
+            "the last wiped"
+        );
+        let other = pool.lease(&second, STACK);
+        assert!(matches!(&other, Some(CellLease::Other(cell)) if cell.index() == 0));
+        let cell = pool.prepare(other.expect("a lease"), &second, STACK).expect("memory");
+        assert!(cell.suits(&second, STACK) && !cell.suits(&first, STACK));
+    }
+
+    #[test]
+    fn a_cell_that_cannot_be_wiped_is_leased_again_only_after_a_reset() {
+        let _one = one_at_a_time();
+        let (pool, image) = (pool(1), image());
+        let cell = prepared(&pool, &image);
+        let page = cell.base() + monohull_abi::layout::PAGE;
+        // SAFETY: a page of the main stack; locking it changes nothing of what it holds.
+        assert_eq!(unsafe { libc::mlock(page as *const _, 4096) }, 0, "one page may be locked");
+        pool.release(cell);
+        pool.wipe_dirty();
+        assert!(!pool.has_free(), "locked memory is not wiped");
+        assert_eq!(pool.retry_failed(), 1);
+        assert!(matches!(pool.lease(&image, STACK), Some(CellLease::Empty(0, _))));
+    }
+}

@@ -1,0 +1,116 @@
+//! A workflow domain as its users see it: made, run once, dropped.
+
+use super::carrier::Carrier;
+use super::cell_pool::CellPool;
+use super::dispatcher::Dispatcher;
+use super::driver::Driver;
+use super::error::DomainError;
+use super::files::{Images, Mount, OpenFiles};
+use super::hostcall::{self, Datagrams, Hostcalls, Relayed};
+use super::instance_table::InstanceTable;
+use super::milestones::Milestones;
+use super::options::Options;
+use super::reservation::ReservedDomain;
+use super::shared::Shared;
+use super::threads::HostThreads;
+use monohull_abi::layout::CARRIER_MAX;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, Weak};
+
+/// A workflow domain. Its address space is unmapped when it is dropped.
+pub struct Domain {
+    /// The thread that made the reservation, until the run begins. Dropped before the address space.
+    first: Cell<Option<Carrier>>,
+    shared: Arc<Shared>,
+}
+
+impl Domain {
+    /// A domain in a reservation of its own. There is one domain per process at a time.
+    pub fn new(options: Options) -> Result<Domain, DomainError> {
+        Ok(Domain::on(ReservedDomain::reserve(options.keys)?, options))
+    }
+
+    /// A domain in a reservation that was made with the same `keys`.
+    pub fn on(reserved: ReservedDomain, mut options: Options) -> Domain {
+        let ReservedDomain { carrier, mut space } = reserved;
+        if options.separate {
+            space.separate_instances();
+        }
+        options.carriers = options.carriers.clamp(1, CARRIER_MAX);
+        let space = Arc::new(space);
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+            weak: weak.clone(),
+            driver: Mutex::new(None),
+            sched: Dispatcher::new(),
+            instances: InstanceTable::new(),
+            cells: CellPool::new(space.clone()),
+            files: OpenFiles::new(space.clone(), options.epoll_set.clone()),
+            space,
+            hostcalls: Hostcalls::new(hostcall::services(weak.as_ptr().cast_mut().cast()), options.modules.clone()),
+            datagrams: Datagrams::default(),
+            relayed: Relayed::default(),
+            threads: HostThreads::default(),
+            milestones: Milestones::default(),
+            options,
+        });
+        hostcall::bind_core(&shared);
+        if shared.options.load_all {
+            for name in hostcall::NAMES {
+                shared.load_module(name);
+            }
+        }
+        Domain { first: Cell::new(Some(carrier)), shared }
+    }
+
+    /// Runs until the driver finishes. The calling thread is the first carrier: the one that made the reservation.
+    pub fn run(&mut self, driver: Box<dyn Driver>) -> Result<(), DomainError> {
+        *self.driver.lock().expect("driver") = Some(driver);
+        self.lock().begin();
+        let carrier = self.first.take().map_or_else(|| Carrier::new(&self.space, 0), Ok);
+        let result = carrier.and_then(|carrier| self.run_carrier(carrier));
+        match &result {
+            Ok(()) => self.finish(),
+            // Other carriers may be in user code that never ends by itself.
+            Err(_) => self.abort(),
+        }
+        self.threads.join();
+        // An instance that was being launched while the run ended is alive still, and is on no carrier.
+        self.lock().clear_pending();
+        self.abort();
+        debug_assert!(self.instances.live().is_empty());
+        if result.is_ok() {
+            self.drain_network();
+        }
+        let events = self.lock().close();
+        if let Some(mut driver) = self.driver.lock().expect("driver").take() {
+            for event in events {
+                driver.on_event(event, self);
+            }
+        }
+        Ok(result?)
+    }
+}
+
+impl std::ops::Deref for Domain {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Domain {
+    /// Puts in order what outlives the domain: images that functions have written to are closed, and others may claim them.
+    /// No function runs any more, and none runs afterwards.
+    pub fn close_files(&self) {
+        if self.options.mounts.iter().any(Mount::outlives_domain) {
+            self.hostcalls.modules.stop();
+            Images::release(&self.options.mounts);
+        }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.shared.hostcalls.modules.stop();
+    }
+}

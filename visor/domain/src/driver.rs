@@ -1,0 +1,10 @@
+//! What decides which instances a domain runs.
+
+use super::event::Event;
+use super::shared::Shared;
+
+/// Decides what runs. Called on the carrier that has taken the event from the queue; never by two at once.
+pub trait Driver: Send {
+    /// Something happened. The driver may start and cancel instances, set timers, and finish the run.
+    fn on_event(&mut self, event: Event, domain: &Shared);
+}

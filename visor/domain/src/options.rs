@@ -1,0 +1,33 @@
+//! How a domain is set up.
+
+use super::epoll_set::EpollSet;
+use super::files::Mount;
+use super::instance::Sink;
+use monohull_network::Network;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How a domain is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Most carrier threads, at least 1.
+    pub carriers: usize,
+    /// Where `NAME.so` of the libos modules are.
+    pub modules: PathBuf,
+    /// Put protection keys in force; fails where there are none.
+    pub keys: bool,
+    /// With keys: one for each instance, so that functions are kept from each other too.
+    pub separate: bool,
+    /// Functions may read the time-stamp counter.
+    pub time_stamp_counter: bool,
+    /// Load every module before the first instance instead of on demand.
+    pub load_all: bool,
+    /// What functions may reach of the network.
+    pub network: Network,
+    /// For sockets and for page faults in mapped files. Without it there are no sockets, and files are filled at once.
+    pub epoll_set: Option<Arc<EpollSet>>,
+    /// Gets every line of output as it is written.
+    pub sink: Option<Arc<dyn Sink>>,
+    /// The file systems functions see.
+    pub mounts: Arc<[Mount]>,
+}

@@ -1,0 +1,215 @@
+//! The choice of what a carrier does next.
+
+use super::thread::ThreadIndex;
+use super::{Due, Running, Scheduler, Timekeeper, WakeUp};
+use crate::event::Event;
+use crate::instance::InstanceConfig;
+use monohull_abi::module::NEVER;
+
+/// Ready threads go before instances that wait to be started, so that cells are used again while they are warm. Every so
+/// many ticks it is the other way round: a thread that polls cannot keep the instance it waits for from starting.
+const PENDING_FIRST_EVERY: u32 = 4;
+/// Every so many ticks a working carrier checks for external events, unless an idle one waits for them.
+const POLL_EVERY_N_TICKS: u32 = 4;
+/// After this many switches in a row a carrier considers more than ready threads: timers, events, instances to start.
+const SWITCHES_IN_A_ROW: u32 = 16;
+
+/// What a carrier does next.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once and never kept")]
+pub(crate) enum Work<I, L> {
+    /// Check for external events without waiting, and ask again.
+    CheckEvents,
+    /// End an instance whose time is up.
+    TimeUp(u32),
+    /// Poll the network stack.
+    PollNetwork,
+    /// Pass an event to the driver.
+    Deliver(Event),
+    /// Start an instance in this cell.
+    Launch(InstanceConfig, L),
+    /// Run a thread of this instance.
+    Run(Running, I),
+    /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
+    Deadlock,
+    /// Wait for a wake-up, at most until then (monotonic ns); [`NEVER`] for no limit. The carrier counts as idle until
+    /// [`Scheduler::carrier_wakes`].
+    Idle(u64),
+    /// The run is over.
+    Stop,
+}
+
+/// What the choice depends on outside the scheduler.
+pub(crate) trait Resources {
+    /// A cell that has been taken for an instance.
+    type Lease;
+
+    /// Monotonic time in ns.
+    fn now(&self) -> u64;
+    /// The time-stamp counter.
+    fn ticks(&self) -> u64;
+    /// Takes a cell for an instance; `None` if there is none.
+    fn lease(&self, config: &InstanceConfig) -> Option<Self::Lease>;
+    /// Whether [`Self::lease`] would find one.
+    fn has_lease(&self) -> bool;
+    /// Whether there is something that external events come from.
+    fn has_poller(&self) -> bool;
+}
+
+impl<I: Clone> Scheduler<I> {
+    /// What `carrier` does next. `checked`: it has just done [`Work::CheckEvents`].
+    pub(crate) fn next_work<R: Resources>(
+        &mut self,
+        carrier: usize,
+        checked: bool,
+        resources: &R,
+    ) -> Work<I, R::Lease> {
+        if !checked {
+            self.tick = self.tick.wrapping_add(1);
+            if self.tick.is_multiple_of(POLL_EVERY_N_TICKS) && !self.carriers.is_polling() && resources.has_poller() {
+                // All carriers work; threads that wait for something external must not wait for that to end.
+                return Work::CheckEvents;
+            }
+        }
+        // Only now: the check may have found that the run is over.
+        if self.done {
+            return Work::Stop;
+        }
+        if let Some(id) = self.serve_timers(resources) {
+            return Work::TimeUp(id);
+        }
+        if self.net.take_due() {
+            return Work::PollNetwork;
+        }
+        if let Some(event) = self.events.pop_front() {
+            return Work::Deliver(event);
+        }
+        if self.tick.is_multiple_of(PENDING_FIRST_EVERY)
+            && let Some(work) = self.launch(resources)
+        {
+            return work;
+        }
+        if let Some(thread) = self.next(carrier) {
+            let (running, instance) = self.take_with_instance(thread, resources.ticks());
+            return Work::Run(running, instance);
+        }
+        if let Some(work) = self.launch(resources) {
+            return work;
+        }
+        if self.carriers.others_idle() && !self.will_change() {
+            return Work::Deadlock;
+        }
+        Work::Idle(self.carrier_sleeps(carrier))
+    }
+
+    /// The instance that has waited longest to be started, if there is a cell for it. Both are taken under one hold of the
+    /// lock, so that of several carriers none serves a later one first.
+    pub(crate) fn launch<R: Resources>(&mut self, resources: &R) -> Option<Work<I, R::Lease>> {
+        let lease = resources.lease(self.pending.front()?)?;
+        self.pending.pop_front().map(|config| Work::Launch(config, lease))
+    }
+
+    /// After `switches` threads in a row, the last of instance `current`: the next one to switch to at once, unless
+    /// something else is more urgent, and its instance if that is another one.
+    pub(crate) fn switch<R: Resources>(
+        &mut self,
+        carrier: usize,
+        current: Option<u32>,
+        switches: u32,
+        resources: &R,
+    ) -> Option<(Running, Option<I>)> {
+        if self.done || !self.events.is_empty() || switches.is_multiple_of(SWITCHES_IN_A_ROW) {
+            return None;
+        }
+        let thread = self.next(carrier)?;
+        if current == Some(self.threads[thread].instance) {
+            return Some((self.mark_running(thread, resources.ticks()), None));
+        }
+        let (running, instance) = self.take_with_instance(thread, resources.ticks());
+        Some((running, Some(instance)))
+    }
+
+    fn take_with_instance(&mut self, thread: ThreadIndex, now: u64) -> (Running, I) {
+        let instance = self.instances.get(self.threads[thread].instance).expect("a ready thread's instance is alive");
+        let instance = instance.instance.clone();
+        (self.mark_running(thread, now), instance)
+    }
+
+    /// What the timekeeper does next: one of `TimeUp`, `Deliver`, `Idle`, `Stop`.
+    pub(crate) fn timekeeper_work<R: Resources>(&mut self, resources: &R) -> Work<I, R::Lease> {
+        if self.done {
+            self.timekeeper = Timekeeper::Absent;
+            return Work::Stop;
+        }
+        self.timekeeper = Timekeeper::Busy;
+        if self.timekeeper_looks_at() <= resources.now()
+            && let Some(id) = self.serve_timers(resources)
+        {
+            return Work::TimeUp(id);
+        }
+        if !self.carriers.any_idle()
+            && let Some(event) = self.events.pop_front()
+        {
+            return Work::Deliver(event);
+        }
+        let until = self.timekeeper_looks_at();
+        self.timekeeper = Timekeeper::Asleep(until);
+        Work::Idle(until)
+    }
+
+    /// Serves all timers that are due; the instance whose time is up, if one is.
+    fn serve_timers<R: Resources>(&mut self, resources: &R) -> Option<u32> {
+        if self.next_timer() == NEVER {
+            return None;
+        }
+        let now = resources.now();
+        while let Some(due) = self.fire(now) {
+            if let Due::Instance(id) = due {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+impl<I> Scheduler<I> {
+    /// A carrier goes to work. Whether an idle one must be woken because the next timer would be served late.
+    pub(crate) fn leave_timers(&mut self) -> WakeUp {
+        let late = self.carriers.any_idle() && self.next_timer() < self.carriers.wakes_at();
+        if late { self.carriers.wake_one() } else { WakeUp::Nothing }
+    }
+
+    /// Whether there is work besides what a carrier has just taken.
+    pub(crate) fn has_more(&self, resources: &impl Resources) -> bool {
+        self.has_queued()
+            || self.run_queue.has_any(self.carriers.started())
+            || !self.pending.is_empty() && resources.has_lease()
+    }
+
+    /// Whether something is queued that any carrier may take.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.run_queue.has_queued() || !self.events.is_empty()
+    }
+
+    /// The index of a carrier to start, if one more is of use and there are fewer than `most`.
+    pub(crate) fn start_carrier(&mut self, most: usize) -> Option<usize> {
+        if self.done { None } else { self.carriers.start_one(most) }
+    }
+
+    /// A carrier has nothing to do. When it must wake by itself; [`NEVER`] if it need not.
+    pub(super) fn carrier_sleeps(&mut self, carrier: usize) -> u64 {
+        let until = self.next_timer();
+        self.carriers.sleep(carrier, until);
+        until
+    }
+
+    /// It has woken.
+    pub(crate) fn carrier_wakes(&mut self, carrier: usize) {
+        self.carriers.wake(carrier);
+    }
+
+    /// The next ready thread for a carrier.
+    pub(super) fn next(&mut self, carrier: usize) -> Option<ThreadIndex> {
+        let threads = &self.threads;
+        self.run_queue.take(carrier, self.carriers.started(), |thread| threads[thread].state == super::State::Ready)
+    }
+}
