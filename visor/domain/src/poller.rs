@@ -166,9 +166,9 @@ impl Poller {
     fn fired(&self, descriptor: RawFd, read: bool, write: bool) {
         let mut armed = self.armed.lock().expect("armed");
         let Some(entry) = armed.get_mut(&descriptor) else { return };
-        let told =
+        let reported =
             (if read { libc::EPOLLIN | libc::EPOLLRDHUP } else { 0 } | if write { libc::EPOLLOUT } else { 0 }) as u32;
-        *entry &= !told;
+        *entry &= !reported;
         if *entry != libc::EPOLLONESHOT as u32 {
             // It was closed meanwhile, if this fails.
             let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, *entry, descriptor as u64);

@@ -26,7 +26,7 @@ pub(crate) fn become_carrier(index: usize) {
 }
 
 /// The calling thread is no carrier any more.
-pub(crate) fn leave_carrier() {
+pub(crate) fn end_carrier() {
     CARRIER.set(NO_CARRIER);
 }
 
@@ -43,13 +43,13 @@ pub(crate) fn instance<'i>(call: &Call) -> Option<&'i Instance> {
 /// From here on the calling thread serves calls of this instance.
 ///
 /// # Safety
-/// The instance lives until [`leave_instance`], or the next call of this, on the same thread.
+/// The instance lives until [`exit_instance`], or the next call of this, on the same thread.
 pub(crate) unsafe fn enter_instance(instance: &Instance) {
     INSTANCE.set(instance);
 }
 
 /// From here on it serves calls of none.
-pub(crate) fn leave_instance() {
+pub(crate) fn exit_instance() {
     INSTANCE.set(std::ptr::null());
 }
 
