@@ -370,7 +370,7 @@ pub fn preempt(index: usize) {
     if state.tid.load(Ordering::Acquire) != 0 && !state.preempt_sent.swap(true, Ordering::AcqRel) {
         // The thread is alive: it unbinds the instance under the same lock, and detaches later.
         let sent = match state.preempt_timer.load(Ordering::Acquire) {
-            // No such timer, perhaps for want of resources: its own serves. It is set again before the carrier runs another
+            // No such timer, perhaps for lack of resources: its own serves. It is set again before the carrier runs another
             // instance.
             ..0 => {
                 state.timer_set.store(true, Ordering::Release);

@@ -36,7 +36,7 @@ pub(crate) fn instance<'i>(call: &Call) -> Option<&'i Instance> {
         return None;
     }
     // SAFETY: `enter_instance` on this very thread has set it, and its caller keeps the instance until it sets it anew, which
-    // is not before the handler that asks here has returned.
+    // is not before the handler that calls this has returned.
     unsafe { INSTANCE.get().as_ref() }.filter(|instance| instance.id == call.instance)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn exit_instance() {
 }
 
 /// Whether the call that is being served on this thread is to stop half-way: its instance, or the run, has to end. Operations
-/// that take more than some milliseconds ask now and then.
+/// that take more than some milliseconds check this now and then.
 pub(crate) fn is_interrupted() -> bool {
     carrier::is_interrupted(CARRIER.get())
 }

@@ -69,7 +69,7 @@ pub fn register(descriptor: &OwnedFd, range: Range<u64>, mode: u32) -> io::Resul
 }
 
 impl Faults {
-    /// Asks the kernel for it.
+    /// Opens the descriptor.
     pub(super) fn new() -> io::Result<Faults> {
         Ok(Faults { descriptor: open(0)?, scratch: Mutex::new(Scratch::new()?) })
     }

@@ -116,7 +116,7 @@ fn threads_of_an_ended_instance_are_retired_in_batches_and_it_is_over_after_the_
     assert!(scheduler.is_over(INSTANCE));
     let ended = scheduler.remove(INSTANCE).expect("it is there");
     assert_eq!((ended.run, ended.park), (4, 0));
-    assert!(scheduler.next(0).is_none(), "what is left in the queue are names of threads that are gone");
+    assert!(scheduler.next(0).is_none(), "the queue has only stale entries");
 }
 
 #[test]
