@@ -143,7 +143,7 @@ impl AddressSpace {
         map(&range, libc::PROT_NONE, flags, -1, 0, "clear")
     }
 
-    /// Gives the memory behind anonymous pages back; they keep their rights and read as zero.
+    /// Frees the memory of anonymous pages; they keep their rights and read as zero.
     ///
     /// This is how memory is wiped between two owners. The host refuses it for locked memory (`mlockall`), and then the pages may
     /// still hold what they held: they must not get another owner before they are [reset](Self::reset) or discarded.

@@ -91,7 +91,7 @@ const RSEQ_FLAG_UNREGISTER: i32 = 1;
 /// The signature glibc registers its restartable sequences with on x86.
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 /// A handler that interrupts trusted code of an instance that has to stop sets the timer this far ahead.
-const LOOK_AGAIN_NS: u64 = 1_000_000;
+const RETRY_NS: u64 = 1_000_000;
 
 /// The first half of a carrier's set-up: what a forked process inherits.
 #[derive(Debug)]
@@ -370,7 +370,7 @@ pub fn preempt(index: usize) {
     if state.tid.load(Ordering::Acquire) != 0 && !state.preempt_sent.swap(true, Ordering::AcqRel) {
         // The thread is alive: it unbinds the instance under the same lock, and detaches later.
         let sent = match state.preempt_timer.load(Ordering::Acquire) {
-            // No such timer, perhaps for want of resources: its own serves. It is set again before the carrier runs another
+            // No such timer, perhaps for lack of resources: its own serves. It is set again before the carrier runs another
             // instance.
             ..0 => {
                 state.timer_set.store(true, Ordering::Release);
@@ -421,7 +421,7 @@ pub fn on_preempt_signal(index: usize, signal: i32, in_user: bool) {
     let stopped = unsafe { state.stop.load(Ordering::Acquire).as_ref() }.map(|stop| stop.load(Ordering::Acquire));
     if stopped.is_some_and(|stopped| stopped || monotonic_ns() >= state.deadline.load(Ordering::Relaxed)) {
         state.timer_set.store(true, Ordering::Relaxed);
-        let _ = set_timer(state, monotonic_ns() + LOOK_AGAIN_NS);
+        let _ = set_timer(state, monotonic_ns() + RETRY_NS);
     }
 }
 
@@ -500,7 +500,7 @@ fn unregister_rseq() -> Result<(), CarrierError> {
 
 /// Queries the processor's features now; processes forked later inherit the answers. On a virtual machine each CPUID traps to
 /// the hypervisor and takes as long as starting a workflow.
-pub(super) fn know_processor() {
+pub(super) fn detect_processor() {
     vector_state();
     clear_x87();
 }

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// They are used by one domain at a time: each has forgotten what it watched when it is gone.
+/// One domain at a time uses them, and removes what it has added before it is dropped.
 #[derive(Debug)]
 pub struct EpollSet {
     /// For sockets and devices.

@@ -9,12 +9,12 @@ pub enum Event {
     Begin,
     /// An instance has ended and everything it held is reclaimed.
     Ended(Box<Ended>),
-    /// A timer set with [`Shared::set_timer`] is due.
+    /// A timer set with [`Shared::set_timer`](crate::Shared::set_timer) is due.
     Timer {
         /// Which.
         token: u64,
     },
-    /// The deadline set with [`Shared::set_deadline`] has passed.
+    /// The deadline set with [`Shared::set_deadline`](crate::Shared::set_deadline) has passed.
     Deadline,
 }
 
@@ -29,7 +29,7 @@ pub struct Ended {
     /// The first call of it that the workflow file does not allow, in words.
     pub refusal: Option<String>,
     /// It could be started again with the inputs it had.
-    pub inputs_whole: bool,
+    pub inputs_intact: bool,
     /// What it used; times in ticks.
     pub usage: Usage,
     /// What it printed.

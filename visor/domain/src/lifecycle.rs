@@ -39,7 +39,7 @@ impl Shared {
                     id: 0,
                     result: Err(Box::new(failure)),
                     refusal: None,
-                    inputs_whole: true,
+                    inputs_intact: true,
                     usage: Usage::default(),
                     lines: Vec::new(),
                     lines_dropped: false,
@@ -119,7 +119,7 @@ impl Shared {
         drop(scheduler);
         let result = threads.ending.expect("only ended instances are reclaimed");
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
-        let inputs_whole = self.hostcalls.modules.ended(id, ending);
+        let inputs_intact = self.hostcalls.modules.ended(id, ending);
         // The module may never have been loaded, or not know of all.
         self.files.pager.unmap_all(id);
         let (instance, usage) = self.instances.remove(id);
@@ -143,7 +143,7 @@ impl Shared {
             id,
             result,
             refusal: instance.explanations.refusal(),
-            inputs_whole,
+            inputs_intact,
             usage,
             lines: output.lines,
             lines_dropped: output.full,

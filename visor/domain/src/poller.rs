@@ -14,7 +14,7 @@
 //! call; a carrier woken for those frames would only contend with the sender.
 //!
 //! Sockets are added when they are made, and armed for one event each time a thread waits: a socket without waiters
-//! costs nothing, and waiting cannot fail for want of kernel memory.
+//! costs nothing, and waiting cannot fail for lack of kernel memory.
 
 use super::carrier::monotonic_ns;
 use super::sched::wait_key;
@@ -52,7 +52,7 @@ pub(super) struct Events {
 }
 
 impl Poller {
-    /// Asks the kernel for what it takes besides.
+    /// Makes the waker, and adds it to this epoll instance.
     pub(super) fn new(epoll: OwnedFd) -> io::Result<Poller> {
         // SAFETY: no preconditions; the result is checked.
         let waker = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
@@ -166,9 +166,9 @@ impl Poller {
     fn fired(&self, descriptor: RawFd, read: bool, write: bool) {
         let mut armed = self.armed.lock().expect("armed");
         let Some(entry) = armed.get_mut(&descriptor) else { return };
-        let told =
+        let reported =
             (if read { libc::EPOLLIN | libc::EPOLLRDHUP } else { 0 } | if write { libc::EPOLLOUT } else { 0 }) as u32;
-        *entry &= !told;
+        *entry &= !reported;
         if *entry != libc::EPOLLONESHOT as u32 {
             // It was closed meanwhile, if this fails.
             let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, *entry, descriptor as u64);

@@ -19,7 +19,7 @@ use monohull_trampoline::system::Variant;
 /// What a process that forks others should do before, because they inherit it: the signal handlers, and the answers to
 /// questions that take long.
 pub fn prepare_forks(keys: bool) {
-    carrier::know_processor();
+    carrier::detect_processor();
     keys::support();
     fault::install(if keys { Variant::Keys } else { Variant::Plain });
     keep_large_blocks_apart();

@@ -54,7 +54,7 @@ impl Shared {
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.deliver(event),
                 Work::Stop => {
-                    this_thread::leave_carrier();
+                    this_thread::end_carrier();
                     return Ok(());
                 }
                 Work::CheckEvents | Work::Deadlock | Work::Idle(_) => unreachable!("`next_work` does these itself"),
@@ -94,7 +94,7 @@ impl Shared {
 
     /// A carrier goes to work: wakes another one for what else there is to do.
     fn share_work(&self, mut scheduler: SchedulerGuard<'_>) {
-        let timers = scheduler.leave_timers();
+        let timers = scheduler.hand_over_timers();
         self.sched.send(timers);
         if scheduler.has_more(self) {
             self.call_carrier(scheduler);
@@ -313,7 +313,7 @@ impl Shared {
         if !matches!(picked, Some((_, None))) {
             // Still under the lock: from here on this carrier is not preempted for that instance, which may be reclaimed.
             carrier.unbind_instance();
-            this_thread::leave_instance();
+            this_thread::exit_instance();
         }
         let Some(picked) = picked else {
             drop(scheduler);
@@ -337,7 +337,7 @@ impl Shared {
         switches: u32,
     ) -> Option<(Running, Option<Arc<Instance>>)> {
         carrier.unbind_instance();
-        this_thread::leave_instance();
+        this_thread::exit_instance();
         *current = None;
         let (id, number) = (running.frame.instance, running.frame.thread);
         let mut scheduler = self.lock();

@@ -50,7 +50,7 @@ unsafe impl Sync for Shared {}
 
 /// For the driver, and for reports.
 impl Shared {
-    /// Asks for an instance; an event says how it ended.
+    /// Queues an instance to be started; an event has its result.
     pub fn start(&self, config: InstanceConfig) {
         self.lock().push_pending(config);
     }

@@ -26,7 +26,7 @@ pub(crate) fn become_carrier(index: usize) {
 }
 
 /// The calling thread is no carrier any more.
-pub(crate) fn leave_carrier() {
+pub(crate) fn end_carrier() {
     CARRIER.set(NO_CARRIER);
 }
 
@@ -41,25 +41,25 @@ pub(crate) fn instance<'i>(call: &Call) -> Option<&'i Instance> {
 /// The instance whose threads run on this thread, for services that modules use without naming the call.
 pub(crate) fn served_instance<'i>() -> Option<&'i Instance> {
     // SAFETY: `enter_instance` on this very thread has set it, and its caller keeps the instance until it sets it anew, which
-    // is not before the handler that asks here has returned.
+    // is not before the handler that calls this has returned.
     unsafe { INSTANCE.get().as_ref() }
 }
 
 /// From here on the calling thread serves calls of this instance.
 ///
 /// # Safety
-/// The instance lives until [`leave_instance`], or the next call of this, on the same thread.
+/// The instance lives until [`exit_instance`], or the next call of this, on the same thread.
 pub(crate) unsafe fn enter_instance(instance: &Instance) {
     INSTANCE.set(instance);
 }
 
 /// From here on it serves calls of none.
-pub(crate) fn leave_instance() {
+pub(crate) fn exit_instance() {
     INSTANCE.set(std::ptr::null());
 }
 
 /// Whether the call that is being served on this thread is to stop half-way: its instance, or the run, has to end. Operations
-/// that take more than some milliseconds ask now and then.
+/// that take more than some milliseconds check this now and then.
 pub(crate) fn is_interrupted() -> bool {
     carrier::is_interrupted(CARRIER.get())
 }

@@ -373,7 +373,7 @@ impl State {
             failure.message += &format!("\n  not tried again, as the workflow file does not allow it this: {refusal}");
         }
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
-        let whole = ended.inputs_whole;
+        let whole = ended.inputs_intact;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
         if self.outcome.is_some() || cancelled {
             // The event with the reason for the cancellation was handled before, or is the next.

@@ -59,7 +59,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
         _ => memory(domain, instance, fault),
     };
     if jumped && fault.signal != libc::SIGSYS {
-        let owner = whose(domain, instance, fault.ip);
+        let owner = owner_of(domain, instance, fault.ip);
         failure.message = match failure.address == Some(fault.ip) {
             true => format!("jumped to {:#x}, which is {owner}", fault.ip),
             false => format!("jumped to {:#x}, which is {owner}, and there {}", fault.ip, failure.message),
@@ -126,7 +126,7 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
         failure.address_of = Some("a mapped file, which cannot be read".into());
         return failure;
     }
-    let owner = whose(domain, instance, address);
+    let owner = owner_of(domain, instance, address);
     let stack = instance.with_cell(|cell| cell.stack_around(address)).flatten();
     let guard = stack.filter(|stack| address < stack.start + PAGE);
     let mut failure = match guard {
@@ -145,8 +145,8 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     failure
 }
 
-/// Whose memory an address is, seen from `instance`.
-fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
+/// The owner of the memory at an address, as `instance` sees it.
+fn owner_of(domain: &Shared, instance: &Instance, address: u64) -> String {
     if address < NULL_ZONE {
         return "the null page".into();
     }
@@ -154,7 +154,7 @@ fn whose(domain: &Shared, instance: &Instance, address: u64) -> String {
         if let Some(touched) = domain.files.pager.touched(address) {
             return touched.what;
         }
-        return instance.with_cell(|cell| whose_own(cell, address)).unwrap_or("its own cell").into();
+        return instance.with_cell(|cell| part_of_cell(cell, address)).unwrap_or("its own cell").into();
     }
     if (CELLS_BASE..CELLS_END).contains(&address) {
         let cell = ((address - CELLS_BASE) / CELL_SIZE) as usize;
@@ -180,7 +180,7 @@ fn own(instance: &Instance, address: u64) -> bool {
     (own.start..own.end).contains(&address)
 }
 
-fn whose_own(cell: &Cell, address: u64) -> &'static str {
+fn part_of_cell(cell: &Cell, address: u64) -> &'static str {
     if let Some(stack) = cell.stack_around(address) {
         return if address < stack.start + PAGE { "the guard page of its own stack" } else { "its own stack" };
     }

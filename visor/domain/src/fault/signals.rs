@@ -56,14 +56,14 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
         let registers = &(*registers).uc_mcontext.gregs;
         ((*info).si_code, registers[libc::REG_RIP as usize] as u64, registers[libc::REG_RSP as usize] as u64)
     };
-    let looks_up = signal == PREEMPT_SIGNAL || signal == timer_signal();
+    let preempts = signal == PREEMPT_SIGNAL || signal == timer_signal();
     if let Some(carrier) = context_of(here) {
         // SAFETY: a handler that runs on a carrier's block runs on that carrier's thread, whose context is set up.
         let carrier = unsafe { &mut *carrier };
-        let forged = looks_up && context_of(sp).is_some();
+        let forged = preempts && context_of(sp).is_some();
         if carrier.in_user() || forged {
             // Nothing before `reclaim_cpu_state` may use thread-local data: user code can have changed fs.
-            if looks_up {
+            if preempts {
                 on_preempt_signal(carrier.index(), signal, true);
             }
             carrier.reclaim_cpu_state();
@@ -84,7 +84,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
     }
     // Trusted code was interrupted, which may be about to read the error of its own system call.
     let _errno = KeepErrno::new();
-    if looks_up {
+    if preempts {
         if let Some(carrier) = context_of(here) {
             // SAFETY: as above.
             on_preempt_signal(unsafe { (*carrier).index() }, signal, false);

@@ -8,15 +8,15 @@
 //! `monohull-unhardened` warns: on standard error, in reports, whose isolation is `unhardened`, and in `doctor`.
 //! Without the feature [`disabled`] is a constant, and nothing of this is left in the program.
 
-#[cfg(not(feature = "unharden"))]
-mod disabled;
 #[cfg(feature = "unharden")]
-mod enabled;
+mod compiled_in;
+#[cfg(not(feature = "unharden"))]
+mod compiled_out;
 
-#[cfg(not(feature = "unharden"))]
-pub use disabled::{begin, disabled, warning};
 #[cfg(feature = "unharden")]
-pub use enabled::{begin, disabled, warning};
+pub use compiled_in::{begin, disabled, warning};
+#[cfg(not(feature = "unharden"))]
+pub use compiled_out::{begin, disabled, warning};
 
 /// What can be switched off outside of the gates; `monohull_trampoline::system::weaken` has what can be in there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

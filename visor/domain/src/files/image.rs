@@ -17,8 +17,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
-/// Claims an image: alone if it is to be written, otherwise together with others that do not write. Fails if somebody
-/// else's claim stands against it. The claim ends with the last descriptor, also after a kill.
+/// Locks an image file: exclusively if it is to be written, otherwise shared. Fails if another process has a conflicting lock.
+/// The lock ends with the last descriptor, also after a kill.
 pub fn claim_image(file: &File, alone: bool) -> io::Result<()> {
     let claim = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: a system call on a descriptor that is open.
@@ -70,8 +70,8 @@ impl Images {
         }
     }
 
-    /// Gives a range room on the host's disk, where the image's file has a hole there: a store into one ends in a fault when the disk is
-    /// full, and a fault does not say why. Fails where that cannot be the reason, or nobody can tell.
+    /// Allocates the holes of a range of the image's file on the host's disk. A store into a hole is a fault when the disk is full,
+    /// and a fault has no error number; this call has one. Fails where the image is not written to its file.
     pub(crate) fn reserve(mounts: &[Mount], index: u32, offset: u64, len: u64) -> io::Result<()> {
         let Some(Source::Image { file, access: ImageAccess::Write }) =
             mounts.get(index as usize).map(|mount| &mount.source)

@@ -2,7 +2,7 @@
 //! and that instruction is going to be removed.
 //!
 //! The program is linked with `-z now`, which does not apply to its libraries: glibc binds each object as the object
-//! itself asks, and libgcc, libm and libc do not ask. A slot that is not bound yet leads back into its own object's
+//! itself requests, and libgcc, libm and libc do not request it. A slot that is not bound yet leads back into its own object's
 //! procedure linkage table, to the instruction that pushes the slot's number for the resolver:
 //!
 //! ```text

@@ -46,7 +46,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Asks the dynamic linker.
+    /// Lists them by the dynamic linker.
     pub(super) fn now() -> Objects {
         let mut objects = Objects::default();
         // SAFETY: the callback gets what is passed here, and the linker's lock keeps the objects while it runs.

@@ -118,7 +118,7 @@ mod tests {
     fn code_is_changed_in_place() {
         let (address, function) = function();
         assert_eq!(function(), 1);
-        // SAFETY: nobody else knows the function.
+        // SAFETY: the function is private to this test.
         unsafe { write(&Edit { address, bytes: code(2).to_vec() }) }.expect("written");
         assert_eq!((function(), rights(address).as_str()), (2, "r-xp"));
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn pages_are_replaced_where_the_kernel_does_not_write() {
         let (address, function) = function();
-        // SAFETY: nobody else knows the function.
+        // SAFETY: the function is private to this test.
         unsafe { replace_pages(&Edit { address, bytes: code(3).to_vec() }) }.expect("replaced");
         assert_eq!((function(), rights(address).as_str()), (3, "r-xp"));
     }

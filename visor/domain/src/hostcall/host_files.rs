@@ -1,8 +1,8 @@
-//! Granted directories of the host, as the descriptor table asks for them.
+//! Granted directories of the host: operations of the descriptor table (`fdtab`).
 //!
-//! Paths go to the broker, which opens files; a descriptor that it hands over is read and written here, straight between
-//! the function's memory and the kernel. The kernel itself looks at the function's addresses then, so a hole is an error
-//! of the call like any other; what is missing of a mapped file is filled before. A read that has to wait for a disk holds its carrier meanwhile.
+//! Paths go to the broker, which opens files and sends descriptors. Those are read and written here, directly between the
+//! function's memory and the kernel. The kernel survives holes in that memory with an error; missing pages of a mapped file
+//! are filled before. A read that waits for a disk blocks its carrier.
 
 use crate::files::{Mount, Source};
 use crate::shared::Shared;

@@ -1,4 +1,4 @@
-//! The dynamic section: where the tables are, and what an image asks for that it does not get.
+//! The dynamic section: where the tables are, and which requirements of an image are refused.
 
 use super::ImageError;
 use super::file::{MAX_DYNAMIC, expect_size, records, single};
@@ -33,7 +33,7 @@ pub(super) struct Dynamic {
 }
 
 impl Dynamic {
-    /// Finds the section and refuses every entry that asks for more than the loader gives.
+    /// Finds the section and refuses every entry that requires more than the loader implements.
     pub(super) fn read(segments: &Segments, headers: &[ProgramHeader]) -> Result<Dynamic, ImageError> {
         let entries = Entries::read(segments, headers)?;
         entries.refuse_unserved(segments)?;

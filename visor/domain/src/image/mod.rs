@@ -1,10 +1,10 @@
-//! Function images: what the loader accepts, and what it knows about it.
+//! The ELF loader of function images: what it accepts, and what it extracts.
 //!
 //! A function image never goes through `dlopen`, which would run its constructors with full rights and give all
-//! instances one copy of its data. This is our own loader's front half: it reads an untrusted file,
-//! believes nothing in it, and either returns an [`Image`] that can be mapped without further questions or says by
-//! name what it does not accept. It maps nothing and holds no unsafe code. The other half maps the file's pages and
-//! writes the relocated words:
+//! instances one copy of its data. This is the first half of a loader of our own: it parses an untrusted file, checks
+//! everything, and returns either an [`Image`] that can be mapped without further checks, or an error with the name of what
+//! it does not accept. It maps nothing and has no unsafe code. The second half ([`map`]) maps the file's pages and writes the
+//! relocated words:
 //!
 //! ```text
 //!   file     | headers, tables  r-- | code  r-x | relro, data  rw- |

@@ -1,8 +1,7 @@
 //! Whether this machine has protection keys.
 //!
-//! There is one answer to that question, and everything that wants to know asks here: the processor must have them
-//! *and* the kernel must have switched them on *and* a key must really be had. A virtual machine or a container may
-//! fail at any of the three.
+//! The processor must have them *and* the kernel must have switched them on *and* it must be possible to allocate a key. A
+//! virtual machine or a container may fail at any of the three. All code that needs the answer gets it here.
 
 use monohull_trampoline::system::extended_states;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -45,7 +44,7 @@ impl Support {
     }
 }
 
-/// Asks the processor and the kernel, once.
+/// Queries the processor and the kernel, once.
 pub fn support() -> Support {
     static ANSWER: OnceLock<Support> = OnceLock::new();
     ANSWER.get_or_init(ask).clone()
@@ -90,7 +89,7 @@ fn kernel_version() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Takes a key and gives it back.
+/// Allocates a key and frees it.
 fn try_key() -> io::Result<()> {
     let (flags, rights) = (0usize, 0usize);
     // SAFETY: pkey_alloc takes two integers and touches no memory; a key that no page has changes nothing.

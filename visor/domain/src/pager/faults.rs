@@ -43,7 +43,7 @@ pub(super) struct FaultBatch {
 }
 
 impl Faults {
-    /// Asks the kernel for it.
+    /// Opens the descriptor.
     pub(super) fn new() -> io::Result<Faults> {
         Ok(Faults { descriptor: open(0)?, scratch: Mutex::new(Scratch::new()?) })
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cell, from +48 GiB     | mapping | gap | mapping | gap | …
-//!                             │ missing page                        MappingTable: address ─▶ Mapping { range, source, what is there }
+//!                             │ missing page                        MappingTable: address ─▶ Mapping { range, source, present pages }
 //!                             └─▶ userfaultfd ─▶ pager thread ─▶ copies from where the file's bytes are
 //! ```
 //!
@@ -10,11 +10,11 @@
 //! end, with more and more behind it. So what a function has read of a mapping never changes, even if the file is written to,
 //! and nothing that happens to the file later removes a page.
 //!
-//! The descriptor and the thread come with the first mapping that is not filled at once: small ones are, and so is everything
-//! where the kernel refuses `userfaultfd`; the report then has a note.
+//! The descriptor and the thread are made for the first mapping that is not filled when it is made. Small mappings are, and all
+//! mappings where the kernel refuses `userfaultfd`; the report then has a note.
 //!
-//! Locks: the table's, and each mapping's own. Neither is held together with the other or any other lock, nor while memory is
-//! touched that could be missing; see [`thread`].
+//! Locks: the table's, and each mapping's own. Neither is held together with another lock, nor while pages are touched that
+//! could be missing; see [`thread`].
 
 pub mod faults;
 mod mapping;

@@ -1,7 +1,7 @@
 //! One page that is assembled from pieces before it is copied: the last of a file, or one whose bytes are not contiguous.
 //!
-//! The pieces may be unreadable. Only carriers survive faults ([`crate::fault`]), so the kernel does the reading: it writes
-//! each piece to a page of a memory file, or says that it cannot.
+//! The pieces may be unreadable. Only carriers survive faults ([`crate::fault`]), so the kernel reads them: it writes each
+//! piece to a page of a memory file, or returns an error.
 
 use super::source::Source;
 use monohull_abi::layout::PAGE;
@@ -40,13 +40,13 @@ impl Scratch {
         }
     }
 
-    /// Puts the page together that begins at a place of a mapping: where it lies until the next one does.
-    pub(super) fn page(&mut self, source: &Source, place: u64) -> io::Result<u64> {
+    /// Assembles the page at an offset of a mapping. Its address, valid until the next call.
+    pub(super) fn page(&mut self, source: &Source, offset: u64) -> io::Result<u64> {
         // SAFETY: the page is mapped, and only this thread uses it.
         unsafe { self.page.as_ptr().cast::<u8>().write_bytes(0, PAGE as usize) };
         let mut done = 0;
         while done < PAGE {
-            let segment = source.at(place + done);
+            let segment = source.at(offset + done);
             let step = segment.len.min(PAGE - done);
             if step == 0 {
                 break;

@@ -1,7 +1,7 @@
-//! Where the bytes of a mapping come from: memory of the trusted side, side by side in pieces.
+//! Where the bytes of a mapping come from: memory of the trusted side, in one or more pieces.
 //!
-//! Files of the libos lie in memory already, and their file systems have promised that they stay there. A file of a granted
-//! directory is mapped for it. Whoever reads takes no lock and asks nobody.
+//! Files of the libos are in memory already, and stay there by the contract of file systems. A file of a granted directory is
+//! mapped for this. Reading takes no lock and calls no module.
 
 use monohull_abi::Errno;
 use monohull_abi::file::Extent;
@@ -13,23 +13,23 @@ use std::os::fd::{AsRawFd, OwnedFd};
 #[derive(Debug)]
 pub(crate) struct Source {
     pieces: Vec<Piece>,
-    /// What the only piece leads to, if it is not a module's.
+    /// The mapping of a host's file that the only piece points into.
     _view: Option<View>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Where it ends in the mapping.
+    /// Its end in the mapping.
     end: u64,
-    /// Where its bytes are; 0 for zeros.
+    /// The address of its bytes; 0 for zeros.
     address: u64,
     len: u64,
 }
 
-/// Bytes that lie side by side, from some place of a mapping on.
+/// Contiguous bytes from some offset of a mapping on.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
-    /// Where they are; `None` for zeros.
+    /// Their address; `None` for zeros.
     pub(crate) address: Option<u64>,
     /// How many.
     pub(crate) len: u64,
@@ -46,29 +46,29 @@ impl Source {
         Source { pieces: pieces.collect(), _view: None }
     }
 
-    /// A part of a file of the host. It is read from the kernel's cache; where it ends earlier by then there is nothing to
-    /// read.
+    /// A part of a file of the host. It is read from the kernel's page cache; a file that has become shorter by then has fewer
+    /// bytes.
     pub(crate) fn of_file(file: &OwnedFd, offset: u64, len: u64) -> io::Result<Source> {
         let (view, address) = View::new(file, offset, len)?;
         Ok(Source { pieces: vec![Piece { end: len, address, len }], _view: Some(view) })
     }
 
-    /// What begins at a place of the mapping.
-    pub(crate) fn at(&self, place: u64) -> Segment {
-        let index = self.pieces.partition_point(|piece| piece.end <= place);
+    /// The contiguous bytes from an offset of the mapping on.
+    pub(crate) fn at(&self, offset: u64) -> Segment {
+        let index = self.pieces.partition_point(|piece| piece.end <= offset);
         let Some(piece) = self.pieces.get(index) else { return Segment { address: None, len: 0 } };
-        let into = piece.len - (piece.end - place);
-        Segment { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - place }
+        let into = piece.len - (piece.end - offset);
+        Segment { address: (piece.address != 0).then(|| piece.address + into), len: piece.end - offset }
     }
 
-    /// Copies what there is from a place on, over zeros: what lies behind the end is left alone.
+    /// Copies the bytes from an offset on, over zeros: what is beyond the end stays zero.
     ///
     /// # Safety
     /// `to` is writable for `len` bytes, and the calling thread is a carrier.
-    pub(crate) unsafe fn read(&self, place: u64, to: u64, len: u64) -> Result<(), Errno> {
+    pub(crate) unsafe fn read(&self, offset: u64, to: u64, len: u64) -> Result<(), Errno> {
         let mut done = 0;
         while done < len {
-            let segment = self.at(place + done);
+            let segment = self.at(offset + done);
             let step = segment.len.min(len - done);
             if step == 0 {
                 break;

@@ -1,8 +1,8 @@
 //! The thread that fills pages as they are touched.
 //!
 //! A carrier that touches a missing page waits in the kernel, wherever it is: in user code, or in the middle of a hostcall that
-//! copies from there with a file system's lock held. So this thread takes no lock but the table's, which is never held while
-//! touching a cell, and a mapping's own, and asks no module for anything.
+//! copies from there with a file system's lock held. So this thread takes only the table's lock, which is never held while a
+//! cell is touched, and a mapping's own, and calls no module.
 //!
 //! ```text
 //!   carrier                               pager thread
@@ -12,11 +12,11 @@
 //!                                          for good, and the instance ends with a report
 //! ```
 //!
-//! It touches nothing itself that might not be there: what a file system has left, the kernel reads. (A signal handler runs on
-//! carriers alone; with keys in force any other thread that gets a signal ends the process.)
+//! The kernel reads the bytes, so that this thread touches no memory that might be missing. (The signal handler runs on
+//! carriers only; with keys in force a signal on any other thread ends the process.)
 //!
-//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends by a panic, all
-//! that was still to be filled loses its rights first.
+//! It never waits for a carrier, so a carrier that waits for it always goes on. If it ends by a panic, all pages that are still
+//! missing lose their rights first.
 
 use super::MappingTable;
 use super::faults::Faults;

@@ -102,7 +102,7 @@ impl CarrierSet {
         self.polling
     }
 
-    /// An idle carrier wants to wait in epoll. False if another one does.
+    /// An idle carrier begins to wait in epoll. False if another one does already.
     pub(super) fn begin_polling(&mut self) -> bool {
         !std::mem::replace(&mut self.polling, true)
     }

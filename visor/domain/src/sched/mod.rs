@@ -102,7 +102,7 @@ pub(super) struct Running {
     pub(super) completed: bool,
 }
 
-/// What a due timer asks for.
+/// What a due timer requires.
 enum Due {
     /// An instance's time is up.
     Instance(u32),
@@ -155,7 +155,7 @@ impl<I> Scheduler<I> {
     }
 }
 
-/// The run, and what the driver asks for.
+/// The run, and the driver's requests.
 impl<I> Scheduler<I> {
     /// A run begins, on the first carrier.
     pub(super) fn begin(&mut self) {
@@ -226,7 +226,7 @@ impl<I> Scheduler<I> {
         self.carriers.is_polling()
     }
 
-    /// An idle carrier wants to wait for external events. False if another one does.
+    /// An idle carrier begins to wait for external events. False if another one does already.
     pub(super) fn begin_polling(&mut self) -> bool {
         self.carriers.begin_polling()
     }
@@ -239,7 +239,7 @@ impl<I> Scheduler<I> {
 
 /// The network.
 impl<I> Scheduler<I> {
-    /// Sets when the network stack wants to be polled at the latest.
+    /// Sets when the network stack must be polled at the latest.
     pub(super) fn set_net_deadline(&mut self, at: u64) -> Armed {
         self.net.set_stack_deadline(at);
         self.armed(at)

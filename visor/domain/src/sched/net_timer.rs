@@ -1,8 +1,8 @@
 //! When the network stack is to be polled next.
 //!
-//! There are three reasons to poll it. The stack itself has a time at which it wants to send something (a retransmission,
-//! an acknowledgement). An event means that the device has frames. And after an event, which comes once, frames may keep
-//! coming without another:
+//! There are three reasons to poll it. The stack has a time at which it must send something (a retransmission, an
+//! acknowledgement). An event means that the device has frames. After an event, which comes once, frames may keep coming
+//! without another:
 //!
 //! ```text
 //!            event                     after the poll
@@ -23,7 +23,7 @@ const REPOLL_BUSY_NS: u64 = 50_000;
 pub(super) struct NetTimer {
     /// It is to be polled now.
     due: bool,
-    /// When the stack wants to be polled by itself (monotonic ns), or [`NEVER`].
+    /// When the stack must be polled for its own timers (monotonic ns), or [`NEVER`].
     stack_at: u64,
     device: Device,
 }
@@ -56,7 +56,7 @@ impl NetTimer {
         NetTimer { due: false, stack_at: NEVER, device: Device::Armed }
     }
 
-    /// Sets when the stack wants to be polled by itself.
+    /// Sets when the stack must be polled for its own timers.
     pub(super) fn set_stack_deadline(&mut self, at: u64) {
         self.stack_at = at;
     }

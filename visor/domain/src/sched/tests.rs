@@ -116,7 +116,7 @@ fn threads_of_an_ended_instance_are_retired_in_batches_and_it_is_over_after_the_
     assert!(scheduler.is_over(INSTANCE));
     let ended = scheduler.remove(INSTANCE).expect("it is there");
     assert_eq!((ended.run, ended.park), (4, 0));
-    assert!(scheduler.next(0).is_none(), "what is left in the queue are names of threads that are gone");
+    assert!(scheduler.next(0).is_none(), "the queue has only stale entries");
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn timers_that_idle_carriers_would_serve_late_are_announced() {
     // One of two goes to work at the first timer; the other one has slept with the same knowledge.
     scheduler.carrier_wakes(0);
     while scheduler.fire(200).is_some() {}
-    assert!(scheduler.leave_timers() == WakeUp::Nothing);
+    assert!(scheduler.hand_over_timers() == WakeUp::Nothing);
     scheduler.carrier_wakes(1);
     while scheduler.fire(700).is_some() {}
     assert_eq!(scheduler.carrier_sleeps(1), NEVER);
     assert!(announced(scheduler.set_timer(900, TimerKind::Driver(3))), "it sleeps for ever");
-    assert!(scheduler.leave_timers() == WakeUp::Sleeper);
+    assert!(scheduler.hand_over_timers() == WakeUp::Sleeper);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn the_timekeeper_is_needed_for_deadlines_that_no_carrier_watches() {
     scheduler.carrier_sleeps(0);
     assert!(!scheduler.needs_timekeeper(), "an idle carrier serves timers");
     scheduler.carrier_wakes(0);
-    scheduler.timekeeper = Timekeeper::Asleep(scheduler.timekeeper_looks_at());
+    scheduler.timekeeper = Timekeeper::Asleep(scheduler.timekeeper_wakes_at());
     assert!(!scheduler.set_timer(999, TimerKind::Driver(0)).timekeeper_late, "within its grace");
     scheduler.timekeeper = Timekeeper::Asleep(NEVER);
     assert!(scheduler.set_timer(998, TimerKind::Driver(0)).timekeeper_late);

@@ -117,7 +117,7 @@ impl Threads {
         self.free.pop_front()
     }
 
-    /// Gives an entry back; its number becomes invalid.
+    /// Frees an entry; its number becomes invalid.
     pub(super) fn give(&mut self, thread: ThreadIndex) {
         let entry = &mut self[thread];
         entry.state = State::Dead;

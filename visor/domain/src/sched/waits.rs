@@ -174,7 +174,7 @@ impl<I> Scheduler<I> {
     }
 
     /// When the timekeeper is to wake: [`NEVER`] if there is no timer.
-    pub(super) fn timekeeper_looks_at(&self) -> u64 {
+    pub(super) fn timekeeper_wakes_at(&self) -> u64 {
         self.next_timer().saturating_add(TIMEKEEPER_GRACE_NS)
     }
 

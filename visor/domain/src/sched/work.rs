@@ -141,7 +141,7 @@ impl<I: Clone> Scheduler<I> {
             return Work::Stop;
         }
         self.timekeeper = Timekeeper::Busy;
-        if self.timekeeper_looks_at() <= resources.now()
+        if self.timekeeper_wakes_at() <= resources.now()
             && let Some(id) = self.serve_timers(resources)
         {
             return Work::TimeUp(id);
@@ -151,7 +151,7 @@ impl<I: Clone> Scheduler<I> {
         {
             return Work::Deliver(event);
         }
-        let until = self.timekeeper_looks_at();
+        let until = self.timekeeper_wakes_at();
         self.timekeeper = Timekeeper::Asleep(until);
         Work::Idle(until)
     }
@@ -173,7 +173,7 @@ impl<I: Clone> Scheduler<I> {
 
 impl<I> Scheduler<I> {
     /// A carrier goes to work. Whether an idle one must be woken because the next timer would be served late.
-    pub(crate) fn leave_timers(&mut self) -> WakeUp {
+    pub(crate) fn hand_over_timers(&mut self) -> WakeUp {
         let late = self.carriers.any_idle() && self.next_timer() < self.carriers.wakes_at();
         if late { self.carriers.wake_one() } else { WakeUp::Nothing }
     }
