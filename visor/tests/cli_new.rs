@@ -155,3 +155,42 @@ fn new_crates_run_and_share_what_they_rest_on() {
     assert!(bytes > 0, "the crate's own result is in its own folder");
     assert!(!one.join("target/image/deps").exists(), "what it rests on is not");
 }
+
+/// Debug information lies beside the image. What belongs to another build is not used, and that is said.
+#[test]
+fn a_panic_names_the_file_and_line_of_each_caller() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    let hello = folder.path().join("hello");
+    let source = "#[inline(never)]\nfn inner(items: &[u64], at: usize) -> u64 {\n    items[at]\n}\n\n\
+                  #[std::main]\nfn main() {\n    let at = std::env::args().count() + 7;\n    \
+                  println!(\"{}\", inner(&[1, 2, 3], at));\n}\n";
+    fs::write(hello.join("src/lib.rs"), source).expect("written");
+    done(monohull(folder.path(), &hello, &["build"]));
+    let run = || monohull(folder.path(), &hello, &["run", "workflow.json"]);
+    let failed = |output: Output| {
+        assert_eq!(output.status.code(), Some(1), "the workflow fails");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let lines = failed(run());
+    let inner = lines.find("src/lib.rs:3:5\n  called by").unwrap_or_else(|| panic!("{lines}"));
+    assert!(lines[inner..].contains("hello/src/lib.rs:9:"), "{lines}");
+
+    let report = monohull(folder.path(), &hello, &["run", "--json", "workflow.json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("a report");
+    let source = report["error"]["ip"]["source"].as_str().expect("a source line");
+    assert!(source.ends_with("hello/src/lib.rs:3:5"), "{source}");
+
+    let debug = hello.join("target/images/hello.debug");
+    let first = fs::read(&debug).expect("debug information");
+    let longer = format!("// Another build.\n{}", fs::read_to_string(hello.join("src/lib.rs")).expect("a source"));
+    fs::write(hello.join("src/lib.rs"), longer).expect("written");
+    done(monohull(folder.path(), &hello, &["build"]));
+    assert!(failed(run()).contains("src/lib.rs:4:5\n  called by"));
+    fs::write(&debug, first).expect("written");
+    let lines = failed(run());
+    assert!(lines.contains("it belongs to another build of"), "{lines}");
+    assert!(!lines.contains("lib.rs:3:5\n  called by"), "{lines}");
+    fs::remove_file(&debug).expect("removed");
+    assert!(!failed(run()).contains("hello.debug"), "without debug information nothing is said");
+}

@@ -2,9 +2,12 @@
 
 mod serve_support;
 
+use monohull::workflow;
 use serde_json::{Value, json};
-use serve_support::{Server, StateFolder, root, single};
-use std::io::Write;
+use serve_support::{Server, StateFolder, image, root, single};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 struct Done {
@@ -48,6 +51,136 @@ fn monohull_with(server: &Server, arguments: &[&str], input: &str, env: &[(&str,
 
 fn monohull(server: &Server, arguments: &[&str]) -> Done {
     monohull_with(server, arguments, "", &[])
+}
+
+/// A server whose answers a function makes: from the first line of a request and its body, a status and a body. Its address.
+fn stand_in(answer: impl Fn(&str, &[u8]) -> (u16, String) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(&stream);
+            let mut lines = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let Some(first) = lines.next() else { continue };
+            let length =
+                lines.filter_map(|line| Some(line.to_lowercase().strip_prefix("content-length: ")?.to_owned()));
+            let length = length.last().map_or(0, |length| length.parse().expect("a length"));
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("a body");
+            let (status, body) = answer(&first, &body);
+            let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            // A client may go away.
+            let _ = (&stream).write_all((head + &body).as_bytes());
+        }
+    });
+    address
+}
+
+/// The file on standard input is read once, although it is checked, sent to be validated, and sent.
+#[test]
+fn a_workflow_may_come_on_standard_input() {
+    let server = Server::start();
+    let document = root().join("workflows/echo.json");
+    let document = std::fs::read_to_string(document).expect("readable").replace("../target", "target");
+    let validated = monohull_with(&server, &["validate", "-"], &document, &[]).expect(0);
+    assert!(validated.out.contains("workflow `echo` is valid"), "{}", validated.out);
+    let address = format!("http://{}", server.address);
+    monohull_with(&server, &["validate", "-", "--server", &address], &document, &[]).expect(0);
+    let deployed = monohull_with(&server, &["deploy", "-"], &document, &[]).expect(0);
+    assert_eq!(deployed.out, "echo: deployed (functions: 1)\n");
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
+    let wrong = document.replace("\"outputs\"", "\"output\"");
+    let refused = monohull_with(&server, &["validate", "-"], &wrong, &[]).expect(2);
+    assert!(refused.err.contains("-:10:3: "), "{}", refused.err);
+}
+
+/// The author has the file: that is where a mistake is, whatever the server was sent.
+#[test]
+fn mistakes_that_a_server_finds_are_shown_in_the_file() {
+    let folder = StateFolder::new();
+    let file = folder.path().join("mine.json");
+    let image = image("echo");
+    let text = format!(
+        "{{\"name\": \"w\", \"inputs\": [{{ \"path\": \"x\", \"slot\": \"in\" }}],\n\
+         \"functions\": {{ \"g\": {{ \"image\": \"function:other\" }},\n\
+         \"f\": {{ \"image\": {:?} }}}},    \"files\": [{{ \"at\": \"/d\", \"grant\": \"data\" }}],\n\
+         \"steps\": [{{ \"name\": \"s\", \"function\": \"f\" }}, {{ \"name\": \"t\", \"function\": \"g\" }}] }}\n",
+        image.to_str().expect("UTF-8")
+    );
+    std::fs::write(&file, &text).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let column = |line: usize, part: &str| {
+        let line = text.lines().nth(line - 1).expect("a line");
+        line.find(part).expect("a part") + 1
+    };
+    let expected =
+        [format!("{file}:2:{}: ", column(2, "\"function:other\"")), format!("{file}:3:{}: ", column(3, "\"data\""))];
+
+    // What is wrong with the file as it is sent to be validated.
+    let server = Server::start();
+    for verb in [&["deploy", file][..], &["validate", file, "--server", &format!("http://{}", server.address)]] {
+        let refused = monohull(&server, verb).expect(2);
+        for place in &expected {
+            assert!(refused.err.contains(place), "{place}: {}", refused.err);
+        }
+    }
+    let shown = monohull(&server, &["deploy", file, "--json"]).expect(2).json();
+    assert_eq!(
+        (&shown["error"]["mistakes"][0]["file"], &shown["error"]["mistakes"][0]["line"]),
+        (&json!(file), &json!(2))
+    );
+
+    // What is wrong with the document that is made of it: the functions and the grant go after it was validated.
+    let address = stand_in(|request, body| match request {
+        request if request.starts_with("PUT /workflows/") => {
+            let server =
+                workflow::Server { functions: &|_| false, grants: &|_| Err("taken back".into()), deploying: false };
+            let found = workflow::check_registered(Path::new("w.json"), body, &server).mistakes;
+            assert!(found.iter().all(|mistake| mistake.line > 4), "the document has other lines: {found:?}");
+            let message = found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            let error = json!({ "kind": "invalid", "message": message, "blame": "workflow", "mistakes": found });
+            (422, json!({ "error": error }).to_string())
+        }
+        _ => (200, "{}".to_owned()),
+    });
+    let refused = monohull(&server, &["deploy", file, "--server", &address]).expect(2);
+    for place in expected.iter().chain([&format!("{file}:3:{}: ", column(3, &format!("{image:?}")))]) {
+        assert!(refused.err.contains(place), "{place}: {}", refused.err);
+    }
+    assert!(!refused.err.contains("w.json:"), "{}", refused.err);
+}
+
+/// An invocation that is followed ends with the code that one which is waited for ends with.
+#[test]
+fn following_ends_with_the_same_codes_as_waiting() {
+    let server = Server::start();
+    server.put_example("misbehave");
+    for (name, how, more) in [("panic", "panic", json!({})), ("slow", "sleep", json!({ "timeout": "200ms" }))] {
+        let mut document = single(name, "misbehave", &more);
+        document["steps"][0]["args"] = json!({ "how": how });
+        server.put_workflow(&document);
+    }
+    for (name, status) in [("panic", 502), ("slow", 504)] {
+        let waited = server.post(&format!("/invoke/{name}"), b"").expect(status);
+        let id = &waited.headers["x-invocation-id"];
+        assert_eq!(server.get(&format!("/invocations/{id}")).json()["error_status"], status);
+        monohull(&server, &["invoke", name]).expect(1);
+        monohull(&server, &["invoke", name, "--follow"]).expect(1);
+        let shown = monohull(&server, &["invoke", name, "--follow", "--json"]).expect(1).json();
+        assert_eq!((&shown["status"], &shown["error_status"]), (&json!("failed"), &json!(status)));
+    }
+    monohull(&server, &["invoke", "nobody", "--follow"]).expect(2);
+
+    // The host's faults are not the workflow's. An earlier server does not say which it was.
+    for (status, code) in
+        [(json!(500), 3), (json!(503), 3), (json!(507), 3), (json!(502), 1), (json!(504), 1), (Value::Null, 1)]
+    {
+        let error = json!({ "kind": "x", "message": "y", "blame": "host" });
+        let shown = json!({ "id": "1", "status": "failed", "error": error, "error_status": status }).to_string();
+        let address = stand_in(move |_, _| (200, shown.clone()));
+        let done = monohull(&server, &["invoke", "w", "--follow", "--server", &address]).expect(code);
+        assert!(done.err.contains("x: y") && done.out.is_empty(), "{}{}", done.out, done.err);
+    }
 }
 
 /// A server refuses a body that is too large before all of it has come, and closes the connection.

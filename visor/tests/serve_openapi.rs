@@ -72,6 +72,23 @@ fn it_names_what_there_is() {
     assert_eq!(server.get("/openapi.json").expect(200).json(), document());
 }
 
+/// In builds for tests the server itself keeps to these codes: an error with another one ends its connection.
+#[test]
+fn every_error_of_every_route_is_in_it() {
+    let document = document();
+    let is_error = |code: &u16| *code >= 400;
+    let mut asked = 0;
+    for (path, method, codes) in monohull::watchdog::openapi::errors() {
+        let operation = &document["paths"][path][method.as_str().to_lowercase()];
+        let responses = operation["responses"].as_object().unwrap_or_else(|| panic!("{method} {path} is not there"));
+        let documented = responses.keys().map(|code| code.parse().expect("a status code")).filter(is_error);
+        let documented: BTreeSet<u16> = documented.collect();
+        assert_eq!(documented, codes.into_iter().collect(), "{method} {path}");
+        asked += 1;
+    }
+    assert!(asked > 20, "{asked}");
+}
+
 #[test]
 fn answers_keep_to_it() {
     let server = Server::start();

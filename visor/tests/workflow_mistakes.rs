@@ -81,6 +81,56 @@ fn a_network_that_is_wrong() {
     assert_eq!(empty, ["1:12: warning: `network` lists no address, so nothing can be reached"]);
 }
 
+#[test]
+fn hosts_over_https_that_are_wrong() {
+    // A mistake at `#`, which is not part of the list.
+    let wrong = |list: &str, message: &str, expected: &str| {
+        let fields = format!(r#""network":{{"mode":"host","https":{list}}}"#);
+        let offset = fields.find('#').expect("its place");
+        top_mistake(&fields.replacen('#', "", 1), offset, message, expected);
+    };
+    wrong(r#"#{}"#, "`https` is an object", "an array of names of hosts");
+    wrong(r#"[#1]"#, "a host of `https` is a number", "the name of a host");
+    for host in ["192.0.2.1", "api.example:443", "https://api.example", "*.example", "", "a b"] {
+        wrong(&format!(r#"[#"{host}"]"#), &format!("a host of `https` is `{host}`"), "the port stands in `port`");
+    }
+    wrong(
+        r#"["api.example",{"host":#"API.example."}]"#,
+        "the host `api.example.` is in `https` twice",
+        "each host once",
+    );
+    wrong(r#"[{"host":"a.example","port":#0}]"#, "`port` is 0", "from 1 to 65535");
+    wrong(r#"[#{"port":443}]"#, "an entry of `https` lacks the field `host`", "`host`");
+    wrong(r#"[{"host":"a.example",#"header":{}}]"#, "has no field `header`, did you mean `headers`?", "`headers`");
+    wrong(r#"[{"host":"a.example","steps":[#"t"]}]"#, "there is no step `t`", "the name of a step");
+    wrong(r#"[{"host":"a.example","steps":#[]}]"#, "`steps` is empty", "without `steps` every step");
+    wrong(r#"[{"host":"a.example","steps":["s",#"s"]}]"#, "`steps` names `s` twice", "each name once");
+    let header = |header: &str, message: &str, expected: &str| {
+        wrong(&format!(r#"[{{"host":"a.example","headers":{{{header}}}}}]"#), message, expected);
+    };
+    header(r#"#"Host":"b""#, "the header `Host` cannot be added", "where a message goes or ends");
+    header(r#"#"a b":"c""#, "the header `a b` cannot be added", "where a message goes or ends");
+    header(r#""x-a":"1",#"X-A":"2""#, "the header `X-A` is there twice", "each header once");
+    header(r#""x-a":#1"#, "the header `x-a` is a number", "text, or an object");
+    header(r#""x-a":#"a\r\nb: c""#, "the header `x-a` holds other characters", "visible ASCII");
+    header(r#""x-a":{"environment":"A","prefix":#"\n"}"#, "`prefix` holds other characters", "visible ASCII");
+    header(r#""x-a":#{}"#, "the header `x-a` has not one source", "one of `environment`, `file`, `secret`");
+    header(r#""x-a":#{"environment":"A","file":"b"}"#, "has not one source", "one of `environment`, `file`, `secret`");
+    header(r#""x-a":{"environment":#"A=B"}"#, "`environment` is `A=B`", "the name of an environment variable");
+    header(r#""x-a":{"secret":#"pay"}"#, "the secret `pay` would be of a server's operator", "`environment` or `file`");
+    let tap = r#""network":{"mode":"tap","https":[]}"#;
+    top_mistake(tap, 32, "`https` says nothing about the mode `tap`", "no lists");
+    let covered = r#""network":{"mode":"host","connect":["198.18.0.0/15:80"],"https":["a.example"]}"#;
+    top_mistake(covered, 36, "covers addresses that stand for hosts of `https`", "outside of 198.19.255.0/24");
+    let open = r#""network":{"mode":"host","connect":["0.0.0.0/0:80","198.19.0.0/17:80"],"https":["a.example"]}"#;
+    assert!(mistakes(&with_top(open)).is_empty());
+    let warned = mistakes(&with_top(
+        r#""network":{"mode":"host","https":[{"host":"a.example","headers":{"authorization":"Bearer x"}}]}"#,
+    ));
+    assert_eq!(warned.len(), 1);
+    assert!(warned[0].contains("warning: the header `authorization` looks like a secret"), "{warned:?}");
+}
+
 /// A small file must not ask for much memory.
 #[test]
 fn instances_are_bounded_over_all_steps() {

@@ -7,7 +7,7 @@ use std::process::Command;
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
 /// What is fuzzed: workspaces of their own, and their targets. Both take files, which begin with those that are kept for the loader.
-const FUZZED: [(&str, &str); 2] = [("visor/fuzz", "image_parse"), ("checker/fuzz", "check")];
+pub(crate) const FUZZED: [(&str, &str); 2] = [("visor/fuzz", "image_parse"), ("checker/fuzz", "check")];
 const SEEDS: &str = "visor/fuzz/corpus/image_parse";
 /// How long each of them.
 const FUZZ_SECONDS: u32 = 20;

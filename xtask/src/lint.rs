@@ -1,12 +1,13 @@
-//! Formatting, clippy, rustdoc; warnings are errors.
+//! Formatting, dependencies, clippy, rustdoc; warnings are errors.
 
 use crate::workspace::Workspace;
-use crate::{Result, shell};
+use crate::{Result, audit, shell};
 
-/// All three.
+/// All of it.
 pub(crate) fn run() -> Result {
     shell::heading("rustfmt");
     shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
+    audit::lint()?;
     shell::heading("clippy of the visor that can be weakened");
     let weakened = ["clippy", "--quiet", "-p", "monohull", "--features", "weaken", "--bin", "monohull-weakened"];
     shell::run(shell::cargo(weakened).args(["--", "-D", "warnings"]))?;

@@ -5,6 +5,7 @@
 
 mod apache;
 mod apt;
+mod audit;
 mod bench;
 mod browser;
 mod build;
@@ -18,6 +19,7 @@ mod network;
 mod sandboxes;
 mod shell;
 mod test;
+mod tools;
 mod vm;
 mod workspace;
 
@@ -79,8 +81,10 @@ enum Chore {
     },
     /// Fetches what tests and benchmarks start besides programs of this repository; they also fetch it themselves.
     Fetch,
-    /// Formatting, clippy and rustdoc, with warnings as errors.
+    /// Formatting, dependencies but for advisories, clippy and rustdoc, with warnings as errors.
     Lint,
+    /// Checks dependencies: licences, sources, versions, whether they are used, and RustSec's advisories, which are on GitHub.
+    Audit,
     /// Runs the tests of plain data, the scheduler above all, under Miri, which finds undefined behaviour.
     Miri,
     /// What a change must pass: lint, test, Miri, properties and a short fuzz of loader and checker, demo, every bench scenario at tiny size.
@@ -115,6 +119,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
             .and_then(|()| apache::ready())
             .and_then(|()| network::peers().map(drop)),
         Chore::Lint => lint::run(),
+        Chore::Audit => audit::run(),
         Chore::Miri => miri::run(),
         Chore::Ci => ci::run(),
     }

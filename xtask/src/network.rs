@@ -1,5 +1,5 @@
 //! The lane of networks of workflows' own: TAP devices, namespaces, and peers that nobody wrote for us. With it goes what else
-//! takes root: disks that are full, mounts inside of granted directories.
+//! takes root: disks that are full, mounts inside of granted directories, memory of other processes.
 //!
 //! It needs root and `/dev/net/tun`. Where it cannot run it fails and says why: a lane that passes by not running shows
 //! nothing. The peers are Debian's, fetched and never installed.
@@ -34,9 +34,8 @@ pub(crate) fn run() -> Result<Count> {
     let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-    let arguments =
-        ["test", "--no-fail-fast", "--package", "monohull", "--test", "tap_network", "--test", "root_files"];
-    let mut command = shell::cargo(arguments);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull"]);
+    command.args(["--test", "tap_network", "--test", "root_files", "--test", "root_tls", "--test", "root_https"]);
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);
     let mut total = test::count(&mut command)?;

@@ -14,6 +14,8 @@ pub(crate) const RUNNER: (&str, &str) =
 pub(crate) fn run(arguments: &[String]) -> Result {
     build::everything()?;
     browser::ready()?;
+    // The commands of the documentation use curl.
+    network::peers()?;
     fat_tools::ready()?;
     let workspace = Workspace::load()?;
     let mut total = Count::default();

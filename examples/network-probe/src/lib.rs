@@ -3,6 +3,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+mod http_client;
 mod iperf3;
 mod name_server;
 mod socket_options;
@@ -44,6 +45,16 @@ enum Question {
     Push(String, u64),
     /// Connect, read to the end; says how long it took.
     Pull(String),
+    /// Connect, send this text, read to the end.
+    Exchange(String, String),
+    /// Connect, send this text, read the beginning of what comes within so many milliseconds, and close the connection.
+    Close(String, String, u64),
+    /// Connect, send this text and so many kilobytes, read to the end.
+    Upload(String, String, usize),
+    /// Connect, and ask for addresses and options of the connection.
+    Ends(String),
+    /// Connect until that is refused.
+    Many(String),
     /// Measure with an iperf3 server, this many bytes: sent, or received if that is wanted.
     Iperf3(String, u64, bool),
     /// Connect and wait for an answer that never comes.
@@ -77,6 +88,11 @@ fn main(questions: Vec<Question>) {
             Question::Serve(at, count) => serve(at, *count),
             Question::Push(at, bytes) => push(at, *bytes),
             Question::Pull(at) => pull(at),
+            Question::Exchange(at, text) => http_client::exchange(at, text),
+            Question::Close(at, text, patience) => http_client::close(at, text, *patience),
+            Question::Upload(at, text, kilobytes) => http_client::upload(at, text, *kilobytes),
+            Question::Ends(at) => http_client::ends(at),
+            Question::Many(at) => http_client::many(at),
             Question::Iperf3(at, bytes, reverse) => iperf3::run(at, *bytes, *reverse),
             Question::NameServer(at) => name_server::run(at),
             Question::Options(at) => socket_options::options(at),

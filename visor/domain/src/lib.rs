@@ -45,6 +45,7 @@ use files::host::HostFiles;
 pub use files::host::RWF_APPEND;
 use files::{Images, Mount};
 use gadgets::GadgetsError;
+use hostcall::https::Relayed;
 use hostcall::network::Datagrams;
 use hostcall::{Loaded, Modules, Table};
 use instance::{CELL_BITS, Instance, Line, Spec, Usage};
@@ -272,6 +273,8 @@ pub struct Shared {
     /// Made when the first socket is.
     outside: OnceLock<Outside>,
     datagrams: Datagrams,
+    /// Connections over HTTPS.
+    relayed: Relayed,
 }
 
 /// Cells that are not in use.
@@ -329,6 +332,7 @@ impl Domain {
             first_entry: AtomicU64::new(0),
             outside: OnceLock::new(),
             datagrams: Datagrams::default(),
+            relayed: Relayed::default(),
         });
         hostcall::core::bind(&shared);
         if shared.options.load_all {

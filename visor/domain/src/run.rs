@@ -81,9 +81,14 @@ pub(super) fn current_instance<'i>(call: &Call) -> Option<&'i Instance> {
     if call.instance == SYSTEM_INSTANCE {
         return None;
     }
+    served_instance().filter(|instance| instance.id == call.instance)
+}
+
+/// The instance whose threads run on this thread, for services that modules use without saying for which call.
+pub(super) fn served_instance<'i>() -> Option<&'i Instance> {
     // SAFETY: `run_threads` on this very thread sets it, and holds the instance until it sets it anew, which is not before the
     // handler that asks here has returned.
-    unsafe { CURRENT.get().as_ref() }.filter(|instance| instance.id == call.instance)
+    unsafe { CURRENT.get().as_ref() }
 }
 
 /// Whether the call that is being served on this thread is to stop half-way: its instance, or the run, has to end. Operations

@@ -15,6 +15,7 @@
 //! list of system calls cannot look. One to a socket's only peer does not.
 
 use super::errno_of;
+use super::https::{Origin, Relay};
 use super::list::{Allowed, Rules};
 use super::wire::{Reply, Request, Sockets};
 use monohull_abi::Errno;
@@ -35,6 +36,7 @@ const DATAGRAM_SOCKETS_MAX: usize = 256;
 /// A workflow's broker.
 struct Broker {
     allowed: Allowed,
+    relay: Relay,
     datagrams: HashMap<u32, Datagrams>,
     next: u32,
 }
@@ -50,17 +52,17 @@ struct Datagrams {
 type Answer = Result<(Reply, Option<OwnedFd>), Errno>;
 
 /// Starts a broker for these lists. It ends when the socket that this returns is closed in every process that has it.
-pub(super) fn start(rules: Rules) -> io::Result<OwnedFd> {
+pub(super) fn start(rules: Rules, relay: Relay) -> io::Result<OwnedFd> {
     let (ours, theirs) = pair()?;
-    let serve = move || serve(Responder::new(ours), &rules);
+    let serve = move || serve(Responder::new(ours), &rules, relay);
     std::thread::Builder::new().name("network-broker".to_owned()).spawn(serve)?;
     Ok(theirs)
 }
 
 /// Serves until the other end is closed, or sends what is no request.
-fn serve(mut responder: Responder<Sockets>, rules: &Rules) {
+fn serve(mut responder: Responder<Sockets>, rules: &Rules, relay: Relay) {
     let mut broker = match Allowed::resolve(rules) {
-        Ok(allowed) => Broker { allowed, datagrams: HashMap::new(), next: 0 },
+        Ok(allowed) => Broker { allowed, relay, datagrams: HashMap::new(), next: 0 },
         Err(error) => {
             // The reply to the first request, whatever it is.
             if let Ok(Some(_)) = responder.receive() {
@@ -90,7 +92,11 @@ impl Broker {
             Request::May(to) if self.allowed.may_connect(to) => Ok((Reply::Done, None)),
             Request::May(_) => Err(Errno::NotPermitted),
             Request::Lookup(name) => {
-                let found = self.allowed.lookup(name).ok_or(Errno::NotPermitted)?;
+                let found = match self.relay.find(name).map(Origin::address) {
+                    // The name may be on the list of addresses as well.
+                    Some(relayed) => [vec![relayed], self.allowed.listed(name).unwrap_or_default()].concat(),
+                    None => self.allowed.lookup(name).ok_or(Errno::NotPermitted)?,
+                };
                 Ok((Reply::Addresses(found), None))
             }
         }
@@ -111,7 +117,10 @@ impl Broker {
         Ok((Reply::Done, Some(socket)))
     }
 
-    fn connect(&self, to: SocketAddr) -> Answer {
+    fn connect(&mut self, to: SocketAddr) -> Answer {
+        if let Some(place) = Origin::place(to.ip()).filter(|_| self.relay.is_used()) {
+            return self.relay.connect(place, to.port()).map(|socket| (Reply::Done, Some(socket)));
+        }
         if !self.allowed.may_connect(to) {
             return Err(Errno::NotPermitted);
         }

@@ -1,6 +1,7 @@
 //! A worker's end of its broker.
 
 use super::NetworkError;
+use super::https::Origin;
 use super::wire::{Reply, Request, Sockets};
 use monohull_abi::Errno;
 use monohull_ipc::Requester;
@@ -9,17 +10,25 @@ use std::os::fd::OwnedFd;
 
 /// Where sockets come from. Asking takes two messages between processes; nothing the broker does waits for the network.
 #[derive(Debug)]
-pub struct Client(Requester<Sockets>);
+pub struct Client {
+    broker: Requester<Sockets>,
+    https: Vec<Origin>,
+}
 
 impl Client {
     /// Waits until the broker has resolved the names on the list.
-    pub(super) fn connect(socket: OwnedFd) -> Result<Client, NetworkError> {
-        let client = Client(Requester::new(socket));
+    pub(super) fn connect(socket: OwnedFd, https: Vec<Origin>) -> Result<Client, NetworkError> {
+        let client = Client { broker: Requester::new(socket), https };
         match client.ask(&Request::Hello) {
             Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
             Ok(_) => Ok(client),
             Err(_) => Err(NetworkError::NoBroker),
         }
+    }
+
+    /// The hosts that are reached over HTTPS.
+    pub fn https(&self) -> &[Origin] {
+        &self.https
     }
 
     /// A TCP socket that listens.
@@ -57,7 +66,7 @@ impl Client {
     /// A UDP socket is closed.
     pub fn close(&self, number: u32) {
         // If nobody is there, nobody keeps it.
-        let _ = self.0.notify(&Request::Close(number));
+        let _ = self.broker.notify(&Request::Close(number));
     }
 
     /// Whether an address may be reached.
@@ -74,7 +83,7 @@ impl Client {
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
-        match self.0.ask(request) {
+        match self.broker.ask(request) {
             Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
             answer => answer.map_err(|_| Errno::NetworkDown),
         }

@@ -4,6 +4,7 @@
 //!   rule      one entry of a list: range or name, ports
 //!   list      all of them, names resolved once: may this address be reached, may that one be bound?
 //!   broker    makes sockets that the list allows, above the worker        client   asks it, in the worker
+//!   https     carries plain HTTP of functions over TLS to hosts by name, for the broker
 //!   helper    makes devices, with the rights for it                      lease    asks it, above the worker
 //!   pool      the addresses that devices get                             device   the system calls behind it
 //!   way_out   masquerading for devices whose workflows ask for it, where the operator has it
@@ -16,6 +17,7 @@ mod broker;
 mod client;
 mod device;
 pub mod helper;
+pub mod https;
 pub mod lease;
 pub mod list;
 pub mod pool;
@@ -34,7 +36,7 @@ use monohull_report::escape::shown;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The network of a workflow, as its file has it.
@@ -98,6 +100,9 @@ pub enum NetworkError {
     /// {0}
     #[error("{0}")]
     Refused(String),
+    /// {0}
+    #[error(transparent)]
+    Header(#[from] https::HeaderError),
     /// Only a server grants networks.
     #[error(
         "the network `{0}` is one that a server's operator grants (`monohull serve --grants`); here there are none"
@@ -109,6 +114,14 @@ pub enum NetworkError {
 }
 
 impl Plan {
+    /// The same, with relative paths counted from a folder.
+    pub fn in_folder(mut self, folder: &Path) -> Plan {
+        if let Plan::Host(rules) = &mut self {
+            rules.https.iter_mut().for_each(|origin| origin.in_folder(folder));
+        }
+        self
+    }
+
     /// Opens the way to the network, in a process that may go there. It does not wait: names are resolved meanwhile.
     pub fn open(&self) -> Result<Way, NetworkError> {
         match self {
@@ -116,7 +129,8 @@ impl Plan {
             Plan::Granted(name) => Err(NetworkError::Granted(name.clone())),
             Plan::Host(rules) => {
                 let what = "starting a broker for the network";
-                let link = broker::start(rules.clone()).map_err(|source| NetworkError::Host { what, source })?;
+                let relay = https::Relay::new(&rules.https, &rules.connect)?;
+                let link = broker::start(rules.clone(), relay).map_err(|source| NetworkError::Host { what, source })?;
                 Ok(Way { files: vec![link], addresses: None })
             }
             Plan::Tap { outside } => {
@@ -132,9 +146,9 @@ impl Plan {
         match self {
             Plan::None => Ok(Network::None),
             Plan::Granted(name) => Err(NetworkError::Granted(name.clone())),
-            Plan::Host(_) => {
+            Plan::Host(rules) => {
                 let link = files.next().ok_or(NetworkError::NoBroker)?;
-                Ok(Network::Host(Arc::new(Client::connect(link)?)))
+                Ok(Network::Host(Arc::new(Client::connect(link, rules.https.clone())?)))
             }
             Plan::Tap { .. } => match (files.next(), files.next(), way.addresses) {
                 (Some(device), Some(lease), Some(addresses)) => {

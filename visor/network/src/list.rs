@@ -4,6 +4,7 @@
 //! until the run ends: nobody who owns a name can turn it round to another address meanwhile. A name gives public
 //! addresses only, for the same reason; what it has besides counts where another entry covers that address.
 
+use super::https::Origin;
 use super::rule::{Host, Rule, is_nowhere, special};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct Rules {
     pub connect: Vec<Rule>,
     /// Where sockets may be bound.
     pub listen: Vec<Rule>,
+    /// Hosts that are reached over HTTPS, by name.
+    pub https: Vec<Origin>,
 }
 
 /// The lists, with names resolved.
@@ -90,13 +93,20 @@ impl Allowed {
     /// The addresses of a name: the ones it had at the start, never none. `None` if the list lacks the name, or the name leads
     /// only to addresses that the list does not cover.
     pub fn lookup(&self, name: &str) -> Option<Vec<IpAddr>> {
+        match self.listed(name) {
+            // Everywhere it is the loopback addresses. Whether they may be connected to is asked for each.
+            None if name.strip_suffix('.').unwrap_or(name).eq_ignore_ascii_case("localhost") => {
+                Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
+            }
+            found => found,
+        }
+    }
+
+    /// The same without names that need not be on the list.
+    pub fn listed(&self, name: &str) -> Option<Vec<IpAddr>> {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let found = self.names.get(&name).or_else(|| self.names.get(&format!("{name}.")));
-        match found.filter(|addresses| !addresses.is_empty()) {
-            // Everywhere it is the loopback addresses. Whether they may be connected to is asked for each.
-            None if name == "localhost" => Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]),
-            found => found.cloned(),
-        }
+        found.filter(|addresses| !addresses.is_empty()).cloned()
     }
 }
 
@@ -106,7 +116,7 @@ mod tests {
 
     fn rules(connect: &[&str], listen: &[&str]) -> Rules {
         let parse = |texts: &[&str]| texts.iter().map(|text| Rule::parse(text).expect("a rule")).collect();
-        Rules { connect: parse(connect), listen: parse(listen) }
+        Rules { connect: parse(connect), listen: parse(listen), https: Vec::new() }
     }
 
     fn allowed(connect: &[&str]) -> Allowed {

@@ -152,7 +152,7 @@ fn canonical(range: IpNet) -> IpNet {
 
 /// Whether a text is a name of hosts: labels of letters, digits, `-` and `_`, and not something that resolvers may take
 /// for an address, such as `127.1` or `0x7f000001`.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let label = |label: &str| {
         let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         !label.is_empty() && label.len() <= 63 && label.bytes().all(inside)

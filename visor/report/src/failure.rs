@@ -16,11 +16,12 @@ pub enum FailureKind {
     Panic,
     /// `process::exit` with a status other than 0.
     Exit,
-    /// Memory the function may not use: null, wild, read-only, another's.
+    /// An access to memory that the function may not use: a null or wild pointer, read-only memory, memory of another
+    /// instance.
     MemoryFault,
     /// The stack ran into its guard page.
     StackOverflow,
-    /// An instruction the processor refuses.
+    /// An instruction that the processor refuses.
     IllegalInstruction,
     /// Integer division by zero, or an unmasked floating-point exception.
     Arithmetic,
@@ -30,11 +31,11 @@ pub enum FailureKind {
     SystemCall,
     /// The time-stamp counter was read, and the workflow denies it.
     TimeStampCounter,
-    /// The step's or the workflow's time was up.
+    /// The step's or the workflow's `timeout` had passed.
     Timeout,
     /// The memory limit was reached.
     MemoryLimit,
-    /// All threads wait, and no event can wake one.
+    /// All threads wait, and nothing is left that could wake them.
     Deadlock,
     /// A libos module failed.
     Libos,
@@ -144,6 +145,9 @@ pub struct CodePlace {
     /// The symbol it lies in and the offset there, if the image has symbols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
+    /// The source file, line and column, where debug information is at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl std::fmt::Display for CodePlace {

@@ -20,24 +20,25 @@ use sha2::{Digest, Sha256};
 
 use super::exit::Exit;
 use super::imports;
+use super::lines::debug_file;
 use super::std_users::{self, Graph};
 use monohull_domain::image::{Image, ImageError};
 use monohull_report::escape::{Line, shown};
 
-/// The profile `image`: no unwinder, one code unit, symbols kept for reports.
+/// The profile `image`: no unwinder, one code unit, symbols kept for reports, and lines, which go into a file of their own.
 const PROFILE: &[&str] = &[
     "profile.image.inherits='release'",
     "profile.image.panic='abort'",
     "profile.image.lto='fat'",
     "profile.image.codegen-units=1",
     "profile.image.opt-level=3",
-    "profile.image.debug=false",
+    "profile.image.debug='line-tables-only'",
     "profile.image.strip='none'",
 ];
 /// How an image is linked: without C's start files, everything bound at load, no page both writable and executable.
 const CODEGEN: &[&str] = &[
     "link-arg=-nostartfiles",
-    "link-arg=-Wl,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
+    "link-arg=-Wl,--build-id,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
     "force-frame-pointers=yes",
     "relocation-model=pic",
 ];
@@ -184,6 +185,14 @@ pub enum BuildError {
         /// What the checker found, in the usual layout.
         report: Box<Report>,
     },
+    /// binutils' objcopy cannot be started, or fails; the host is at fault
+    #[error("cannot separate debug information from {}: objcopy (binutils): {why}", shown(path))]
+    Objcopy {
+        /// The image.
+        path: PathBuf,
+        /// What the host or objcopy said.
+        why: String,
+    },
     /// a file cannot be read or written; the host is at fault
     #[error("{}: {source}", shown(path))]
     File {
@@ -197,7 +206,7 @@ pub enum BuildError {
 impl BuildError {
     fn exit(&self) -> Exit {
         match self {
-            BuildError::NoCargo { .. } | BuildError::File { .. } => Exit::Host,
+            BuildError::NoCargo { .. } | BuildError::Objcopy { .. } | BuildError::File { .. } => Exit::Host,
             _ => Exit::Usage,
         }
     }
@@ -277,35 +286,43 @@ impl Diagnostic {
 /// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(&manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
     let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name.clone();
 
     let shared = metadata.shared_build_folder();
-    let (image, report, layout) = link_clean(&manifest, &name, shared.as_deref())?;
+    let Linked { image, debug, report, layout } = link_clean(&manifest, &name, shared.as_deref())?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
-    install(&folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
+    for (path, bytes) in [(debug_file(&path), debug), (path.clone(), image)] {
+        install(&folder, &path, &bytes).map_err(|source| BuildError::File { path, source })?;
+    }
     Ok(Built { path, report, layout })
 }
 
-/// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that somebody
-/// wrote is in every layout.
-fn link_clean(
-    manifest: &Path,
-    name: &str,
-    shared: Option<&Path>,
-) -> Result<(Vec<u8>, Report, Option<&'static str>), BuildError> {
+/// An image that the loader accepts.
+struct Linked {
+    image: Vec<u8>,
+    /// Its debug information.
+    debug: Vec<u8>,
+    report: Report,
+    layout: Option<&'static str>,
+}
+
+/// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that stands in the
+/// source is in every layout.
+fn link_clean(manifest: &Path, name: &str, shared: Option<&Path>) -> Result<Linked, BuildError> {
     let mut first = None;
     for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
         let path = link(manifest, layout, shared)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
-        let image = fs::read(&path).map_err(|source| BuildError::File { path: path.clone(), source })?;
+        let debug = objcopy("--only-keep-debug", &path)?;
+        let image = objcopy("--strip-debug", &path)?;
         let report = check(&path, &image)?;
         if !report.is_refused() {
             return match Image::parse(name, &image) {
-                Ok(_) => Ok((image, report, layout)),
+                Ok(_) => Ok(Linked { image, debug, report, layout }),
                 Err(source) => {
                     let explanation = imports::explain(&source, &image).unwrap_or_default();
                     Err(BuildError::Unloadable { path, source, explanation })
@@ -327,7 +344,7 @@ fn is_accident(finding: &Finding) -> bool {
 
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
 fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
-    let mut command = Command::new(cargo_program());
+    let mut command = cargo(manifest);
     command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
     // The compiler's words are shown as they come. They are read as well: one error is explained further.
     let colours = super::output::notes_go_to_a_terminal();
@@ -370,9 +387,23 @@ fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<
     }
 }
 
+/// What binutils' objcopy makes of an image with this option.
+fn objcopy(option: &str, image: &Path) -> Result<Vec<u8>, BuildError> {
+    let part = image.with_extension(format!("{}.part", std::process::id()));
+    let failed = |why: String| BuildError::Objcopy { path: image.to_path_buf(), why };
+    let output = Command::new("objcopy").arg(option).args([image, &part]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    let bytes = fs::read(&part).map_err(|source| BuildError::File { path: part.clone(), source });
+    let _ = fs::remove_file(&part);
+    bytes
+}
+
 /// The crate with all it depends on, as resolved for this machine.
 fn graph(manifest: &Path) -> Result<Graph, BuildError> {
-    let mut ask = Command::new(cargo_program());
+    let mut ask = cargo(manifest);
     ask.args([
         "metadata",
         "--format-version=1",
@@ -395,6 +426,15 @@ fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&aside, image)?;
     fs::rename(&aside, path)
+}
+
+/// Cargo, started in the crate's folder: it reads `.cargo/config.toml` from where it is started, not from where the manifest lies.
+fn cargo(manifest: &Path) -> Command {
+    let mut command = Command::new(cargo_program());
+    if let Some(folder) = manifest.parent() {
+        command.current_dir(folder);
+    }
+    command
 }
 
 fn cargo_program() -> OsString {

@@ -14,20 +14,24 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use rustls::CertificateError;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 use super::exit::Exit;
+use super::trust::{Trust, TrustError};
 use monohull_host_files::input::{self, InputError};
 use monohull_report::escape::{Line, quoted_lines, shown};
-use monohull_watchdog::port_of;
+use monohull_watchdog::{AUTHORITY, port_of};
 
 /// Where `monohull serve` listens unless somebody says otherwise.
 const USUAL: &str = "http://127.0.0.1:7070";
 /// Where one listens whose address has no port.
 const HTTP_PORT: u16 = 80;
+/// The same with TLS.
+const HTTPS_PORT: u16 = 443;
 
 /// The most bytes of an answer that is kept in memory: the longest report that a server takes fits several times. What a slot
 /// holds is passed on as it comes, and may be longer.
@@ -36,12 +40,16 @@ const DOCUMENT_MAX: usize = 256 << 20;
 /// Which server to ask, and with what.
 #[derive(Debug, Args)]
 pub(super) struct Server {
-    /// The server: http://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
+    /// The server: http://HOST:PORT, https://HOST:PORT or unix:PATH; by default $MONOHULL_SERVER, then http://127.0.0.1:7070
     #[arg(long, value_name = "ADDRESS")]
     server: Option<String>,
     /// A file with the bearer token that the server wants; $MONOHULL_TOKEN does the same
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// A file with certificate authorities in PEM that may vouch for an https:// server, besides those of this host; $MONOHULL_CA
+    /// does the same
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
 impl Server {
@@ -54,8 +62,8 @@ impl Server {
 /// A request got no answer, or one that is an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    /// the server's address is http://HOST:PORT or unix:PATH, not {0}
-    #[error("the server's address is http://HOST:PORT or unix:PATH, not {0}")]
+    /// the server's address is http://HOST:PORT, https://HOST:PORT or unix:PATH, not {0}
+    #[error("the server's address is http://HOST:PORT, https://HOST:PORT or unix:PATH, not {0}")]
     Address(String),
     /// {0}
     #[error("{0}")]
@@ -74,6 +82,17 @@ pub(super) enum ClientError {
         /// Its address.
         server: String,
         /// The host's answer.
+        source: io::Error,
+    },
+    /// What could verify a server's certificate is missing or wrong.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// no TLS connection to {server}: {source}
+    #[error("no TLS connection to {server}: {source}{}", tls_hint(source))]
+    Tls {
+        /// Its address.
+        server: String,
+        /// What is wrong with it, or with its certificate.
         source: io::Error,
     },
     /// the server did not answer: {0}
@@ -115,6 +134,22 @@ pub(super) enum ClientError {
     },
 }
 
+/// What may help where there is no TLS connection.
+fn tls_hint(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|error| error.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(error)))
+            if error.to_string().contains(AUTHORITY) =>
+        {
+            "; its certificate is one of an authority (`CA:TRUE`), and must be one of a server (`CA:FALSE`)"
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
+            "; --ca FILE names the certificate authority of a server that this host does not know"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => "; what listens there may expect http://",
+        _ => "",
+    }
+}
+
 /// What the server says of an error, in a line.
 fn told(document: &Value) -> String {
     let error = &document["error"];
@@ -141,6 +176,7 @@ impl ClientError {
             ClientError::Address(_) | ClientError::Usage(_) | ClientError::File { .. } | ClientError::Request(_) => {
                 Exit::Usage
             }
+            ClientError::Trust(error) if !error.is_hosts() => Exit::Usage,
             ClientError::Refused { status, .. } => match status.as_u16() {
                 502 | 504 => Exit::WorkflowFailed,
                 429 | 500..600 => Exit::Host,
@@ -178,18 +214,29 @@ pub(super) struct Client {
     runtime: Runtime,
     server: String,
     token: Option<String>,
+    /// For an https:// server.
+    trust: Option<Trust>,
 }
 
 impl Client {
     pub(super) fn new(options: &Server) -> Result<Client, ClientError> {
         let server = options.server.clone().or_else(|| std::env::var("MONOHULL_SERVER").ok());
+        let server = server.unwrap_or_else(|| USUAL.to_owned());
+        let trust = match Place::of(&server) {
+            Some(Place::Network { tls: true, .. }) => {
+                let ca = options.ca.clone().or_else(|| std::env::var_os("MONOHULL_CA").map(PathBuf::from));
+                Some(Trust::new(ca.as_deref())?)
+            }
+            _ => None,
+        };
         let token = match &options.token_file {
             Some(path) => Some(read(path)?.trim_ascii_end().to_vec()),
             None => std::env::var_os("MONOHULL_TOKEN").map(std::ffi::OsString::into_encoded_bytes),
         };
         Ok(Client {
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-            server: server.unwrap_or_else(|| USUAL.to_owned()),
+            server,
+            trust,
             token: token.map(|token| String::from_utf8_lossy(&token).into_owned()),
         })
     }
@@ -257,7 +304,7 @@ impl Client {
         let refused = |source| ClientError::Connect { server: self.server.clone(), source };
         let place = Place::of(&self.server).ok_or_else(|| ClientError::Address(self.server.clone()))?;
         let host = match &place {
-            Place::Network(authority) => authority.as_str(),
+            Place::Network { authority, .. } => authority.as_str(),
             Place::File(_) => "localhost",
         };
         let mut request = Request::builder().method(method).uri(path).header(HOST, host);
@@ -269,13 +316,21 @@ impl Client {
         }
         let request = request.body(Full::new(Bytes::from(body)))?;
         match &place {
-            Place::Network(authority) => {
+            Place::Network { authority, tls } => {
                 // Brackets are the address's in an authority, not its own.
                 let host = authority.host().trim_matches(['[', ']']);
-                let port = port_of(authority, HTTP_PORT).ok_or_else(|| ClientError::Address(self.server.clone()))?;
-                talk(TcpStream::connect((host, port)).await.map_err(refused)?, request).await
+                let usual = if *tls { HTTPS_PORT } else { HTTP_PORT };
+                let port = port_of(authority, usual).ok_or_else(|| ClientError::Address(self.server.clone()))?;
+                let stream = Patient::new(TcpStream::connect((host, port)).await.map_err(refused)?);
+                match &self.trust {
+                    Some(trust) => {
+                        let failed = |source| ClientError::Tls { server: self.server.clone(), source };
+                        talk(trust.connect(host, stream).await?.map_err(failed)?, request).await
+                    }
+                    None => talk(stream, request).await,
+                }
             }
-            Place::File(path) => talk(UnixStream::connect(path).await.map_err(refused)?, request).await,
+            Place::File(path) => talk(Patient::new(UnixStream::connect(path).await.map_err(refused)?), request).await,
         }
     }
 }
@@ -283,14 +338,14 @@ impl Client {
 /// Where a server listens.
 #[derive(Debug)]
 enum Place<'s> {
-    /// A host, and a port if it is not the usual one.
-    Network(Authority),
+    /// A host, and a port if it is not the usual one; and whether it is asked by way of TLS.
+    Network { authority: Authority, tls: bool },
     /// A socket's path.
     File(&'s str),
 }
 
 impl Place<'_> {
-    /// What an address means: http://HOST:PORT or unix:PATH.
+    /// What an address means: http://HOST:PORT, https://HOST:PORT or unix:PATH.
     fn of(address: &str) -> Option<Place<'_>> {
         if let Some(path) = address.strip_prefix("unix:") {
             return Some(Place::File(path));
@@ -298,7 +353,8 @@ impl Place<'_> {
         let parts = address.parse::<Uri>().ok()?.into_parts();
         let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'))?;
         let bare = parts.path_and_query.is_none_or(|rest| rest == "/");
-        (bare && parts.scheme == Some(Scheme::HTTP)).then_some(Place::Network(authority))
+        let tls = parts.scheme == Some(Scheme::HTTPS);
+        (bare && (tls || parts.scheme == Some(Scheme::HTTP))).then_some(Place::Network { authority, tls })
     }
 }
 
@@ -315,18 +371,23 @@ async fn talk(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Incoming>, ClientError> {
-    let stream = TokioIo::new(Patient { stream, refused: false });
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // Ends with the answer; what goes wrong is told where it is waited for.
     tokio::spawn(connection);
     Ok(sender.send_request(request).await?)
 }
 
 /// A connection on which an answer is still read when the server takes no more of the request: it may have refused it before
-/// all of it was sent, and says why.
+/// all of it was sent, and says why. TLS is above this, and does not notice.
 struct Patient<S> {
     stream: S,
     refused: bool,
+}
+
+impl<S> Patient<S> {
+    fn new(stream: S) -> Patient<S> {
+        Patient { stream, refused: false }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
@@ -335,19 +396,42 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if this.refused {
-            return Poll::Ready(Ok(bytes.len()));
+impl<S: AsyncWrite + Unpin> Patient<S> {
+    /// Writes so many bytes, or, where no more are taken, does as if they were written.
+    fn write(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.refused {
+            return Poll::Ready(Ok(length));
         }
-        match ready!(Pin::new(&mut this.stream).poll_write(cx, bytes)) {
+        match ready!(write(Pin::new(&mut self.stream))) {
             Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                this.refused = true;
-                Poll::Ready(Ok(bytes.len()))
+                self.refused = true;
+                Poll::Ready(Ok(length))
             }
             written => Poll::Ready(written),
         }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().write(bytes.len(), |stream| stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        self.get_mut().write(length, |stream| stream.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -372,15 +456,17 @@ mod tests {
     #[test]
     fn addresses_mean_a_host_and_a_port_or_a_path() {
         let network = |address| match Place::of(address) {
-            Some(Place::Network(authority)) => Some((authority.host().to_owned(), authority.port_u16())),
+            Some(Place::Network { authority, tls: false }) => Some((authority.host().to_owned(), authority.port_u16())),
             _ => None,
         };
+        assert!(matches!(Place::of("https://example:7070"), Some(Place::Network { tls: true, .. })));
+        assert_eq!(network("https://example"), None);
         assert_eq!(network("http://127.0.0.1:7070"), Some(("127.0.0.1".into(), Some(7070))));
         assert_eq!(network("http://example/"), Some(("example".into(), None)));
         assert_eq!(network("http://[::1]"), Some(("[::1]".into(), None)));
         assert_eq!(network("http://[::1]:80/"), Some(("[::1]".into(), Some(80))));
         assert!(matches!(Place::of("unix:/run/a b"), Some(Place::File("/run/a b"))));
-        for wrong in ["", "example:7070", "https://example", "http://", "http://u:p@example", "http://example/path"] {
+        for wrong in ["", "example:7070", "https://", "http://", "http://u:p@example", "http://example/path"] {
             assert!(Place::of(wrong).is_none(), "{wrong}");
         }
     }

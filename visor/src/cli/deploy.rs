@@ -9,15 +9,16 @@ use sha2::{Digest, Sha256};
 
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
+use super::mistakes::placed;
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
-use monohull_workflow::{self as workflow, WorkflowError};
+use monohull_workflow::{self as workflow, Places, WorkflowError};
 
 /// Give a workflow file and its images to a server
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!("monohull deploy workflows/word-count.json"))]
 pub(super) struct Deploy {
-    /// The workflow file; its images become functions called WORKFLOW-FUNCTION
+    /// The workflow file, `-` for standard input; its images become functions called WORKFLOW-FUNCTION
     file: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -56,18 +57,19 @@ impl Deploy {
     }
 
     fn deploy(&self) -> Result<Value, DeployError> {
-        let checked = workflow::check_file(&self.file)?;
+        let bytes = workflow::read_file(&self.file)?;
+        let checked = workflow::check_bytes(&self.file, &bytes);
         if checked.plan.is_some() {
             workflow::first_mistakes(&checked.mistakes).0.iter().for_each(super::output::note);
         }
         let plan = checked.into_plan()?;
-        let bytes = read(&self.file)?;
         let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
         let unreadable = |error: serde_json::Error| ClientError::Answer(format!("{}: {error}", shown(&self.file)));
         let mut document: Value = serde_json::from_slice(text).map_err(unreadable)?;
         let client = Client::new(&self.server)?;
         // Before anything is replaced: a workflow that runs keeps its functions if its new document is refused.
-        client.send(Method::POST, "/validate", Some("application/json"), text.to_vec())?;
+        let validated = client.send(Method::POST, "/validate", Some("application/json"), text.to_vec());
+        validated.map_err(|error| placed(error, &self.file, |line, column| (line, column)))?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let mut functions = Vec::new();
         // A part that is not there stays away: indexing would put a null in its place.
@@ -92,7 +94,12 @@ impl Deploy {
             }
         }
         let path = format!("/workflows/{}", plan.name);
-        client.send(Method::PUT, &path, Some("application/json"), format!("{document:#}").into_bytes())?;
+        let sent = format!("{document:#}");
+        let put = client.send(Method::PUT, &path, Some("application/json"), sent.clone().into_bytes());
+        put.map_err(|error| {
+            let places = Places::new(&sent, &String::from_utf8_lossy(text));
+            placed(error, &self.file, |line, column| places.in_file(line, column))
+        })?;
         Ok(json!({ "workflow": plan.name, "functions": functions }))
     }
 }

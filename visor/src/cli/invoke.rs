@@ -127,16 +127,15 @@ impl Invoke {
             Ok(())
         })?;
         let shown = client.get(&format!("/invocations/{id}"))?.json()?;
-        let done = shown["status"] == "done";
+        if shown["status"] != "done" {
+            return Err(ClientError::Refused { status: would_be(&shown), document: shown });
+        }
         if self.json {
             super::output::json(&shown);
-        } else if done {
-            self.put_result(client, &shown["result"])?;
         } else {
-            let error = ClientError::Refused { status: StatusCode::BAD_GATEWAY, document: shown };
-            return Ok(error.tell(false));
+            self.put_result(client, &shown["result"])?;
         }
-        Ok(if done { Exit::Done } else { Exit::WorkflowFailed })
+        Ok(Exit::Done)
     }
 
     fn put_result(&self, client: &Client, result: &Value) -> Result<(), ClientError> {
@@ -180,6 +179,12 @@ impl Invoke {
             }
         }
     }
+}
+
+/// What a call that waits would have been answered for an invocation that has failed. Servers of earlier versions do not say.
+fn would_be(shown: &Value) -> StatusCode {
+    let said = shown["error_status"].as_u64().and_then(|code| u16::try_from(code).ok());
+    said.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::BAD_GATEWAY)
 }
 
 /// Where a result goes, piece by piece. A file is opened when the first piece comes: an invocation that fails leaves it as it was.

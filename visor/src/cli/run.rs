@@ -161,7 +161,7 @@ impl Run {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let report = match worker::run(&plan, &options, self.cgroup, watcher) {
+        let mut report = match worker::run(&plan, &options, self.cgroup, watcher) {
             Ok(report) => report,
             Err(error @ ProcessError::Input { .. }) => {
                 let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
@@ -169,6 +169,7 @@ impl Run {
             }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
+        super::lines::add(&mut report, &plan).iter().for_each(super::output::note);
         if self.json {
             super::output::json(&report);
         } else {

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use monohull_host_files::input;
-use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, Token};
+use monohull_watchdog::{self as watchdog, Listen, ServeError, Settings, StateError, TlsFiles, Token};
 use monohull_worker::cgroup::CgroupMode;
 use monohull_workflow::units;
 
@@ -19,12 +19,19 @@ use monohull_workflow::units;
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull serve --listen 127.0.0.1:7070 --state /var/lib/monohull",
-    "MONOHULL_TOKEN=secret monohull serve --listen 0.0.0.0:7070"
+    "MONOHULL_TOKEN=secret monohull serve --listen 0.0.0.0:7070 --tls-cert chain.pem --tls-key key.pem"
 ))]
 pub(super) struct Serve {
     /// Where to listen: ADDRESS:PORT, or unix:PATH; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
     listen: Listen,
+    /// A file with the certificate of this server in PEM, and behind it those that lead to a root that clients know; read again
+    /// at SIGHUP; with it there is HTTPS, by default plain HTTP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// A file with the private key of that certificate in PEM, not encrypted; read again at SIGHUP; no key by default
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// The folder that keeps functions and workflows; by default $STATE_DIRECTORY, or monohull in the user's state folder
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
@@ -108,6 +115,9 @@ enum UsageError {
     /// the token file {path} cannot be read: {source}
     #[error("the token file {path} cannot be read: {source}")]
     Unreadable { path: PathBuf, source: std::io::Error },
+    /// --tls-cert and --tls-key need an ADDRESS:PORT: a Unix socket has no TLS
+    #[error("--tls-cert and --tls-key need an ADDRESS:PORT: a Unix socket has no TLS")]
+    UnixTls,
     /// a token is one word of visible ASCII characters
     #[error("a token is one word of visible ASCII characters")]
     Token,
@@ -129,6 +139,7 @@ impl Serve {
             Err(
                 error @ (ServeError::Listen { .. }
                 | ServeError::Taken(_)
+                | ServeError::Tls(_)
                 | ServeError::Grants(_)
                 | ServeError::State(StateError::Unsuitable { .. })),
             ) => super::fail(Exit::Usage, &error),
@@ -140,8 +151,13 @@ impl Serve {
         let state = self.state.clone().or_else(usual_state).ok_or(UsageError::NoState)?;
         let usual = Settings::new(state);
         let token = self.token()?;
+        let tls = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+        if tls.is_some() && matches!(self.listen, Listen::Unix(_)) {
+            return Err(UsageError::UnixTls);
+        }
         Ok(Settings {
             listen: self.listen,
+            tls,
             grants: self.grants,
             token,
             prefork: self.prefork.into(),

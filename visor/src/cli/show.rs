@@ -160,10 +160,14 @@ pub(super) fn failure(failure: &Failure) -> String {
 }
 
 fn place(place: &CodePlace) -> String {
-    match &place.symbol {
-        Some(symbol) => format!("{:#x} {}", place.offset, Line(symbol)),
-        None => format!("{:#x}", place.offset),
+    let mut text = format!("{:#x}", place.offset);
+    if let Some(symbol) = &place.symbol {
+        let _ = write!(text, " {}", Line(symbol));
     }
+    if let Some(source) = &place.source {
+        let _ = write!(text, "\n            {}", Line(source));
+    }
+    text
 }
 
 /// Microseconds with a unit that keeps the number short.
@@ -260,13 +264,18 @@ mod tests {
             function: Some("f".to_owned()),
             address: Some(0),
             address_of: Some("nobody's".to_owned()),
-            ip: Some(CodePlace { offset: 0x1234, symbol: Some("f::main + 0x4".to_owned()) }),
-            backtrace: vec![CodePlace { offset: 0x99, symbol: None }],
+            ip: Some(CodePlace {
+                offset: 0x1234,
+                symbol: Some("f::main + 0x4".to_owned()),
+                source: Some("/w/src/lib.rs:3:5".to_owned()),
+            }),
+            backtrace: vec![CodePlace { offset: 0x99, symbol: None, source: None }],
         });
         let lines = [
             "map[2] (function f): memory-fault: wrote to address 0",
             "  address   0x0, nobody's",
             "  at        0x1234 f::main + 0x4",
+            "            /w/src/lib.rs:3:5",
             "  called by 0x99",
             "  at fault  the function",
         ];

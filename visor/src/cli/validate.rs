@@ -10,9 +10,10 @@ use clap::Args;
 use hyper::Method;
 use serde::Serialize;
 
-use super::client::{Client, ClientError, Server, read};
+use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::imports;
+use super::mistakes::placed;
 use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_report::escape::shown;
@@ -26,7 +27,7 @@ use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, 
     "monohull validate --server http://127.0.0.1:7070 workflows/word-count.json"
 ))]
 pub(super) struct Validate {
-    /// The workflow file
+    /// The workflow file, `-` for standard input
     file: PathBuf,
     /// Check the file alone, and not the images, disk images, directories and input files that it names
     #[arg(long)]
@@ -55,19 +56,17 @@ fn is_zero(count: &usize) -> bool {
 
 impl Validate {
     pub(super) fn run(&self) -> Exit {
-        let mut checked = match workflow::check_file(&self.file) {
-            Ok(checked) => checked,
+        let bytes = match workflow::read_file(&self.file) {
+            Ok(bytes) => bytes,
             Err(error) => return super::fail(Exit::Usage, &error),
         };
+        let mut checked = workflow::check_bytes(&self.file, &bytes);
         if checked.plan.is_some() && self.server.is_named() {
-            if let Err(error) = self.ask() {
+            if let Err(error) = self.ask(bytes) {
                 return error.tell(self.json);
             }
         } else if let (Some(plan), false) = (&checked.plan, self.file_only) {
-            match workflow::references(&self.file, plan, judge) {
-                Ok(mistakes) => checked.mistakes.extend(mistakes),
-                Err(error) => return super::fail(Exit::Usage, &format!("{}: {error}", shown(&self.file))),
-            }
+            checked.mistakes.extend(workflow::references(&self.file, &bytes, plan, judge));
         }
         let errors = checked.mistakes.iter().filter(|mistake| mistake.level == Level::Error).count();
         if self.json {
@@ -81,10 +80,10 @@ impl Validate {
     }
 
     /// Asks the server whether it would take the workflow and grants what it uses.
-    fn ask(&self) -> Result<(), ClientError> {
-        let document = read(&self.file)?;
+    fn ask(&self, document: Vec<u8>) -> Result<(), ClientError> {
         let client = Client::new(&self.server)?;
-        client.send(Method::POST, "/validate", Some("application/json"), document).map(drop)
+        let asked = client.send(Method::POST, "/validate", Some("application/json"), document);
+        asked.map(drop).map_err(|error| placed(error, &self.file, |line, column| (line, column)))
     }
 
     fn show(&self, Checked { plan, mistakes }: &Checked, errors: usize) {

@@ -5,6 +5,7 @@ mod support;
 
 mod allowed;
 mod http;
+mod https;
 mod refused;
 mod tour;
 

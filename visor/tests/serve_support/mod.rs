@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -19,7 +19,8 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
     state: StateFolder,
-    log: std::sync::Mutex<mpsc::Receiver<Vec<u8>>>,
+    log: Mutex<mpsc::Receiver<Vec<u8>>>,
+    log_so_far: Arc<Mutex<Vec<u8>>>,
 }
 
 /// The folder a server keeps its state in; lives on when the server is killed.
@@ -174,22 +175,33 @@ impl Server {
             .expect("monohull starts");
         let mut errors = child.stderr.take().expect("piped");
         let (sender, log) = mpsc::channel();
+        let log_so_far = Arc::<Mutex<Vec<u8>>>::default();
+        let all = log_so_far.clone();
         std::thread::spawn(move || {
-            let mut all = Vec::new();
-            let _ = errors.read_to_end(&mut all);
-            let _ = sender.send(all);
+            let mut piece = vec![0; 64 << 10];
+            while let Ok(length @ 1..) = errors.read(&mut piece) {
+                all.lock().expect("nobody panics with it").extend_from_slice(&piece[..length]);
+            }
+            let _ = sender.send(all.lock().expect("nobody panics with it").clone());
         });
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
-        let Some(address) = line.trim_end().strip_prefix("monohull listens on http://") else {
+        let address = line.trim_end().strip_prefix("monohull listens on http");
+        let Some(address) = address.and_then(|rest| rest.strip_prefix("s://").or(rest.strip_prefix("://"))) else {
             let _ = child.kill();
             panic!("it said {line:?} and {}", String::from_utf8_lossy(&log.recv().unwrap_or_default()));
         };
-        Server { address: address.parse().expect("an address"), child, state: state.clone(), log: log.into() }
+        let address = address.parse().expect("an address");
+        Server { address, child, state: state.clone(), log: log.into(), log_so_far }
     }
 
     pub(crate) fn state(&self) -> StateFolder {
         self.state.clone()
+    }
+
+    /// What it has said so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&self.log_so_far.lock().expect("nobody panics with it")).into_owned()
     }
 
     pub(crate) fn pid(&self) -> i32 {

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::Refusal;
+use super::socket::Way;
 
 /// Where a browser says how the page that asks is related to the address that is asked.
 pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -42,8 +43,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Lets a request through, or says why not. `local` is whether it came through a Unix socket, which no page can open.
-pub(super) fn check(token: Option<&Token>, method: &Method, headers: &HeaderMap, local: bool) -> Result<(), Refusal> {
+/// Lets a request through, or says why not. No page can open a Unix socket.
+pub(super) fn check(token: Option<&Token>, method: &Method, headers: &HeaderMap, way: Way) -> Result<(), Refusal> {
     if let Some(token) = token {
         let given = headers.get(AUTHORIZATION).ok_or_else(|| Refusal::unauthorized("a bearer token is required"))?;
         let (scheme, secret) = given.as_bytes().split_at_checked(7).unwrap_or_default();
@@ -52,15 +53,17 @@ pub(super) fn check(token: Option<&Token>, method: &Method, headers: &HeaderMap,
         }
         return Err(Refusal::unauthorized("the bearer token is not the right one"));
     }
-    if local {
-        return Ok(());
-    }
+    let scheme: &[u8] = match way {
+        Way::Unix => return Ok(()),
+        Way::Http | Way::HttpForHttps => b"http://",
+        Way::Https => b"https://",
+    };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_address(host) {
         let message = "without a token, `Host` must be an address or localhost: a name could be anybody's";
         return Err(Refusal::forbidden(message));
     }
-    let same = |origin: &[u8]| origin.strip_prefix(b"http://").is_some_and(|origin| origin == host.as_bytes());
+    let same = |origin: &[u8]| origin.strip_prefix(scheme).is_some_and(|origin| origin == host.as_bytes());
     if headers.get(ORIGIN).is_some_and(|origin| !same(origin.as_bytes())) {
         return Err(Refusal::forbidden("pages of other origins may not ask"));
     }
@@ -92,7 +95,7 @@ mod tests {
     fn ask(token: Option<&Token>, headers: &[(HeaderName, &str)]) -> Result<(), StatusCode> {
         let headers =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a value")));
-        check(token, &Method::POST, &headers.collect(), false).map_err(|refusal| refusal.status)
+        check(token, &Method::POST, &headers.collect(), Way::Http).map_err(|refusal| refusal.status)
     }
 
     #[test]
@@ -119,11 +122,19 @@ mod tests {
                 assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host} {other}");
             }
         }
+        for (way, scheme, fits) in [(Way::Https, "https", true), (Way::Https, "http", false), (Way::Unix, "http", true)]
+        {
+            let origin = format!("{scheme}://127.0.0.1:7070");
+            let headers = [(HOST, "127.0.0.1:7070"), (ORIGIN, &*origin)]
+                .map(|(name, value)| (name, HeaderValue::from_str(value).expect("a value")));
+            let checked = check(None, &Method::POST, &headers.into_iter().collect(), way);
+            assert_eq!(checked.is_ok(), fits, "{way:?} {origin}");
+        }
         let host = (HOST, "127.0.0.1:7070");
         let from = |method: &Method, site: &str| {
             let headers =
                 [host.clone(), (SEC_FETCH_SITE, site)].map(|(name, value)| (name, value.parse().expect("a value")));
-            check(None, method, &headers.into_iter().collect(), false).is_ok()
+            check(None, method, &headers.into_iter().collect(), Way::Http).is_ok()
         };
         for site in ["same-origin", "none"] {
             assert!(from(&Method::POST, site) && from(&Method::GET, site), "{site}");

@@ -46,7 +46,9 @@ impl Watchdog {
             let bytes = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
             let put = registry.put_function(&name, &bytes)?;
             tracing::info!(function = name, bytes = bytes.len(), "registered");
-            Ok((put, json!(registry.show_function(&*registry.function(&name)?))))
+            let function = registry.function(&name);
+            let function = function.map_err(|_| Refusal::conflict(format!("`{name}` was removed meanwhile")))?;
+            Ok((put, json!(registry.show_function(&function))))
         });
         let (put, shown) = put.await?;
         Ok(registered(Kind::Function, put, &shown))

@@ -92,6 +92,7 @@ impl Watchdog {
             "trouble": self.trouble(),
             "isolation": self.isolation,
             "cgroup": self.cgroup,
+            "tls": self.tls.is_some(),
             "version": env!("CARGO_PKG_VERSION"),
             "running": running,
             "queued": queued,

@@ -503,6 +503,7 @@ impl Invocation {
             Err(refusal) => {
                 // The report stands beside the error here.
                 shown.insert("error".to_owned(), json!(refusal.error));
+                shown.insert("error_status".to_owned(), json!(refusal.status.as_u16()));
             }
         }
         Shown { rest: shown, end: Some(end) }

@@ -40,6 +40,7 @@ mod perform;
 mod recorded;
 mod records;
 mod redact;
+mod refusals;
 mod registry;
 mod routes;
 mod server;
@@ -48,6 +49,7 @@ mod slots;
 mod socket;
 mod state;
 mod tally;
+mod tls;
 mod trace;
 
 use std::io;
@@ -66,6 +68,7 @@ use registry::Registry;
 use routes::Routes;
 use std::sync::atomic::AtomicBool;
 use tally::Tally;
+use tls::Tls;
 use tokio::sync::Semaphore;
 
 pub use auth::Token;
@@ -75,6 +78,8 @@ pub use folder::{Loss, Unsuitable};
 pub use server::serve;
 pub use settings::{Keep, Listen, Pace, Settings};
 pub use slots::SLOTS_TYPE;
+pub use tls::AUTHORITY;
+pub use tls::{TlsError, TlsFiles};
 
 use hyper::http::uri::Authority;
 use monohull_engine::HostError;
@@ -104,6 +109,9 @@ pub enum ServeError {
     /// The grants file.
     #[error(transparent)]
     Grants(#[from] GrantsError),
+    /// The certificate or its key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// another server listens on {0}
     #[error("another server listens on {0}")]
     Taken(PathBuf),
@@ -118,6 +126,8 @@ pub enum ServeError {
 /// Everything the service knows.
 struct Watchdog {
     settings: Settings,
+    /// What TCP connections begin with; nothing if they are plain.
+    tls: Option<Tls>,
     routes: Routes,
     registry: Registry,
     ledger: Ledger,

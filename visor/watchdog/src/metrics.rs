@@ -55,6 +55,11 @@ struct ByKind {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByModule {
     module: String,
 }
@@ -101,6 +106,7 @@ pub(super) struct Metrics {
     outcomes: Mutex<BTreeSet<Cow<'static, str>>>,
     queued: Gauge,
     connections: Gauge,
+    handshakes: Family<ByReason, Counter>,
     remembered: Gauge,
     remembered_bytes: Gauge,
     log_dropped: Gauge,
@@ -135,6 +141,7 @@ impl Metrics {
             outcomes: Mutex::default(),
             queued: Gauge::default(),
             connections: Gauge::default(),
+            handshakes: Family::default(),
             remembered: Gauge::default(),
             remembered_bytes: Gauge::default(),
             log_dropped: Gauge::default(),
@@ -171,6 +178,11 @@ impl Metrics {
         r.register("domains", "Processes for workflows: ready for one, or running one", self.domains.clone());
         r.register("queued", "Invocations that wait for their turn", self.queued.clone());
         r.register("connections", "Connections of clients", self.connections.clone());
+        r.register(
+            "tls_handshake_failures",
+            "Connections that did not come to use TLS where it is expected, by reason",
+            self.handshakes.clone(),
+        );
         r.register("remembered", "Ended invocations that can still be asked about", self.remembered.clone());
         r.register_with_unit(
             "remembered",
@@ -249,6 +261,11 @@ impl Metrics {
         }
         self.bytes.get_or_create(&ByDirection { direction: "in" }).inc_by(taken.min(BYTES_MAX));
         self.bytes.get_or_create(&ByDirection { direction: "out" }).inc_by(handed.min(BYTES_MAX));
+    }
+
+    /// Counts a connection that has not come to use TLS.
+    pub(super) fn no_handshake(&self, reason: &'static str) {
+        self.handshakes.get_or_create(&ByReason { reason }).inc();
     }
 
     /// Counts a connection, until this is dropped.

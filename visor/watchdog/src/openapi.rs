@@ -12,3 +12,8 @@ pub(super) fn document() -> Response<Answer> {
     let response = Response::builder().header(CONTENT_TYPE, "application/json");
     response.body(Answer::Whole(DOCUMENT.into())).expect("the header is a constant")
 }
+
+/// The status codes of the errors that the server may answer with, in their order, by path and method.
+pub fn errors() -> impl Iterator<Item = (&'static str, hyper::Method, Vec<u16>)> {
+    super::refusals::all()
+}

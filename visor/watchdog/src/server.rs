@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +21,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use super::admission::Admission;
 use super::body::{Answer, Budget};
+use super::error::Refusal;
 use super::folder::StateFolder;
 use super::health::StateWatch;
 use super::history::History;
@@ -40,8 +42,9 @@ use super::redact::Secrets;
 use super::registry::Registry;
 use super::routes::{Call, Routes};
 use super::settings::{Listen, Settings};
-use super::socket::{Stream, Wire};
-use super::tally::{self, Tally};
+use super::socket::{Stream, Way, Wire};
+use super::tally::Tally;
+use super::tls::{HandshakeError, Tls};
 use super::trace::{CALL_ID, call_id};
 use super::{ServeError, Watchdog, auth, head, log};
 use monohull_domain::keys;
@@ -85,7 +88,10 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let (ledger, found) = Ledger::open(&folder)?;
         let history = History::new(settings.keep.clone());
         let late = recall(&history, &ledger, found);
-        let listener = Listener::open(&settings.listen).await?;
+        // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
+        let is_tcp = matches!(settings.listen, Listen::Tcp(_));
+        let tls = settings.tls.clone().filter(|_| is_tcp).map(Tls::open).transpose()?;
+        let listener = Listener::open(&settings.listen, tls.is_some()).await?;
         let metrics = Metrics::new();
         metrics.isolation_is(isolation);
         let cgroup = processes.groups.describe();
@@ -106,20 +112,26 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             ending: AtomicBool::new(false),
             isolation,
             cgroup,
+            tls,
             settings,
         });
         // From here on a signal is heard, so that whoever knows the address may end it in order.
         let ends = Ends::new()?;
-        // Without a grants file the signal means what it means to other programs: the end.
-        let regrants = watchdog.settings.grants.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
+        // Without a file to read again the signal means what it means to other programs: the end.
+        let reloads = watchdog.settings.grants.is_some() || watchdog.tls.is_some();
+        let hangups = reloads.then(|| signal(SignalKind::hangup())).transpose()?;
         let address = listener.address();
-        tracing::info!(address, isolation, cgroup = watchdog.cgroup, state = %shown(&watchdog.settings.state), "listening");
+        let (tls, cgroup) = (watchdog.tls.is_some(), &watchdog.cgroup);
+        tracing::info!(address, tls, isolation, cgroup, state = %shown(&watchdog.settings.state), "listening");
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
             tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
         }
+        if !tls && watchdog.settings.listen.is_open_to_others() {
+            tracing::warn!(address, "the network can read and change all that comes and goes: there is no TLS");
+        }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
-        watchdog.serve(listener, ends, regrants).await
+        watchdog.serve(listener, ends, hangups).await
     });
     // Threads that wait for a disk, or for an idle worker, do not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -145,13 +157,14 @@ struct Connections {
 
 /// Where connections come from.
 enum Listener {
-    Tcp(TcpListener),
+    /// And the scheme of its addresses: `http` or `https`.
+    Tcp(TcpListener, &'static str),
     Unix(UnixListener, SocketFile),
 }
 
 /// The file of a Unix socket, which is removed in the end, unless there is another by then.
 struct SocketFile {
-    path: std::path::PathBuf,
+    path: PathBuf,
     inode: u64,
 }
 
@@ -164,12 +177,13 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    async fn open(listen: &Listen) -> Result<Listener, ServeError> {
+    async fn open(listen: &Listen, tls: bool) -> Result<Listener, ServeError> {
         match listen {
             Listen::Tcp(address) => {
+                let scheme = if tls { "https" } else { "http" };
                 let listener = TcpListener::bind(address).await;
-                let failed = |source| ServeError::Listen { address: format!("http://{address}"), source };
-                Ok(Listener::Tcp(listener.map_err(failed)?))
+                let failed = |source| ServeError::Listen { address: format!("{scheme}://{address}"), source };
+                Ok(Listener::Tcp(listener.map_err(failed)?, scheme))
             }
             Listen::Unix(path) => {
                 clear(path).await?;
@@ -187,7 +201,7 @@ impl Listener {
 
     async fn accept(&self) -> std::io::Result<Stream> {
         match self {
-            Listener::Tcp(listener) => {
+            Listener::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 // An answer is written at once; waiting for more only delays it.
                 stream.set_nodelay(true)?;
@@ -199,9 +213,9 @@ impl Listener {
 
     fn address(&self) -> String {
         match self {
-            Listener::Tcp(listener) => match listener.local_addr() {
-                Ok(address) => format!("http://{address}"),
-                Err(error) => format!("http://? ({error})"),
+            Listener::Tcp(listener, scheme) => match listener.local_addr() {
+                Ok(address) => format!("{scheme}://{address}"),
+                Err(error) => format!("{scheme}://? ({error})"),
             },
             Listener::Unix(_, file) => format!("unix:{}", shown(&file.path)),
         }
@@ -246,7 +260,7 @@ impl Watchdog {
         self: Arc<Self>,
         listener: Listener,
         mut ends: Ends,
-        regrants: Option<Signal>,
+        hangups: Option<Signal>,
     ) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
         let most = self.settings.pace.connections;
@@ -257,7 +271,7 @@ impl Watchdog {
                 never = self.clone().accept(&listener, &connections) => match never {},
                 never = self.sweep() => match never {},
                 never = self.state_watch.run() => match never {},
-                never = self.watch_grants(regrants) => match never {},
+                never = self.watch_files(hangups) => match never {},
             }
         });
         let over = tokio::select! {
@@ -285,26 +299,47 @@ impl Watchdog {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Reads the grants file again at each SIGHUP. If it is wrong, what was granted before stays.
-    async fn watch_grants(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
-        let (Some(mut signals), Some(path)) = (signals, self.settings.grants.clone()) else {
+    /// Reads certificate, key and grants again at each SIGHUP.
+    async fn watch_files(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
+        let Some(mut signals) = signals else {
             return std::future::pending().await;
         };
         loop {
             if signals.recv().await.is_none() {
                 return std::future::pending().await;
             }
-            let path = path.clone();
-            let watchdog = self.clone();
-            let read = self.blocking(move |registry| {
-                let grants = Grants::load(&path).inspect(|grants| watchdog.secrets.add(grants));
-                Ok(grants.map(|grants| registry.grant(grants)))
-            });
-            match read.await {
-                Ok(Ok(())) => tracing::info!("the grants file was read again"),
-                Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
-                Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
+            if self.tls.is_some() {
+                self.renew_tls().await;
             }
+            if let Some(path) = self.settings.grants.clone() {
+                self.renew_grants(path).await;
+            }
+        }
+    }
+
+    /// Reads certificate and key again. If they are wrong, those from before stay.
+    async fn renew_tls(self: &Arc<Self>) {
+        let watchdog = self.clone();
+        match self.blocking(move |_| Ok(watchdog.tls.as_ref().map_or(Ok(()), Tls::reload))).await {
+            Ok(Ok(())) => tracing::info!("the TLS certificate and key were read again"),
+            Ok(Err(error)) => tracing::error!(%error, "the TLS certificate and key stay as they were"),
+            Err(refusal) => {
+                tracing::error!(error = refusal.error.message, "the TLS certificate and key stay as they were");
+            }
+        }
+    }
+
+    /// Reads the grants file again. If it is wrong, what was granted before stays.
+    async fn renew_grants(self: &Arc<Self>, path: PathBuf) {
+        let watchdog = self.clone();
+        let read = self.blocking(move |registry| {
+            let grants = Grants::load(&path).inspect(|grants| watchdog.secrets.add(grants));
+            Ok(grants.map(|grants| registry.grant(grants)))
+        });
+        match read.await {
+            Ok(Ok(())) => tracing::info!("the grants file was read again"),
+            Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
+            Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
         }
     }
 
@@ -322,8 +357,21 @@ impl Watchdog {
             let place = connections.places.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
                 Ok(stream) => {
-                    let guards = (place, connections.open.enter());
-                    tokio::spawn(self.clone().talk(Arc::new(stream), guards, connections.closing.clone()));
+                    let guards = (place, connections.open.enter(), self.metrics.connected());
+                    let (stream, closing) = (Arc::new(stream), connections.closing.clone());
+                    let wire = Wire::new(stream.clone(), self.settings.pace.clone());
+                    // Futures of their own: a plain connection takes no memory for what TLS needs.
+                    match *stream {
+                        Stream::Tcp(_) if self.tls.is_some() => {
+                            tokio::spawn(self.clone().talk_in_tls(stream, wire, guards, closing));
+                        }
+                        Stream::Tcp(_) => {
+                            tokio::spawn(self.clone().talk(stream, wire, Way::Http, guards, closing));
+                        }
+                        Stream::Unix(_) => {
+                            tokio::spawn(self.clone().talk(stream, wire, Way::Unix, guards, closing));
+                        }
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -333,21 +381,48 @@ impl Watchdog {
         }
     }
 
-    /// Answers all requests of one connection, in their order.
-    async fn talk(
+    /// Agrees on keys with a client, in the time that it also has for the head of a request, and answers its requests. It has
+    /// its place among the connections from the beginning.
+    async fn talk_in_tls(
         self: Arc<Self>,
         stream: Arc<Stream>,
-        _guards: (OwnedSemaphorePermit, tally::Guard),
+        wire: Wire,
+        guards: impl Send + 'static,
         mut closing: watch::Receiver<bool>,
     ) {
-        let _counted = self.metrics.connected();
-        let wire = Wire::new(stream.clone(), self.settings.pace.clone());
+        let Some(tls) = &self.tls else { return };
+        let agreed = tokio::select! {
+            agreed = tls.accept(&stream, wire, self.settings.pace.head) => agreed,
+            () = async { drop(closing.wait_for(|closing| *closing).await) } => return,
+        };
+        let error = match agreed {
+            Ok(wire) => return self.clone().talk(stream, wire, Way::Https, guards, closing).await,
+            Err(error) => error,
+        };
+        let Some(reason) = error.reason() else { return };
+        self.metrics.no_handshake(reason);
+        tracing::info!(peer = ?stream.peer(), reason, %error, "TLS handshake");
+        if matches!(error, HandshakeError::Http) {
+            let wire = Wire::new(stream.clone(), self.settings.pace.clone());
+            self.clone().talk(stream, wire, Way::HttpForHttps, guards, closing).await;
+        }
+    }
+
+    /// Answers all requests of one connection, in their order.
+    async fn talk<W: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self: Arc<Self>,
+        stream: Arc<Stream>,
+        wire: W,
+        way: Way,
+        _guards: impl Send + 'static,
+        mut closing: watch::Receiver<bool>,
+    ) {
         let service = service_fn(|request| {
             let (watchdog, stream) = (self.clone(), stream.clone());
             // What has begun is to be finished before the server ends: a body that arrives, an answer that is sent.
             let guard = self.work.enter();
             async move {
-                Ok::<_, Infallible>(watchdog.respond(request, stream).await.map(|answer| answer.sent_under(guard)))
+                Ok::<_, Infallible>(watchdog.respond(request, stream, way).await.map(|answer| answer.sent_under(guard)))
             }
         });
         let mut connection = pin!(
@@ -373,18 +448,21 @@ impl Watchdog {
     }
 
     /// Answers one request, whatever it is.
-    async fn respond(self: Arc<Self>, request: Request<Incoming>, stream: Arc<Stream>) -> Response<Answer> {
+    async fn respond(self: Arc<Self>, request: Request<Incoming>, stream: Arc<Stream>, way: Way) -> Response<Answer> {
         let accepted = Moment::now();
         let call_id = call_id(request.headers());
-        let found = self.routes.find(request.method(), request.uri().path());
+        let method = request.method().clone();
+        let found = self.routes.find(&method, request.uri().path());
         let route = found.as_ref().map(|(route, ..)| *route).ok();
         let readable = head::check(&request);
         let ambiguous = readable.is_err();
         let answered = async {
             readable?;
+            if way == Way::HttpForHttps {
+                return Err(Refusal::bad_request("this port expects TLS: its addresses begin with https://"));
+            }
             if !route.is_some_and(super::routes::Route::is_open) {
-                let local = matches!(*stream, Stream::Unix(_));
-                auth::check(self.settings.token.as_ref(), request.method(), request.headers(), local)?;
+                auth::check(self.settings.token.as_ref(), request.method(), request.headers(), way)?;
             }
             let (route, name, slot) = found?;
             let call = Call { accepted, route, name, slot, request, stream };
@@ -402,10 +480,15 @@ impl Watchdog {
         if let (Ok(Some(id)), false) = (call_id, headers.contains_key(CALL_ID)) {
             headers.extend(HeaderValue::try_from(id).ok().map(|value| (CALL_ID, value)));
         }
-        if ambiguous || self.is_ending() {
+        if ambiguous || way == Way::HttpForHttps || self.is_ending() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), response.status().as_u16());
+        let status = response.status();
+        debug_assert!(
+            status.is_success() || route.is_none_or(|route| route.refusals(&method).any(|code| status == code)),
+            "{method} {route:?} is answered {status}, which is not among its codes"
+        );
+        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), status.as_u16());
         response
     }
 }

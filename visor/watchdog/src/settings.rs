@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::auth::Token;
+use super::tls::TlsFiles;
 use monohull_engine::IsolationWish;
 use monohull_worker::cgroup;
 
@@ -13,6 +14,9 @@ use monohull_worker::cgroup;
 pub struct Settings {
     /// Where to listen. Default: loopback, port 7070: whoever wants to be reached from outside says so.
     pub listen: Listen,
+    /// The certificate and key with which an address and a port accept TLS. Default: none, and plain HTTP; a Unix socket is
+    /// always plain.
+    pub tls: Option<TlsFiles>,
     /// The folder that keeps functions and workflows across restarts.
     pub state: PathBuf,
     /// The file that says what of this host workflows may use. Default: none, and nothing of it.
@@ -105,6 +109,7 @@ impl Settings {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Settings {
             listen: Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7070))),
+            tls: None,
             state,
             grants: None,
             token: None,

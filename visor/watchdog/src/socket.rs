@@ -27,6 +27,19 @@ macro_rules! each {
     };
 }
 
+/// By which way requests come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// A Unix socket.
+    Unix,
+    /// HTTP over TCP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// HTTP without TLS, where TLS is expected: nothing is answered but that.
+    HttpForHttps,
+}
+
 /// A connected socket.
 #[derive(Debug)]
 pub(super) enum Stream {
@@ -41,6 +54,17 @@ impl Stream {
             Stream::Tcp(stream) => stream.peer_addr().ok(),
             Stream::Unix(_) => None,
         }
+    }
+
+    /// The first byte that comes, which stays to be read; nothing if the stream ends before.
+    pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let length = match self {
+            Stream::Tcp(stream) => stream.peek(&mut byte).await?,
+            // Tokio has no such method for them, and they have no TLS.
+            Stream::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        Ok((length > 0).then_some(byte[0]))
     }
 
     /// Bytes that were written and that the client has not taken.

@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Access, FailureKind, OnUnread, Separation, TimeStampCounter};
+use monohull_abi::network::HOST_NAME_MAX;
+use monohull_network::https::MOST_ORIGINS;
 
 /// The most instances of a workflow, all its steps together. Each takes some hundred bytes of the visor and of the report;
 /// more than the domain has cells (256) wait for their turn.
@@ -74,12 +76,17 @@ pub const INDEX: &str = "{index}";
 /// What an entry of a network's lists looks like, as a regular expression.
 pub const NETWORK_RULE_PATTERN: &str = r"^(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5}(-[0-9]{1,5})?|\*)$";
 
+/// What the name of a host looks like, as a regular expression.
+pub const HOST_NAME_PATTERN: &str = r"^([A-Za-z0-9_-]{1,63}\.)*[A-Za-z_][A-Za-z0-9_-]{0,62}\.?$";
+/// What the name of a header looks like, as a regular expression.
+pub const HEADER_NAME_PATTERN: &str = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
+
 /// A Monohull workflow: steps that run functions, in the order their dependencies allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Monohull workflow")]
 pub struct Document {
-    /// Where the JSON Schema of this file lies, for editors. Monohull itself does not read it.
+    /// The path of this file's JSON Schema, for editors. Monohull itself does not read it.
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub schema: Option<String>,
@@ -102,9 +109,9 @@ pub struct Document {
     /// Slots that are the workflow's result; each must be filled when the last step has ended. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
-    /// What happens if the workflow ends and a slot is still filled that no step has taken and that is no output: an
-    /// outcome, or an object that also has outcomes for some slots. Default: `fail`, because a slot that nothing reads is
-    /// usually lost work: a fan-out that is one instance short, or a misspelt name.
+    /// The outcome of a run that ends with a slot that is still filled and is no output: one outcome for all slots, or
+    /// an object with outcomes for some of them. Default: `fail`, because a slot that nothing reads is usually lost
+    /// work: a fan-out that is one instance short, or a misspelt name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Unread")]
     pub unread: Option<Unread>,
@@ -116,17 +123,18 @@ pub struct Document {
     /// Limits for the whole workflow.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
-    /// Who is kept apart from whom inside the workflow's domain. Default: `workflow`, because the functions of one
+    /// What protection keys separate inside the workflow's domain. Default: `workflow`, because the functions of one
     /// workflow usually come from one author, and a key for every instance costs a switch of pages at each hand-over.
     #[serde(default, skip_serializing_if = "is_default_separation")]
     pub isolation: Separation,
-    /// Whether functions may read the processor's time-stamp counter, which tells a nanosecond from the next. Default:
-    /// `allow`, because it is how programs tell the time fast, and threads that count tell it nearly as well. With `deny`
-    /// reading it ends the instance; Monohull's own clocks go on, at some microseconds for each look.
+    /// Whether functions may read the processor's time-stamp counter, which has a resolution of about a nanosecond.
+    /// Default: `allow`, because it is the fast way to measure time, and a thread that counts is nearly as precise.
+    /// With `deny` reading it ends the instance; Monohull's own clocks still work, and take some microseconds for each
+    /// reading.
     #[serde(default, skip_serializing_if = "is_default_counter")]
     pub time_stamp_counter: TimeStampCounter,
     /// What the workflow may reach of the network: a mode, or an object that also has lists of addresses. Default:
-    /// nothing, because most functions need none, and what a function cannot reach it cannot attack.
+    /// nothing, because most functions need no network, and a function cannot attack what it cannot reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Network")]
     pub network: Option<Network>,
@@ -157,31 +165,31 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub after: Vec<String>,
-    /// How many instances of the function run. Default: 1. More than the domain has cells (256) or cores for simply
-    /// wait their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory. An object
-    /// counts slots instead.
+    /// How many instances of the function run. Default: 1. Instances beyond the number of cores and of cells (256) wait
+    /// for their turn. All steps together have at most 100 000, so that a small file cannot ask for much memory. An
+    /// object counts slots instead.
     #[serde(default, skip_serializing_if = "Instances::is_one")]
     pub instances: Instances,
-    /// What the function is told: a JSON object, its values of any type. `--set STEP.ARG=VALUE` replaces a value that is here;
-    /// an argument that is only ever given there can be `null` here. Default: empty.
+    /// The function's arguments: a JSON object with values of any type. `--set STEP.ARG=VALUE` replaces a value that is
+    /// here; an argument that is only ever given there can be `null` here. Default: empty.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub args: serde_json::Map<String, serde_json::Value>,
     /// Environment variables of the function. Default: none. The host's environment is never passed on, because a
     /// workflow should mean the same everywhere and must not leak what the host keeps there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// On a server: environment variables that are secrets, each with the name of what the operator grants. Default: none. A
-    /// document holds no secret itself, because whoever may ask the server can read it.
+    /// On a server: environment variables that are secrets, each with the name of what the operator grants. Default:
+    /// none. A document holds no secret itself, because every client of the server can read it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretName>,
-    /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills. It is
-    /// taken over at the first read. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on.
-    /// Default: none, the standard input is at its end.
+    /// The slot whose bytes are the function's standard input: an input of the workflow, or what another step fills.
+    /// The first read takes it. With several instances each reads its own part: `NAME.0`, `NAME.1` and so on. Default:
+    /// none, the standard input is at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SlotName")]
     pub stdin: Option<SlotName>,
-    /// The slots that its instances may take over: names, or beginnings of names with a `*` behind; `{index}` stands for
-    /// the instance's number, from 0. The standard input is allowed by itself. Default: every slot of the workflow.
+    /// The slots that its instances may take: names, or beginnings of names with a `*` behind; `{index}` stands for the
+    /// instance's number, from 0. The standard input is allowed by itself. Default: every slot of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
     pub takes: Option<Vec<SlotName>>,
@@ -189,17 +197,18 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<SlotName>", extend("uniqueItems" = true))]
     pub fills: Option<Vec<SlotName>>,
-    /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, since only
+    /// The longest one instance may take, from its start, each attempt anew. Default: no limit of its own, because only
     /// the author knows how long the work takes; `limits.timeout` still holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub timeout: Option<DurationText>,
-    /// When a failed instance is tried again. Default: never, because work must not be repeated unasked.
+    /// When a failed instance is tried again. Default: never, because work must not be repeated without being asked
+    /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Retry")]
     pub retry: Option<Retry>,
-    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample for most work, and a leak ends
-    /// one instance before it ends the machine.
+    /// Most bytes of the image's data, heap, thread stacks and owned slot buffers, per instance. Default: `1GiB`: ample
+    /// for most work, and a leak ends one instance before it exhausts the machine's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub memory: Option<Size>,
@@ -239,7 +248,7 @@ pub struct EachObject {
     /// so on, without a gap; instance 0 is for `part.0`. If there are none, the step has no instances and ends at once.
     #[schemars(length(max = 255), regex(pattern = EACH_PATTERN))]
     pub each: String,
-    /// The most instances; more slots are an error. Required: whoever reads the file should see what it may take.
+    /// The most instances; more slots are an error. Required, so that the file shows the most that it may take.
     #[schemars(range(min = 1, max = INSTANCES_MAX))]
     pub max: u32,
 }
@@ -248,20 +257,20 @@ pub struct EachObject {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// Attempts in all, the first included. Required: whoever asks for retries says how many.
+    /// Attempts in all, the first included. Required: there is no number of attempts that suits every function.
     #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
     pub max_attempts: u32,
     /// Pause before the second attempt. Default: `100ms`: a new instance starts in microseconds, so the pause is for
-    /// what the function waits for outside, not for Monohull.
+    /// what the function depends on outside of Monohull.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub interval: Option<DurationText>,
-    /// Each further pause is this many times longer. Default: 2, so that something overloaded gets relief.
+    /// Each further pause is this many times longer. Default: 2, so that an overloaded peer gets time to recover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", range(min = 1, max = 100))]
     pub backoff_rate: Option<f64>,
-    /// Only these failures are tried again. Default: all of them. An error that the function calls permanent is never tried
-    /// again, nor is a function that has failed because of what the workflow file does not allow it.
+    /// Only these failures are tried again. Default: all of them. An error that the function marks as permanent is
+    /// never tried again, nor is a failure after a call that the workflow file does not allow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub on: Vec<FailureKind>,
@@ -306,8 +315,8 @@ pub enum Output {
 pub struct OutputObject {
     /// The slot's name.
     pub slot: SlotName,
-    /// The `Content-Type` of an HTTP answer that is this slot. Default: `application/octet-stream`, since a slot is
-    /// bytes and nobody guesses.
+    /// The `Content-Type` of an HTTP answer that is this slot. Default: `application/octet-stream`, because a slot is
+    /// bytes, and its type is not guessed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = MEDIA_TYPE_MAX), regex(pattern = MEDIA_TYPE_PATTERN))]
     pub content_type: Option<String>,
@@ -331,8 +340,8 @@ pub struct UnreadObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OnUnread")]
     pub default: Option<OnUnread>,
-    /// Outcomes by slot: a name, or the beginning of names with a `*` behind. A name counts more than a beginning, and a
-    /// longer beginning more than a shorter one. Default: none.
+    /// Outcomes by slot: a name, or the beginning of names with a `*` behind. A name takes precedence over a beginning,
+    /// and a longer beginning over a shorter one. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "minLength": 1, "maxLength": 255, "pattern": SLOT_PATTERN }))]
     pub slots: BTreeMap<String, OnUnread>,
@@ -349,10 +358,10 @@ pub struct UnreadObject {
     { "required": ["grant"] },
 ]))]
 pub struct Mount {
-    /// Where it is: an absolute path without `.`, `..` and doubled `/`. What lies deeper covers what lies higher.
+    /// Where it is: an absolute path without `.`, `..` and doubled `/`. A mount point can lie inside another.
     #[schemars(length(max = MOUNT_POINT_MAX), regex(pattern = MOUNT_POINT_PATTERN))]
     pub at: String,
-    /// Files in memory, at first none; gone when the workflow ends. The value is the most bytes they may take together:
+    /// Files in memory, at first none; dropped when the workflow ends. The value is the most bytes they may take together:
     /// they belong to the workflow, so no function's own limit counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
@@ -372,17 +381,17 @@ pub struct Mount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
     pub grant: Option<String>,
-    /// What becomes of changes to an image: `read` refuses them; `copy` keeps them in memory until the workflow ends, so
-    /// that any number of workflows can use one image at the same time; `write` puts them into the image, which nobody
-    /// else can use meanwhile. Default: `copy`: a workflow should find the same files each time it runs. A directory has
-    /// `read` or `write`, by default `read`.
+    /// What happens to changes of an image: `read` refuses them; `copy` keeps them in memory until the workflow ends,
+    /// so that any number of workflows can use one image at the same time; `write` puts them into the image, which no
+    /// other workflow can use meanwhile. Default: `copy`, so that a workflow finds the same files each time it runs. A
+    /// directory has `read` or `write`, by default `read`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Access")]
     pub access: Option<Access>,
 }
 
-/// The name of a slot that crosses the workflow's border: 1 to 255 bytes without `=` (which separates the slot from
-/// its path on the command line) and control characters.
+/// The name of a slot: 1 to 255 bytes without `=` (which separates the slot from its path on the command line) and
+/// control characters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_PATTERN))] pub String);
 
@@ -392,19 +401,20 @@ pub struct SlotName(#[schemars(length(min = 1, max = 255), regex(pattern = SLOT_
 pub enum Network {
     /// The mode.
     Mode(NetworkMode),
-    /// The mode, and what there is to say about it.
+    /// The mode with its settings.
     Object(NetworkObject),
     /// The name of a grant.
     Granted(NetworkReference),
 }
 
-/// How functions get to the network.
+/// How functions reach the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// By the host's sockets. The lists say where to; what they do not name is refused.
+    /// Through the host's sockets. The lists name the addresses; all others are refused.
     Host,
-    /// By a device with addresses of its own, which `monohull network` lends. The host's routes and filters say where to.
+    /// Through a device with addresses of its own, which `monohull network` makes. The host's routes and filters decide
+    /// what it reaches.
     Tap,
 }
 
@@ -412,7 +422,7 @@ pub enum NetworkMode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkObject {
-    /// How functions get to the network.
+    /// How functions reach the network.
     pub mode: NetworkMode,
     /// Where connections and datagrams may go. Default: nowhere. A name is resolved when the run starts, and gives public
     /// addresses only. An address that is not of the public network (loopback, private, link-local, …) counts only where
@@ -424,10 +434,88 @@ pub struct NetworkObject {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("uniqueItems" = true))]
     pub listen: Vec<NetworkRule>,
-    /// Of the mode `tap`: whether connections get out by the host's address. Default: no. The helper opens the way if its
-    /// operator lets it (`monohull network --outside`); otherwise the workflow does not start.
+    /// Of the mode `host`: hosts that functions reach over HTTPS. A function sends plain HTTP/1.1 to `http://HOST/`. Outside
+    /// the workflow's process it is carried over TLS to this host and no other, whose certificate must be valid for the name.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_ORIGINS))]
+    pub https: Vec<HttpsOrigin>,
+    /// Of the mode `tap`: whether connections leave the host under the host's address. Default: no. The helper must
+    /// allow it (`monohull network --outside`); otherwise the workflow does not start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+}
+
+/// A host that is reached over HTTPS: its name, or an object that says more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsOrigin {
+    /// The name.
+    Host(HostName),
+    /// The name, and what there is to say about it.
+    Object(HttpsOriginObject),
+}
+
+/// The name of a host, not an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostName(#[schemars(length(max = HOST_NAME_MAX), regex(pattern = HOST_NAME_PATTERN))] pub String);
+
+/// A host that is reached over HTTPS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpsOriginObject {
+    /// Its name. One that leads to a private address is reached only where an entry of `connect` covers that address and port.
+    pub host: HostName,
+    /// Its port. Default: 443. Functions connect to this port or to 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16", range(min = 1))]
+    pub port: Option<u16>,
+    /// Headers that every request gets on its way, by name. Functions do not see their values, and cannot replace them.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "pattern": HEADER_NAME_PATTERN }))]
+    pub headers: BTreeMap<String, HttpsHeader>,
+    /// The steps whose instances may use it. Default: every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<StepName>", length(min = 1), extend("uniqueItems" = true))]
+    pub steps: Option<Vec<StepName>>,
+}
+
+/// The name of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
+
+/// The value of a header: text, or an object that says where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum HttpsHeader {
+    /// The value. It can be read by all who can read the workflow.
+    Text(String),
+    /// Where it comes from.
+    Object(HttpsHeaderObject),
+}
+
+/// Where the value of a header comes from. It has one of `environment`, `file` and `secret`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["environment"] }, { "required": ["file"] }, { "required": ["secret"] }]))]
+pub struct HttpsHeaderObject {
+    /// What stands before it, such as `Bearer ` with its space. Default: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// For `monohull run`: an environment variable of that program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub environment: Option<String>,
+    /// For `monohull run`: a file that holds it, without the end of its last line. A relative path counts from the workflow
+    /// file's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub file: Option<String>,
+    /// In a grants file: the name of one of its secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
+    pub secret: Option<String>,
 }
 
 /// The name of a secret that a server's operator grants.
@@ -465,12 +553,12 @@ pub enum Size {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The longest the workflow may take. Default: no limit; whoever serves workflows to others sets one.
+    /// The longest the workflow may take. Default: no limit; a server has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub timeout: Option<DurationText>,
-    /// Most bytes in slot buffers, all owners together. Default: `4GiB`: a workflow that piles up buffers nobody
-    /// takes ends with a message rather than with the machine's memory.
+    /// Most bytes in slot buffers, all owners together. Default: `4GiB`: a workflow that accumulates buffers fails with
+    /// a message before it exhausts the machine's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub slots: Option<Size>,
@@ -479,13 +567,13 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Size")]
     pub output: Option<Size>,
-    /// Most threads of the host that run functions at the same time. Default: the host's cores; more would only take
-    /// turns.
+    /// Most threads of the host that run functions at the same time. Default: the host's cores; more would not run at
+    /// the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = layout::CARRIER_MAX))]
     pub carriers: Option<u32>,
-    /// Most user threads of one instance. Default: 1024: a thread costs little, a loop that starts threads for ever
-    /// should still end.
+    /// Most user threads of one instance. Default: 1024: a thread costs little, but a loop that starts threads without
+    /// end has to fail at some point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = THREADS_MAX))]
     pub threads: Option<u32>,

@@ -24,17 +24,17 @@ pub enum Reference<'p> {
     Input(&'p Path),
 }
 
-/// Has `judge` look at everything that the plan made of this file refers to. What it finds wrong becomes a mistake at the place of
-/// the reference, in the order of the file.
+/// Has `judge` look at everything that the plan made of these bytes of a file refers to. What it finds wrong becomes a mistake at
+/// the place of the reference, in the order of the file.
 ///
 /// An input file that is missing is a warning: `run --input` may name another.
 pub fn references(
     file: &Path,
+    bytes: &[u8],
     plan: &Plan,
     mut judge: impl FnMut(Reference<'_>) -> Result<(), (Blame, String)>,
-) -> std::io::Result<Vec<Mistake>> {
-    let bytes = std::fs::read(file)?;
-    let text = String::from_utf8_lossy(&bytes);
+) -> Vec<Mistake> {
+    let text = String::from_utf8_lossy(bytes);
     let source = Source::new(file, text.strip_prefix('\u{feff}').unwrap_or(&text));
     let mut mistakes = Vec::new();
     let mut judge_at = |path: &[&str], level, reference| {
@@ -58,5 +58,5 @@ pub fn references(
         }
     }
     mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
-    Ok(mistakes)
+    mistakes
 }

@@ -22,9 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::document::{self as doc, NAME_PATTERN};
 use super::plan::{Access, MountSource, Plan};
 use super::reader::Reader;
+use super::shape::{header_place, header_secrets};
 use super::source::Source;
 use super::{Lines, Mistake, is_name};
 use monohull_network as network;
+use monohull_network::https::{HeaderSource, HiddenText};
 use monohull_report::escape::shown;
 use monohull_report::text::{quoted, suggestion};
 
@@ -116,7 +118,9 @@ pub struct SecretGrant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub environment: Option<String>,
-    /// The workflows that may use it: names, or `*` for every workflow.
+    /// The workflows that may use it: names, or `*` for every workflow. Default: none gets the value itself; headers of granted
+    /// networks may still have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1), extend("uniqueItems" = true))]
     pub workflows: Vec<WorkflowName>,
 }
@@ -147,7 +151,7 @@ pub fn schema() -> serde_json::Value {
 const DOCUMENT: &[&str] = &["networks", "files", "secrets", "description", "$schema"];
 const NETWORK: &[&str] = &["network", "workflows"];
 const FILES: &[&str] = &["workflows", "directory", "image", "access"];
-const SECRET: &[&str] = &["workflows", "file", "environment"];
+const SECRET: &[&str] = &["file", "environment", "workflows"];
 
 /// The fewest characters of a secret: what equals a shorter one is in too much that is told.
 pub const SECRET_MIN: usize = 8;
@@ -376,6 +380,31 @@ impl Reader<'_> {
                 self.text(value, &format!("`{field}`"), "a string");
             }
         }
+        let secrets = self.granted(fields.get("secrets"), "secrets", SECRET, 0, |reader, entry| {
+            let named = ["file", "environment"].map(|name| entry.get(name));
+            let (value, read) = match named {
+                [Some(value), None] => {
+                    (value, reader.path(value, "`file`").map(|path| read_secret(&folder.join(path)))?)
+                }
+                [None, Some(value)] => {
+                    let name = reader.text(value, "`environment`", "the name of an environment variable")?;
+                    (value, std::env::var(name.value).map_err(|error| unset(&error).to_owned()))
+                }
+                _ => {
+                    let message = "a grant of a secret has not one source".to_owned();
+                    reader.error(entry.at(), message, "one of `file`, `environment`".to_owned());
+                    return None;
+                }
+            };
+            // No message shows the value.
+            match read.and_then(usable) {
+                Ok(text) => Some(Secret(text)),
+                Err(why) => {
+                    reader.error(value.range(), format!("the secret cannot be had: {why}"), None);
+                    None
+                }
+            }
+        });
         let networks = self.granted(fields.get("networks"), "network", NETWORK, 2, |reader, entry| {
             let value = entry.get("network")?;
             match reader.network(value) {
@@ -384,7 +413,7 @@ impl Reader<'_> {
                     reader.error(value.range(), message, "a network, as a workflow file has it".to_owned());
                     None
                 }
-                network => Some(network),
+                network => Some(reader.with_secrets(network, value, &secrets)),
             }
         });
         let files = self.granted(fields.get("files"), "files", FILES, 1, |reader, entry| {
@@ -421,32 +450,45 @@ impl Reader<'_> {
             }
             Some(Files { path, is_image, right })
         });
-        let secrets = self.granted(fields.get("secrets"), "secrets", SECRET, 1, |reader, entry| {
-            let named = ["file", "environment"].map(|name| entry.get(name));
-            let (value, read) = match named {
-                [Some(value), None] => {
-                    (value, reader.path(value, "`file`").map(|path| read_secret(&folder.join(path)))?)
+        Some(Grants { networks, files, secrets })
+    }
+
+    /// A network whose headers have the values of secrets in the place of their names.
+    fn with_secrets(
+        &mut self,
+        mut network: network::Plan,
+        value: &Value<'_>,
+        secrets: &BTreeMap<String, Granted<Secret>>,
+    ) -> network::Plan {
+        for name in header_secrets(value).into_iter().filter(|name| !secrets.contains_key(name.value)) {
+            let hint = suggestion(name.value, secrets.keys().map(String::as_str));
+            let message = format!("there is no secret {}{hint}", quoted(name.value));
+            self.error(name.at, message, "the name of a secret of this file".to_owned());
+        }
+        let network::Plan::Host(rules) = &mut network else { return network };
+        for origin in &mut rules.https {
+            for header in &mut origin.headers {
+                let at = header_place(value, &origin.host, &header.name).unwrap_or(value.range());
+                match &header.source {
+                    HeaderSource::Secret(name) => {
+                        if let Some(Granted { what: Secret(text), .. }) = secrets.get(name) {
+                            header.source = HeaderSource::Value(HiddenText(text.clone()));
+                        }
+                    }
+                    HeaderSource::Value(_) => {}
+                    HeaderSource::Environment(_) | HeaderSource::File(_) => {
+                        // What is not among the secrets would not be redacted.
+                        let message = format!("the header {} has a source that is no secret", quoted(&header.name));
+                        self.error(at, message, "`secret`, the name of a secret of this file".to_owned());
+                    }
                 }
-                [None, Some(value)] => {
-                    let name = reader.text(value, "`environment`", "the name of an environment variable")?;
-                    (value, std::env::var(name.value).map_err(|error| unset(&error).to_owned()))
-                }
-                _ => {
-                    let message = "a grant of a secret has not one source".to_owned();
-                    reader.error(entry.at(), message, "one of `file`, `environment`".to_owned());
-                    return None;
-                }
-            };
-            // No message shows the value.
-            match read.and_then(usable) {
-                Ok(text) => Some(Secret(text)),
-                Err(why) => {
-                    reader.error(value.range(), format!("the secret cannot be had: {why}"), None);
-                    None
+                if !header.is_valid() {
+                    let message = format!("the header {} cannot have the value of its secret", quoted(&header.name));
+                    self.error(at, message, "a secret of one line".to_owned());
                 }
             }
-        });
-        Some(Grants { networks, files, secrets })
+        }
+        network
     }
 
     /// Reads grants of one kind, by name.
@@ -467,7 +509,9 @@ impl Reader<'_> {
             self.check_name(name, "the name of a grant");
             let what = format!("the grant {}", quoted(name.value));
             let Some(fields) = self.fields(&property.value, &what, known, required) else { continue };
-            let workflows = fields.get("workflows").map(|value| self.workflows(value));
+            // Where the field is not required, what lacks it is for no workflow.
+            let none = (required == 0).then(|| Workflows::Named(BTreeSet::new()));
+            let workflows = fields.get("workflows").map(|value| self.workflows(value)).or(none);
             let read = read(self, &fields);
             if let (Some(workflows), Some(what)) = (workflows, read) {
                 grants.insert(name.value.to_owned(), Granted { what, workflows });

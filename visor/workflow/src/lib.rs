@@ -10,6 +10,7 @@
 //!   check      names, cycles, order ──▶ plan               set      arguments from the command line
 //!   files      what the file refers to: reports about it at its place in the text
 //!   grants     what a server's operator gives to workflows
+//!   places     from a document made of the file back to the file
 //! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
@@ -23,6 +24,7 @@ mod check;
 pub mod document;
 mod files;
 pub mod grants;
+mod places;
 pub mod plan;
 mod reader;
 mod set;
@@ -34,6 +36,7 @@ pub use check::{Checked, Server, check_bytes, check_registered};
 pub use document::schema;
 pub use files::{Reference, references};
 use monohull_host_files::input::{self, InputError};
+pub use places::Places;
 pub use plan::Plan;
 pub use set::SetError;
 pub use shape::is_name;
@@ -98,10 +101,13 @@ pub fn load_str(file: &Path, text: &str) -> Result<Plan, WorkflowError> {
 
 /// Reads a workflow file and finds all that is wrong with it.
 pub fn check_file(path: &Path) -> Result<Checked, WorkflowError> {
-    match input::read(path, input::WORKFLOW_MAX) {
-        Ok(bytes) => Ok(check_bytes(path, &bytes)),
-        Err(source) => Err(WorkflowError::Unreadable { path: path.to_path_buf(), source }),
-    }
+    Ok(check_bytes(path, &read_file(path)?))
+}
+
+/// The bytes of a workflow file. Standard input can be read only once, so a caller that needs them twice keeps them.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, WorkflowError> {
+    let unreadable = |source| WorkflowError::Unreadable { path: path.to_path_buf(), source };
+    input::read(path, input::WORKFLOW_MAX).map_err(unreadable)
 }
 
 impl Checked {

@@ -293,9 +293,9 @@ impl MountSource {
 pub enum Access {
     /// They are refused.
     Read,
-    /// They are the workflow's own, and gone when it ends.
+    /// They are kept in memory and dropped when the workflow ends.
     Copy,
-    /// They stay. Nobody else has it open meanwhile.
+    /// They are written to the image. No other workflow can use it meanwhile.
     Write,
 }
 
@@ -314,14 +314,14 @@ pub struct Limits {
     pub threads: u32,
 }
 
-/// Who is kept apart inside a domain (`"isolation"` in the file), given protection keys.
+/// What protection keys separate inside a domain (`"isolation"` in the file).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Separation {
-    /// Functions from the system partition.
+    /// Functions are separated from the system.
     #[default]
     Workflow,
-    /// Also every instance from every other.
+    /// Every instance is also separated from every other.
     Function,
 }
 
@@ -329,7 +329,7 @@ pub enum Separation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeStampCounter {
-    /// They may.
+    /// Functions may read it.
     #[default]
     Allow,
     /// Reading it ends the instance.

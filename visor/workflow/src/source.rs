@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use monohull_report::escape::shown;
 
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
 }
 
 /// How bad a mistake is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// The workflow is refused.
@@ -94,7 +94,7 @@ pub enum Level {
 }
 
 /// Who is at fault for a mistake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Blame {
     /// The workflow file.
@@ -104,7 +104,7 @@ pub enum Blame {
 }
 
 /// Something wrong in a workflow file.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mistake {
     /// How bad it is.
     pub level: Level,
@@ -117,7 +117,7 @@ pub struct Mistake {
     /// What is wrong.
     pub message: String,
     /// What would have been right.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// Who is at fault: the workflow file, or the image of a function.
     pub blame: Blame,

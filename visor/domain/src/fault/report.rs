@@ -234,7 +234,7 @@ fn place_behind(instance: &Instance, address: u64, distance: u64) -> Option<Code
     let offset = address.checked_sub(instance.image_base).filter(inside)?;
     let symbol = image.symbols().find(offset - distance);
     let symbol = symbol.map(|symbol| Symbol { offset: symbol.offset + distance, ..symbol }.to_string());
-    Some(CodePlace { offset, symbol })
+    Some(CodePlace { offset, symbol, source: None })
 }
 
 /// The callers of what a fault interrupted.

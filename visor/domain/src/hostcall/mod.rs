@@ -9,6 +9,7 @@
 
 pub mod core;
 mod host;
+pub(crate) mod https;
 mod modules;
 pub(crate) mod network;
 

@@ -8,6 +8,7 @@
 
 use super::Shared;
 use super::host::shared;
+use super::https;
 use crate::outside::key_of;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
@@ -129,7 +130,12 @@ unsafe extern "C" fn connect(domain: *mut c_void, to: *const SocketAddress) -> i
     answer((|| {
         // SAFETY: see `shared`; the address is the module's.
         let ((domain, broker), to) = unsafe { (host(domain)?, read(to)?) };
-        Socket::from(broker.begin_to_connect(to)?).keep(domain)
+        let is_virtual = https::is_virtual(broker, to)?;
+        let kept = Socket::from(broker.begin_to_connect(to)?).keep(domain)?;
+        if is_virtual {
+            domain.relayed.insert(kept as RawFd, to);
+        }
+        Ok(kept)
     })())
 }
 
@@ -268,6 +274,7 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
     // SAFETY: see `shared`.
     let domain = unsafe { shared(domain) };
     let descriptor = socket as RawFd;
+    domain.relayed.remove(descriptor);
     let datagram = domain.datagrams.lock().remove(&descriptor);
     if let (Some(datagram), Network::Host(broker)) = (datagram, &domain.options.network) {
         broker.close(datagram.number);
@@ -283,7 +290,11 @@ unsafe extern "C" fn close(domain: *mut c_void, socket: SocketHandle) {
     }
 }
 
-unsafe extern "C" fn get(_: *mut c_void, socket: SocketHandle, option: SocketOption) -> i64 {
+unsafe extern "C" fn get(domain: *mut c_void, socket: SocketHandle, option: SocketOption) -> i64 {
+    // SAFETY: see `shared`.
+    if let Some(value) = unsafe { shared(domain) }.relayed.get(socket as RawFd, option) {
+        return answer(Ok(value));
+    }
     answer(Socket::borrowed(socket, |socket| match option {
         SocketOption::NoDelay => socket.get(libc::IPPROTO_TCP, libc::TCP_NODELAY),
         SocketOption::Ttl => socket.get(libc::IPPROTO_IP, libc::IP_TTL),
@@ -300,7 +311,11 @@ unsafe extern "C" fn get(_: *mut c_void, socket: SocketHandle, option: SocketOpt
     }))
 }
 
-unsafe extern "C" fn set(_: *mut c_void, socket: SocketHandle, option: SocketOption, value: u64) -> i64 {
+unsafe extern "C" fn set(domain: *mut c_void, socket: SocketHandle, option: SocketOption, value: u64) -> i64 {
+    // SAFETY: see `shared`.
+    if unsafe { shared(domain) }.relayed.set(socket as RawFd, option, value) {
+        return answer(Ok(0));
+    }
     answer(Socket::borrowed(socket, |socket| match option {
         SocketOption::NoDelay => socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, value as i32),
         SocketOption::Ttl => socket.set(libc::IPPROTO_IP, libc::IP_TTL, value as i32),
@@ -318,8 +333,14 @@ unsafe extern "C" fn set(_: *mut c_void, socket: SocketHandle, option: SocketOpt
     }))
 }
 
-unsafe extern "C" fn name(_: *mut c_void, socket: SocketHandle, end: SocketEnd, out: *mut SocketAddress) -> i64 {
+unsafe extern "C" fn name(domain: *mut c_void, socket: SocketHandle, end: SocketEnd, out: *mut SocketAddress) -> i64 {
     answer((|| {
+        // SAFETY: see `shared`.
+        if let Some(name) = unsafe { shared(domain) }.relayed.name(socket as RawFd, end) {
+            // SAFETY: the module's room for an address.
+            unsafe { out.write(name.into()) };
+            return Ok(0);
+        }
         let (mut room, mut len) = room();
         // SAFETY: room for any address, and its length.
         let status = unsafe {
@@ -346,7 +367,7 @@ unsafe extern "C" fn lookup(
         // SAFETY: see `shared`; the name is the module's.
         let ((_, broker), name) = unsafe { (host(domain)?, std::slice::from_raw_parts(name, len)) };
         let name = std::str::from_utf8(name).map_err(|_| Errno::Invalid)?;
-        let addresses = broker.lookup(name)?;
+        let addresses = https::usable(broker, broker.lookup(name)?)?;
         for (index, address) in addresses.iter().take(most).enumerate() {
             // SAFETY: there is room for `most`.
             unsafe { out.add(index).write(SocketAddr::new(*address, 0).into()) };

@@ -4,6 +4,7 @@
 //! wrong is noted and replaced by the default, so that reading goes on; the result is then never used as a plan.
 
 mod files;
+mod https;
 mod network;
 mod slots;
 mod step;
@@ -19,6 +20,7 @@ use monohull_abi::layout;
 use super::document as doc;
 use super::plan::{self, Input, Limits, Mount, Output, Separation, TimeStampCounter, Unread};
 use super::reader::{At, Reader};
+pub(super) use https::{header_place, header_secrets};
 use monohull_network as net;
 use monohull_report::text::quoted;
 pub(super) use step::Step;
@@ -88,6 +90,9 @@ impl Reader<'_> {
             .get("time_stamp_counter")
             .and_then(|value| self.word(value, "`time_stamp_counter`", "`allow` or `deny`", &["allow", "deny"]));
         let network = fields.get("network").map(|value| self.network(value)).unwrap_or_default();
+        if let Some(value) = fields.get("network") {
+            self.check_origins(value, &steps);
+        }
         Some(Shape {
             name: name.unwrap_or_default(),
             functions,
@@ -168,6 +173,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::files::MOUNT;
+    use super::https::{HEADER, ORIGIN};
     use super::network::{NETWORK, REFERENCE};
     use super::slots::{INPUT, OUTPUT, UNREAD};
     use super::step::{EACH, RETRY, STEP};
@@ -195,6 +201,8 @@ mod tests {
             (Some("Limits"), LIMITS, 0),
             (Some("NetworkObject"), NETWORK, 1),
             (Some("NetworkReference"), REFERENCE, 1),
+            (Some("HttpsOriginObject"), ORIGIN, 1),
+            (Some("HttpsHeaderObject"), HEADER, 0),
             (Some("InputObject"), INPUT, 1),
             (Some("OutputObject"), OUTPUT, 1),
             (Some("UnreadObject"), UNREAD, 0),

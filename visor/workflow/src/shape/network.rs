@@ -10,7 +10,7 @@ use monohull_network::rule::Host;
 use monohull_network::{self as network, Rule};
 use monohull_report::text::quoted;
 
-pub(super) const NETWORK: &[&str] = &["mode", "connect", "listen", "outside"];
+pub(super) const NETWORK: &[&str] = &["mode", "connect", "listen", "https", "outside"];
 pub(super) const REFERENCE: &[&str] = &["grant"];
 
 impl Reader<'_> {
@@ -53,12 +53,19 @@ impl Reader<'_> {
         let lists = network::Rules {
             connect: rules("connect").unwrap_or_default(),
             listen: rules("listen").unwrap_or_default(),
+            https: Vec::new(),
         };
+        let https = object.as_ref().and_then(|fields| fields.get("https"));
+        let https = https.map(|list| self.origins(list)).unwrap_or_default();
+        let lists = network::Rules { https, ..lists };
         match mode {
             Some(doc::NetworkMode::Host) => {
                 if let Some((at, _)) = outside {
                     let message = "`outside` says nothing about the mode `host`".to_owned();
                     self.error(at, message, "lists of addresses".to_owned());
+                }
+                if let Some(list) = object.as_ref().and_then(|fields| fields.get("connect")) {
+                    self.keep_virtual_addresses(list, &lists);
                 }
                 if lists == network::Rules::default() && !self.has_errors() {
                     self.warning(value.range(), "`network` lists no address, so nothing can be reached".to_owned());
@@ -66,7 +73,7 @@ impl Reader<'_> {
                 network::Plan::Host(lists)
             }
             Some(doc::NetworkMode::Tap) => {
-                for field in ["connect", "listen"] {
+                for field in ["connect", "listen", "https"] {
                     if let Some(list) = object.as_ref().and_then(|fields| fields.get(field)) {
                         let message = format!("`{field}` says nothing about the mode `tap`");
                         self.error(
