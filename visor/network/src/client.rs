@@ -11,14 +11,14 @@ use std::os::fd::OwnedFd;
 /// Where sockets come from. Asking takes two messages between processes; nothing the broker does waits for the network.
 #[derive(Debug)]
 pub struct Client {
-    broker: Requester<Sockets>,
+    requester: Requester<Sockets>,
     https: Vec<Origin>,
 }
 
 impl Client {
     /// Waits until the broker has resolved the names on the list.
     pub(super) fn connect(socket: OwnedFd, https: Vec<Origin>) -> Result<Client, NetworkError> {
-        let client = Client { broker: Requester::new(socket), https };
+        let client = Client { requester: Requester::new(socket), https };
         match client.ask(&Request::Hello) {
             Ok((Reply::Failed(why), _)) => Err(NetworkError::Refused(why)),
             Ok(_) => Ok(client),
@@ -66,7 +66,7 @@ impl Client {
     /// A UDP socket is closed.
     pub fn close(&self, number: u32) {
         // If nobody is there, nobody keeps it.
-        let _ = self.broker.notify(&Request::Close(number));
+        let _ = self.requester.notify(&Request::Close(number));
     }
 
     /// Whether an address may be reached.
@@ -83,7 +83,7 @@ impl Client {
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<(Reply, Option<OwnedFd>), Errno> {
-        match self.broker.ask(request) {
+        match self.requester.ask(request) {
             Ok((Reply::Refused(number), _)) => Err(Errno::from_value(-i64::from(number)).err().unwrap_or(Errno::Io)),
             answer => answer.map_err(|_| Errno::NetworkDown),
         }

@@ -35,7 +35,7 @@ pub enum FailureKind {
     Timeout,
     /// The memory limit was reached.
     MemoryLimit,
-    /// All threads wait, and nothing is left that could wake them.
+    /// All threads wait, and no event can wake one.
     Deadlock,
     /// A libos module failed.
     Libos,

@@ -96,6 +96,28 @@ fn the_shipped_workflow_fetches_a_page() {
 }
 
 #[test]
+fn requests_of_one_connection_share_one_to_the_host_while_it_is_open() {
+    let two = "GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET /second HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let closing = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+    for (answer, connections) in [(OK, 1), (closing, 2)] {
+        let authority = Authority::new();
+        let host = Host::start(&authority, "localhost", answer);
+        let answers = ask(&authority, network(&host, json!({})), json!([{ "exchange": ["localhost:80", two] }]));
+        assert_eq!(answers[0].matches("hello").count(), 2, "{answers:?}");
+        let (mut paths, mut opened) = (Vec::new(), 0);
+        for event in host.so_far() {
+            match event {
+                Event::Request(text) => paths.extend(text.split(' ').nth(1).map(str::to_owned)),
+                Event::Name(_) => opened += 1,
+                Event::Closed(_) => {}
+                Event::Failed => panic!("TLS has failed"),
+            }
+        }
+        assert_eq!((paths, opened), (vec!["/first".to_owned(), "/second".to_owned()], connections));
+    }
+}
+
+#[test]
 fn a_connection_has_addresses_and_options() {
     let authority = Authority::new();
     let host = Host::start(&authority, "localhost", OK);

@@ -75,7 +75,8 @@ impl Authority {
 }
 
 impl Host {
-    /// One with a certificate for this name, which answers each request with these bytes.
+    /// One with a certificate for this name, which answers each request with these bytes. An answer with
+    /// `Connection: close` is the last one of its connection.
     pub(crate) fn start(authority: &Authority, name: &str, answer: &'static str) -> Host {
         let config = authority.config(name);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -140,7 +141,8 @@ fn serve(mut stream: Connection, answer: &str, events: &Sender<Event>) {
         } else if !wants_early_answer(&bytes) {
             continue;
         }
-        if stream.write_all(answer.as_bytes()).and_then(|()| stream.flush()).is_err() {
+        let sent = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
+        if sent.is_err() || answer.contains("Connection: close") {
             return;
         }
     }
