@@ -38,22 +38,22 @@ use std::sync::{Arc, OnceLock};
 use step_scheduler::{Outcome, StepScheduler};
 use workflow_io::Files;
 
-/// What the host cannot do, so that no run takes place.
+/// Why the host cannot run the workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// there is no folder with the libos modules; `cargo xtask build` makes one
+    /// The modules were not built or not found.
     #[error("there is no folder with the libos modules; `cargo xtask build` makes one")]
     NoModules,
-    /// {0}
+    /// The network cannot be set up.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// the workflow's files cannot be handed over: {0}
-    #[error("the workflow's files cannot be handed over: {0}")]
+    /// A descriptor cannot be made.
+    #[error("the workflow's files cannot be passed to its process: {0}")]
     Files(io::Error),
-    /// the job lacks files of the workflow; this is a bug in Monohull
+    /// The job has fewer files than the workflow.
     #[error("the job lacks files of the workflow; this is a bug in Monohull")]
     FilesMissing,
-    /// the host cannot hold a workflow domain: {0}
+    /// There is no address space.
     #[error("the host cannot hold a workflow domain: {0}")]
     Domain(#[from] DomainError),
 }

@@ -58,7 +58,7 @@ pub fn open(plan: &Plan) -> Result<Vec<Opened>, Box<Failure>> {
             MountSource::Memory { .. } => {}
             MountSource::Granted { grant, .. } => {
                 let text = format!(
-                    "`{grant}` is what a server's operator grants (`monohull serve --grants`); here there is none"
+                    "`{grant}` is a grant of a server's operator (`monohull serve --grants`), and this is no server"
                 );
                 return Err(failed(text));
             }
@@ -93,8 +93,8 @@ fn open_image(path: &Path, access: Access) -> Result<File, String> {
     let writes = access == Access::Write;
     let file = disk_image(path, access)?;
     claim_image(&file, writes).map_err(|_| {
-        let who = if writes { "somebody else has it open" } else { "a workflow that writes to it runs" };
-        format!("{} is in use: {who}", shown(&path))
+        let by = if writes { "another process has it open" } else { "a workflow that writes to it runs" };
+        format!("{} is in use: {by}", shown(&path))
     })?;
     Ok(file)
 }

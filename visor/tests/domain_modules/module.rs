@@ -18,7 +18,7 @@ fn panic_with(words: &str) -> ! {
 /// A system call, as any code could make one: its number and five arguments, of which this one stands for a path.
 fn system_call(mut args: [u64; 6]) -> i64 {
     const PATH: u64 = 0x7061_7468;
-    /// A guess at the word by which the spawner's calls are known: what stands for it in the list (`process::sandbox::calls`).
+    /// A guess at the cookie of the spawner's calls: the placeholder in the list (`worker::sandbox::seccomp`).
     const WORD: u64 = 0x5e1f_01d0_c0de_d00d;
     args.iter_mut().filter(|arg| **arg == PATH).for_each(|arg| *arg = c"/proc/version".as_ptr() as u64);
     let value: i64;

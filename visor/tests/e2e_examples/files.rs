@@ -141,7 +141,7 @@ fn an_image_has_one_writer_or_many_readers() {
     let ran = with_files("file-tour", json!([{ "at": "/tour", "image": path, "access": "copy" }])).run(None, None);
     assert_eq!(ran.code, 0, "{:#}", ran.report);
     let ran = with_files("file-tour", json!([{ "at": "/tour", "image": path, "access": "write" }])).run(None, None);
-    assert!(ran.failure().contains("somebody else has it open"), "{}", ran.failure());
+    assert!(ran.failure().contains("another process has it open"), "{}", ran.failure());
     drop(held);
     fs::remove_dir_all(folder).expect("the test's folder");
 }

@@ -21,10 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_spawner_is_not_forked_from_a_program_with_threads", a_spawner_is_not_forked_from_a_program_with_threads),
     ("a_process_that_is_killed_is_told_of", a_process_that_is_killed_is_told_of),
     ("a_process_killed_at_any_moment_is_told_of", a_process_killed_at_any_moment_is_told_of),
-    (
-        "an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job",
-        an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job,
-    ),
+    ("a_killed_idle_worker_is_reported_with_its_job", a_killed_idle_worker_is_reported_with_its_job),
     ("a_stopped_process_can_be_ended", a_stopped_process_can_be_ended),
     ("who_is_dropped_ends", who_is_dropped_ends),
     ("a_function_that_fails_does_not_end_its_process_badly", a_function_that_fails_does_not_end_its_process_badly),
@@ -110,7 +107,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-fn an_idle_worker_that_is_killed_is_reported_when_it_gets_its_job(spawners: &Spawners) {
+fn a_killed_idle_worker_is_reported_with_its_job(spawners: &Spawners) {
     let worker = spawners.usual.idle_worker().expect("an idle worker");
     kill(Pid::from_raw(worker.pid()), Signal::SIGKILL).expect("it is there");
     eventually("it is gone", || state(worker.pid()).is_none());

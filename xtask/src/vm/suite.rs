@@ -11,6 +11,7 @@ pub(super) const PROGRAMS: &[(&str, &str)] = &[
     // The unit tests of the visor, and of the crates it is made of.
     ("monohull", "monohull"),
     ("monohull-report", ""),
+    ("monohull-sys", ""),
     ("monohull-ipc", ""),
     ("monohull-host-files", ""),
     ("monohull-network", ""),

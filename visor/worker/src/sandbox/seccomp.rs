@@ -249,7 +249,7 @@ const WORKER: &[Entry] = &[
     Entry(
         libc::SYS_openat,
         Rules::If(&[is(0, libc::AT_FDCWD), without(2, CHANGING)]),
-        "`dlopen` of a libos module that is not mapped yet; which files these are is for Landlock to say",
+        "`dlopen` of a libos module that is not mapped yet; Landlock restricts which files these are",
     ),
     Entry(libc::SYS_read, Rules::Any, "files, sockets, signals of other carriers"),
     Entry(libc::SYS_pread64, Rules::Any, "images and inputs, at an offset (`image::map`, `domain::slot_buffers`)"),
@@ -269,7 +269,7 @@ const WORKER: &[Entry] = &[
     Entry(
         libc::SYS_memfd_create,
         Rules::If(&[without(1, libc::MFD_HUGETLB as i32)]),
-        "large answers leave as sealed memory (`ipc::sealed`)",
+        "large answers are sent as sealed memory (`ipc::sealed`)",
     ),
     Entry(libc::SYS_pwrite64, Rules::Any, "as for `memfd_create`"),
     Entry(libc::SYS_ftruncate, Rules::Any, "as for `memfd_create`"),
@@ -370,7 +370,7 @@ const WORKER: &[Entry] = &[
     Entry(
         libc::SYS_sched_getaffinity,
         Rules::Any,
-        "a thread that starts looks for its stack's bounds (std); a report of the allocator's arenas",
+        "a thread that starts reads its stack's bounds (std); a report of the allocator's arenas",
     ),
     Entry(
         libc::SYS_futex,
@@ -409,7 +409,7 @@ const WORKER: &[Entry] = &[
     Entry(libc::SYS_getpid, Rules::Any, "the C library"),
     Entry(libc::SYS_gettid, Rules::Any, "the C library"),
     // -- Time and chance -------------------------------------------------------------------------------------------------
-    Entry(libc::SYS_clock_gettime, Rules::Any, "the vDSO cannot tell the time by itself on every host"),
+    Entry(libc::SYS_clock_gettime, Rules::Any, "the vDSO makes this call where it cannot read the clock itself"),
     Entry(libc::SYS_clock_nanosleep, Rules::Any, "the pause before a workflow is run again"),
     Entry(libc::SYS_getrandom, Rules::Any, "hostcall RANDOM, and the seeds of hash maps"),
     // -- The end ---------------------------------------------------------------------------------------------------------
