@@ -125,7 +125,7 @@ impl<T: Plain> UserSlice<T> {
             return Err(refusal);
         }
         // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
-        match unsafe { (host.pin)(host.domain, call.instance, self.address, bytes) } {
+        match unsafe { host.pin(call.instance, self.address, bytes) } {
             1 => Ok(CheckedSlice { pinned: true, ..self.allowed(host) }),
             _ => Err(Refusal::NotYourBuffer),
         }
@@ -150,7 +150,7 @@ impl<T: Plain> UserSlice<T> {
             return Ok(self.allowed(host));
         }
         // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
-        let own = unsafe { (host.bounds)(host.domain, call.instance) };
+        let own = unsafe { host.bounds(call.instance) };
         if self.address >= own.start && end <= own.end {
             return Ok(self.allowed(host));
         }
@@ -182,7 +182,7 @@ impl<T> Drop for CheckedSlice<'_, T> {
     fn drop(&mut self) {
         if self.pinned {
             // SAFETY: the domain is the host's own, and the address was pinned for this slice, once.
-            unsafe { (self.host.unpin)(self.host.domain, self.address) }
+            unsafe { self.host.unpin(self.address) }
         }
     }
 }
@@ -208,7 +208,7 @@ impl<T: Plain> CheckedSlice<'_, T> {
         let from = self.range(start, to.len())?;
         // SAFETY: `to` is writable for its whole size, and `from` has been checked to be the caller's; holes are
         // survived by the copy routine.
-        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        let status = unsafe { self.host.read_user(to.as_mut_ptr().cast(), from, size_of_val(to)) };
         if status != 0 {
             return Err(Refusal::Unmapped);
         }
@@ -220,7 +220,7 @@ impl<T: Plain> CheckedSlice<'_, T> {
     pub fn read_into(&self, start: usize, to: &mut [T]) -> Result<(), Refusal> {
         let from = self.range(start, to.len())?;
         // SAFETY: as in `read_at`.
-        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        let status = unsafe { self.host.read_user(to.as_mut_ptr().cast(), from, size_of_val(to)) };
         if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
     }
 
@@ -233,7 +233,7 @@ impl<T: Plain> CheckedSlice<'_, T> {
     pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), Refusal> {
         let to = self.range(start, from.len())?;
         // SAFETY: `from` is readable, `to` has been checked to be the caller's; holes are survived.
-        let status = unsafe { (self.host.write_user)(to, from.as_ptr().cast(), size_of_val(from)) };
+        let status = unsafe { self.host.write_user(to, from.as_ptr().cast(), size_of_val(from)) };
         if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
     }
 

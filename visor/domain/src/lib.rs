@@ -306,7 +306,8 @@ impl Domain {
         let partition = Arc::new(partition);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
-            host: hostcall::services(weak.as_ptr().cast_mut().cast()),
+            // SAFETY: the services expect the address of this value, and the table goes with it.
+            host: unsafe { Host::of::<hostcall::Services>(weak.as_ptr().cast_mut().cast()) },
             modules: Modules::new(options.modules.clone()),
             images: Images::default(),
             host_files: HostFiles::default(),

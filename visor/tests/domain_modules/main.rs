@@ -12,7 +12,7 @@ use goblin::elf::Elf;
 use monohull::domain::hostcall::NAMES;
 use monohull::engine::RunOptions;
 use monohull::report::{Failure, Silent};
-use monohull_abi::module::Sizes;
+use monohull_abi::module::Layout;
 use monohull_abi::{Errno, number};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -143,11 +143,17 @@ fn a_module_of_another_version() {
 
 #[test]
 fn a_module_of_another_layout() {
-    let Sizes { table, host, call } = Sizes::HERE;
-    let theirs = format!("its table, services and calls have {table}, {} and {call} bytes", host + 8);
-    let ours = format!("this visor's {table}, {host} and {call}");
-    let words = format!("time.so was built for another layout of the module contract: {theirs}, {ours}: rebuild it");
-    refused("other_services", &words);
+    let Layout { table, host, call, services } = Layout::HERE;
+    let ours = format!("{table}, {host}, {call}, {services:08x}");
+    for (built_with, theirs) in [
+        ("other_sizes", format!("{table}, {}, {call}, {services:08x}", host + 8)),
+        ("other_services", format!("{table}, {host}, {call}, {:08x}", services ^ 1)),
+    ] {
+        let numbers =
+            format!("(sizes of table, services and call, hash of the services: {theirs}; this visor's: {ours})");
+        let text = format!("time.so was built for another layout of the module contract; rebuild it {numbers}");
+        refused(built_with, &text);
+    }
 }
 
 #[test]

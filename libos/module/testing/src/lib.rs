@@ -28,6 +28,7 @@ use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome
 use monohull_abi::network::TapConfig;
 use network::Device;
 use owners::Owners;
+use services::Services;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -171,7 +172,8 @@ impl Domain {
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(&raw const *shared);
-        let host = Box::new(services::host((&raw const *shared).cast_mut().cast()));
+        // SAFETY: the services expect `Shared`, which lives in the domain, as the table does.
+        let host = Box::new(unsafe { Host::of::<Services>((&raw const *shared).cast_mut().cast()) });
         for (table, state) in &shared.modules {
             // SAFETY: the host lives in the domain, longer than the state.
             state.store(unsafe { (table.start)(&raw const *host) }, Ordering::Relaxed);

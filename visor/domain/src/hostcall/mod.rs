@@ -12,7 +12,7 @@ mod host;
 mod modules;
 pub(crate) mod network;
 
-pub use host::services;
+pub use host::Services;
 pub use modules::{Loaded, ModuleError, Modules, NAMES, preload};
 
 use super::Shared;
