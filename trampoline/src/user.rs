@@ -69,7 +69,7 @@ unsafe extern "C" {
 /// Makes hostcall `number`; the value is the call's result, negative for a [`monohull_abi::Errno`].
 ///
 /// Arguments that are addresses are only claims to the other side, which checks them; a wrong number or argument is
-/// answered with an error. Only `EXIT`, `FAIL` and `THREAD_EXIT` do not come back.
+/// answered with an error. Only `EXIT`, `ABORT` and `THREAD_EXIT` do not come back.
 #[inline]
 pub fn hostcall(number: u32, args: [u64; 6]) -> i64 {
     let value: i64;

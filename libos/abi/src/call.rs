@@ -9,12 +9,12 @@ pub const SYSTEM_INSTANCE: u32 = u32::MAX;
 pub enum Wake {
     /// It is the first time.
     First = 0,
-    /// Somebody woke the key it waited for.
+    /// The key it waited for was woken.
     Woken = 1,
     /// The deadline passed.
     TimedOut = 2,
-    /// Everybody in the domain waits and nothing can change that: fail now.
-    Nobody = 3,
+    /// Every thread in the domain waits and nothing can change that: fail now.
+    Deadlock = 3,
 }
 
 /// One hostcall of one user thread: the gate writes it, handlers read it, a parked thread *is* it.

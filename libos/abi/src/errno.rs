@@ -87,7 +87,7 @@ pub enum Errno {
     /// A slot holds another type than the one asked for.
     WrongType = 1001,
     /// Nobody is left who could fill this slot.
-    NobodyFills = 1002,
+    NeverFilled = 1002,
 }
 
 impl Errno {
@@ -133,7 +133,7 @@ impl Errno {
         Errno::ConnectionRefused,
         Errno::HostUnreachable,
         Errno::WrongType,
-        Errno::NobodyFills,
+        Errno::NeverFilled,
     ];
 
     /// The value a hostcall returns for this error.
@@ -192,7 +192,7 @@ impl Errno {
             Errno::ConnectionRefused => "the connection was refused",
             Errno::HostUnreachable => "the host cannot be reached",
             Errno::WrongType => "the slot holds another type",
-            Errno::NobodyFills => "nobody is left who could fill this slot",
+            Errno::NeverFilled => "nobody is left who could fill this slot",
         }
     }
 }

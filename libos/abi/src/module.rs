@@ -201,7 +201,7 @@ service_table! {
     fn protect_file(&domain, instance: u32, address: u64, writable: u32) -> i64;
     /// A whole line (without its newline) of an instance's output stream 1 or 2.
     fn line(&domain, instance: u32, stream: u32, text: *const u8, len: usize);
-    /// Leaves words for `EXPLAIN`: why this call is about to be refused.
+    /// Leaves words for `LAST_ERROR_MESSAGE`: why this call is about to be refused.
     fn explain(&domain, call: *const Call, text: *const u8, len: usize);
     /// The module panicked: ends the process, after it has written this text to standard error.
     fn panicked(text: *const u8, len: usize) -> !;

@@ -31,7 +31,7 @@ pub const FRAME_HEADER: usize = 10;
 /// The most bytes one datagram carries.
 pub const DATAGRAM_MAX: usize = 65_507;
 
-/// `SOCKET_READ` and `SOCKET_READ_FROM` flag: leave the bytes where they are.
+/// `SOCKET_RECV` and `SOCKET_RECVFROM` flag: leave the bytes where they are.
 pub const PEEK: u64 = 1;
 
 /// An address and a port (user memory).
@@ -106,7 +106,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// Which end of a socket `SOCKET_NAME` asks for.
+    /// Which end of a socket `SOCKET_GETNAME` asks for.
     SocketEnd {
         /// Its own address.
         Local = 0,
@@ -128,7 +128,7 @@ numbered! {
 }
 
 numbered! {
-    /// What `SOCKET_GET` and `SOCKET_SET` are about. Times are in ns; 0 stands for none.
+    /// What `SOCKET_GET_OPTION` and `SOCKET_SET_OPTION` are about. Times are in ns; 0 stands for none.
     SocketOption {
         /// 1: calls that would wait answer `Again`.
         NonBlocking = 0,

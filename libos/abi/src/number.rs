@@ -36,8 +36,8 @@ hostcalls! {
         NULL = 0,
         /// `(status: i32)`. Ends the instance: 0 is success, anything else fails it as `exit`.
         EXIT = 1,
-        /// `(kind: FailKind, text, len)`. Ends the instance as failed, with a text for the report.
-        FAIL = 2,
+        /// `(kind: AbortKind, text, len)`. Ends the instance as failed, with a text for the report.
+        ABORT = 2,
         /// `(entry, argument)` → thread number. `entry` gets `argument` in `rax` on a fresh stack.
         THREAD_SPAWN = 3,
         /// `()`. Ends the calling thread only; on the main thread the same as `EXIT(0)`.
@@ -45,22 +45,22 @@ hostcalls! {
         /// `(thread)` → 0. Parks until that thread of the caller's instance has ended.
         THREAD_JOIN = 5,
         /// `()` → 0. Lets another ready thread run.
-        YIELD = 6,
+        THREAD_YIELD = 6,
         /// `(address of u32, expected, timeout in ns or u64::MAX)` → 0. Parks while `*address == expected`;
         /// `Again` if it already differs, `TimedOut` after the timeout.
         FUTEX_WAIT = 7,
         /// `(address of u32, most)` → number of threads woken.
         FUTEX_WAKE = 8,
-        /// `(what: Text)` → bytes. Length of one of the instance's texts.
-        TEXT_LEN = 9,
-        /// `(what: Text, buffer, len)` → bytes copied.
-        TEXT_READ = 10,
-        /// `(what: Fact)` → value. One of the instance's numbers.
-        FACT = 11,
+        /// `(what: InfoString)` → bytes. Length of one of the instance's texts.
+        GET_STRING_LEN = 9,
+        /// `(what: InfoString, buffer, len)` → bytes copied.
+        GET_STRING = 10,
+        /// `(what: Info)` → value. One of the instance's numbers.
+        GET_INFO = 11,
         /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
-        RANDOM = 12,
+        GETRANDOM = 12,
         /// `(buffer, len)` → bytes. Why this thread's last hostcall failed, in words; 0 if there is nothing to add.
-        EXPLAIN = 13,
+        LAST_ERROR_MESSAGE = 13,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.
@@ -80,19 +80,19 @@ hostcalls! {
         SLOT_TAKE = 38,
         /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not whole
         /// any more, so a retry of this instance alone is off.
-        SLOT_TOUCH = 39,
+        SLOT_MARK_WRITTEN = 39,
     }
     "stdio" {
         /// `(stream: 1 or 2, bytes, len)` → bytes taken. Leaves as whole lines tagged with function and instance.
-        WRITE = 64,
+        STDIO_WRITE = 64,
         /// `(stream)` → 0. Sends an unfinished line on its way.
-        FLUSH = 65,
+        STDIO_FLUSH = 65,
     }
     "time" {
         /// `(clock: Clock)` → nanoseconds.
-        CLOCK = 80,
+        CLOCK_GETTIME = 80,
         /// `(ns)` → 0. Parks for at least that long.
-        SLEEP = 81,
+        NANOSLEEP = 81,
     }
     "fdtab" {
         /// `(dir, path, len, flags: [`crate::file::open`])` → descriptor. `dir` is a descriptor of a directory, or
@@ -119,7 +119,7 @@ hostcalls! {
         /// `(descriptor, FileStat out)` → 0.
         FILE_FSTAT = 106,
         /// `(descriptor, buffer, len)` → bytes of whole [`crate::file::DirEntry`] records; 0 at the end.
-        FILE_LIST = 107,
+        FILE_GETDENTS = 107,
         /// `(dir, path, len)` → 0. Makes a directory.
         FILE_MKDIR = 108,
         /// `(dir, path, len)` → 0. Removes an empty directory.
@@ -129,15 +129,15 @@ hostcalls! {
         /// `(dir, path, len, dir, path, len)` → 0. Renames the first to the second, replacing it.
         FILE_RENAME = 111,
         /// `(descriptor, size)` → 0. Cuts a file, or extends it with zeros.
-        FILE_RESIZE = 112,
+        FILE_FTRUNCATE = 112,
         /// `(descriptor)` → 0. What was written survives a crash of the host, where the mount outlives the workflow.
-        FILE_SYNC = 113,
+        FILE_FSYNC = 113,
         /// `(descriptor, target or LOWEST_FREE)` → descriptor for the same open file; `target` is closed first.
         FILE_DUP = 114,
         /// `(dir, path, len)` → 0. Changes the working directory.
         FILE_CHDIR = 115,
         /// `(buffer, len)` → bytes of the working directory's path.
-        FILE_CWD = 116,
+        FILE_GETCWD = 116,
         /// `(descriptor, flags or KEEP_FLAGS)` → flags it was opened with. Only `APPEND` can change.
         FILE_FLAGS = 117,
         /// `(dir, path, len, buffer, len)` → bytes of the absolute path of something that exists.
@@ -163,13 +163,13 @@ hostcalls! {
         /// `(socket, SocketAddress)` → 0. From here on the UDP socket knows this peer alone.
         UDP_CONNECT = 132,
         /// `(socket, buffer, len, flags)` → bytes; 0 at the end of a connection. Parks until there are some.
-        SOCKET_READ = 133,
+        SOCKET_RECV = 133,
         /// `(socket, bytes, len)` → bytes taken. Parks until there is room.
-        SOCKET_WRITE = 134,
-        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_READ`, and says from whom.
-        SOCKET_READ_FROM = 135,
+        SOCKET_SEND = 134,
+        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_RECV`, and says from whom.
+        SOCKET_RECVFROM = 135,
         /// `(socket, bytes, len, SocketAddress)` → bytes taken. One datagram to an address.
-        SOCKET_WRITE_TO = 136,
+        SOCKET_SENDTO = 136,
         /// `(socket, SocketShutdown)` → 0. Ends one direction of a connection, or both.
         SOCKET_SHUTDOWN = 137,
         /// `(socket)` → 0. Gives the number back; the socket closes with its last number.
@@ -177,11 +177,11 @@ hostcalls! {
         /// `(socket)` → socket. Another number for the same socket.
         SOCKET_DUP = 139,
         /// `(socket, SocketOption)` → value.
-        SOCKET_GET = 140,
+        SOCKET_GET_OPTION = 140,
         /// `(socket, SocketOption, value)` → 0.
-        SOCKET_SET = 141,
+        SOCKET_SET_OPTION = 141,
         /// `(socket, SocketEnd, SocketAddress out)` → 0.
-        SOCKET_NAME = 142,
+        SOCKET_GETNAME = 142,
         /// `(name, name len, SocketAddress out, most)` → how many addresses were written. Parks until the name is
         /// resolved; `NotFound` if it has none.
         HOST_LOOKUP = 143,
@@ -193,13 +193,13 @@ hostcalls! {
     "mmap-file" {
         /// `(descriptor, offset, len, flags: [`crate::file::map`])` → address. Maps bytes of a file into the caller's cell, from
         /// a page's start on.
-        FILE_MAP = 160,
+        FILE_MMAP = 160,
         /// `(address)` → 0. Takes back the mapping that begins there.
-        FILE_UNMAP = 161,
+        FILE_MUNMAP = 161,
         /// `(address, offset, len, Advice)` → 0. What will be done with a part of the mapping that begins there.
-        FILE_MAP_ADVISE = 162,
+        FILE_MADVISE = 162,
         /// `(address, writable: 0 or 1)` → 0. Whether the mapping that begins there may be written to.
-        FILE_MAP_PROTECT = 163,
+        FILE_MPROTECT = 163,
     }
     "fdtab" {
         /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and what it holds where
@@ -214,7 +214,7 @@ hostcalls! {
     }
     "mm" {
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
-        SLOT_LOOK = 193,
+        SLOT_PEEK = 193,
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance, which is
         /// then pinned: it is neither freed, handed on nor moved.
         SLOT_PIN = 194,

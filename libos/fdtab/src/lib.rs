@@ -62,16 +62,16 @@ module! {
         number::FILE_SEEK => Files::seek,
         number::FILE_STAT => Files::stat,
         number::FILE_FSTAT => Files::stat_open,
-        number::FILE_LIST => Files::list,
+        number::FILE_GETDENTS => Files::list,
         number::FILE_MKDIR => Files::make_directory,
         number::FILE_RMDIR => Files::remove_directory,
         number::FILE_UNLINK => Files::remove_file,
         number::FILE_RENAME => Files::rename,
-        number::FILE_RESIZE => Files::resize,
-        number::FILE_SYNC => Files::sync,
+        number::FILE_FTRUNCATE => Files::resize,
+        number::FILE_FSYNC => Files::sync,
         number::FILE_DUP => Files::duplicate,
         number::FILE_CHDIR => Files::change_directory,
-        number::FILE_CWD => Files::working_directory,
+        number::FILE_GETCWD => Files::working_directory,
         number::FILE_FLAGS => Files::flags,
         number::FILE_REALPATH => Files::real_path,
         number::FILE_PIN => Files::pin,
@@ -142,7 +142,7 @@ impl Files {
         if call.instance == SYSTEM_INSTANCE {
             return Err(Errno::NotPermitted.into());
         }
-        if call.wake == Wake::Nobody {
+        if call.wake == Wake::Deadlock {
             return Err(self.refuse(
                 call,
                 Errno::Deadlock,

@@ -135,7 +135,7 @@ impl Memory {
         let (instance, mut waits) = (call.instance, false);
         let found = self.with_room(instance, |table, _| {
             let found = table.take(instance, name, desc.fingerprint);
-            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Nobody {
+            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Deadlock {
                 // Under the lock, so that a publisher that comes now finds the waiter.
                 self.host.wait(call, key_of(name), NEVER);
                 waits = true;
@@ -165,8 +165,8 @@ impl Memory {
             return Err(if flags & TAKE_NOW != 0 {
                 Errno::NotFound
             } else {
-                let why = format_args!("nobody is left who could fill slot `{name}`");
-                self.host.explain(call, Errno::NobodyFills, why)
+                let why = format_args!("no instance is left that could fill slot `{name}`");
+                self.host.explain(call, Errno::NeverFilled, why)
             });
         };
         if call.instance != SYSTEM_INSTANCE {

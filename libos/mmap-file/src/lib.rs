@@ -5,8 +5,8 @@
 //! a page may be in the middle of a call on that very file.
 //!
 //! ```text
-//!   FILE_MAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
-//!   FILE_UNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
+//!   FILE_MMAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
+//!   FILE_MUNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
 //! ```
 //!
 //! A mapping is the instance's own and private: it shows the file as it is when a page is first touched, and what is
@@ -45,10 +45,10 @@ pub struct MappedFiles {
 
 module! {
     MappedFiles {
-        number::FILE_MAP => MappedFiles::map,
-        number::FILE_UNMAP => MappedFiles::unmap,
-        number::FILE_MAP_ADVISE => MappedFiles::advise,
-        number::FILE_MAP_PROTECT => MappedFiles::protect,
+        number::FILE_MMAP => MappedFiles::map,
+        number::FILE_MUNMAP => MappedFiles::unmap,
+        number::FILE_MADVISE => MappedFiles::advise,
+        number::FILE_MPROTECT => MappedFiles::protect,
     }
 }
 

@@ -83,7 +83,7 @@ impl HostRef {
         unsafe { self.0.line(instance, stream, text.as_ptr(), text.len()) }
     }
 
-    /// Leaves words for `EXPLAIN`: why this call is about to be refused. Gives `errno` back, to be returned.
+    /// Leaves words for `LAST_ERROR_MESSAGE`: why this call is about to be refused. Gives `errno` back, to be returned.
     #[cold]
     pub fn explain(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Errno {
         let mut text = Text::<768>::new();

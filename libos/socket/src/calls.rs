@@ -59,7 +59,7 @@ impl Sockets {
         let socket = self.find(call, number)?;
         let connected = match network.connected(socket.handle) {
             Err(Errno::Again) if call.wake == Wake::TimedOut => Err(Errno::TimedOut),
-            Err(Errno::Again) if call.wake == Wake::Nobody => Err(Errno::Deadlock),
+            Err(Errno::Again) if call.wake == Wake::Deadlock => Err(Errno::Deadlock),
             Err(Errno::Again) => {
                 let deadline = call.scratch[DEADLINE];
                 network.wait(call, socket.handle, Readiness::Write, deadline);
@@ -244,7 +244,7 @@ impl Sockets {
         let mut found = [SocketAddress::default(); LOOKUP_MAX];
         let count = match network.lookup(call, name, &mut found[..out.len()]) {
             Ok(count) => count,
-            Err(Errno::Again) if call.wake == Wake::Nobody => return Err(Errno::Deadlock),
+            Err(Errno::Again) if call.wake == Wake::Deadlock => return Err(Errno::Deadlock),
             Err(Errno::Again) => {
                 network.wait_for_name(call, name, NEVER);
                 return Ok(Outcome::park());
@@ -294,7 +294,7 @@ impl Sockets {
             _ if socket.is_nonblocking() => return Outcome::error(Errno::Again),
             // As POSIX has it: a timeout is a wait that was not worth it, not a failure.
             Wake::TimedOut => return Outcome::error(Errno::Again),
-            Wake::Nobody => return Outcome::error(Errno::Deadlock),
+            Wake::Deadlock => return Outcome::error(Errno::Deadlock),
             Wake::First => {
                 let timeout = |timeout: &AtomicU64| timeout.load(Ordering::Relaxed);
                 let timeout = match readiness {

@@ -5,9 +5,9 @@
 //! here grows with it.
 //!
 //! ```text
-//!  WRITE "ab\ncd" ─▶ line "ab"      [cd          ]
-//!  WRITE "ef\n"   ─▶ line "cdef"    [            ]
-//!  FLUSH, end     ─▶ what is there, as a line
+//!  STDIO_WRITE "ab\ncd" ─▶ line "ab"      [cd          ]
+//!  STDIO_WRITE "ef\n"   ─▶ line "cdef"    [            ]
+//!  STDIO_FLUSH, end     ─▶ what is there, as a line
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
@@ -46,8 +46,8 @@ struct Stream {
 
 module! {
     Stdio {
-        number::WRITE => Stdio::write,
-        number::FLUSH => Stdio::flush,
+        number::STDIO_WRITE => Stdio::write,
+        number::STDIO_FLUSH => Stdio::flush,
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     fn write(domain: &Domain, instance: u32, stream: u64, text: &str) -> i64 {
         let address = domain.place(instance, text.as_bytes());
-        domain.call(instance, number::WRITE, [stream, address, text.len() as u64, 0, 0, 0])
+        domain.call(instance, number::STDIO_WRITE, [stream, address, text.len() as u64, 0, 0, 0])
     }
 
     fn texts(domain: &Domain) -> Vec<String> {
@@ -178,9 +178,9 @@ mod tests {
     fn an_unfinished_line_leaves_by_flush_and_at_the_end() {
         let domain = Domain::start(&MONOHULL_MODULE);
         write(&domain, 1, OUT, "who? ");
-        assert_eq!(domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]), 0);
+        assert_eq!(domain.call(1, number::STDIO_FLUSH, [OUT, 0, 0, 0, 0, 0]), 0);
         assert_eq!(texts(&domain), ["who? "]);
-        domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]);
+        domain.call(1, number::STDIO_FLUSH, [OUT, 0, 0, 0, 0, 0]);
         write(&domain, 1, 2, "bye");
         assert!(domain.end(1, Ending::Failed));
         assert_eq!(domain.take_lines(), [(1, 2, "bye".to_string())]);
@@ -221,13 +221,13 @@ mod tests {
             ("stream beyond u32", [(1 << 32) | 1, text, 5], Errno::Invalid),
         ];
         for (what, [stream, address, len], errno) in cases {
-            let value = domain.call(1, number::WRITE, [stream, address, len, 0, 0, 0]);
+            let value = domain.call(1, number::STDIO_WRITE, [stream, address, len, 0, 0, 0]);
             assert_eq!(value, errno.to_value(), "{what}");
             assert_ne!(domain.explained(), "", "{what}");
         }
-        assert_eq!(domain.call(1, number::FLUSH, [7, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
+        assert_eq!(domain.call(1, number::STDIO_FLUSH, [7, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
         assert_eq!(domain.take_lines(), []);
-        assert_eq!(domain.call(1, number::WRITE, [OUT, 0, 0, 0, 0, 0]), 0, "nothing at all is fine");
+        assert_eq!(domain.call(1, number::STDIO_WRITE, [OUT, 0, 0, 0, 0, 0]), 0, "nothing at all is fine");
     }
 
     #[test]
@@ -235,6 +235,6 @@ mod tests {
         let domain = Domain::start(&MONOHULL_MODULE);
         let text = domain.place(1, &vec![b'x'; 3 * LINE_MAX]);
         let len = CELL_SIZE / 2;
-        assert_eq!(domain.call(1, number::WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
+        assert_eq!(domain.call(1, number::STDIO_WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
     }
 }

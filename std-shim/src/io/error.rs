@@ -170,7 +170,7 @@ impl Error {
 
     /// The refusal of this thread's last hostcall, with what the host has to say about it.
     pub(crate) fn explained(errno: Errno) -> Error {
-        let words: String = crate::sys::explain();
+        let words: String = crate::sys::last_error_message();
         if words.is_empty() { Error::from(errno) } else { Error::new(kind_of(errno as i32), words) }
     }
 

@@ -9,7 +9,7 @@ use crate::string::String;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::vec::Vec;
 use crate::{fmt, sys};
-use monohull_abi::types::Text;
+use monohull_abi::types::InfoString;
 
 /// What is read, and how far.
 struct Input {
@@ -31,7 +31,7 @@ impl Input {
     /// What is left. A slot that cannot be taken over is asked for again by the next read.
     fn rest(&mut self) -> Result<&[u8]> {
         if let Source::Unopened = self.source {
-            let slot = sys::text(Text::Stdin);
+            let slot = sys::info_string(InfoString::Stdin);
             self.source = if slot.is_empty() { Source::Nothing } else { Source::Slot(SlotBuffer::from_slot(&slot)?) };
         }
         match &self.source {

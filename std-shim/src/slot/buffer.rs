@@ -102,7 +102,7 @@ impl<T: SlotContent + ?Sized> SlotBuffer<T> {
     /// Takes over what lies in a slot, or will: parks until somebody has filled it.
     ///
     /// # Errors
-    /// [`Errno::NobodyFills`] if nobody is left who could, [`Errno::WrongType`] if the slot holds something else,
+    /// [`Errno::NeverFilled`] if nobody is left who could, [`Errno::WrongType`] if the slot holds something else,
     /// [`Errno::OutOfMemory`] if the buffer would exceed this instance's memory limit.
     pub fn from_slot(name: &str) -> Result<SlotBuffer<T>, SlotError> {
         match Self::take(name, false)? {
@@ -114,7 +114,7 @@ impl<T: SlotContent + ?Sized> SlotBuffer<T> {
     /// Takes over what lies in a slot now; `None` if it is empty.
     ///
     /// # Errors
-    /// As [`from_slot`](Self::from_slot), but never [`Errno::NobodyFills`].
+    /// As [`from_slot`](Self::from_slot), but never [`Errno::NeverFilled`].
     pub fn try_from_slot(name: &str) -> Result<Option<SlotBuffer<T>>, SlotError> {
         Self::take(name, true)
     }

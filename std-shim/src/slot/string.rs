@@ -45,7 +45,7 @@ impl SlotString {
     /// Takes over the text that lies in a slot now; `None` if it is empty.
     ///
     /// # Errors
-    /// As [`from_slot`](Self::from_slot), but never [`Errno::NobodyFills`].
+    /// As [`from_slot`](Self::from_slot), but never [`Errno::NeverFilled`].
     pub fn try_from_slot(name: &str) -> Result<Option<SlotString>, SlotError> {
         Self::take(name, true)
     }

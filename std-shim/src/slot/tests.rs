@@ -114,7 +114,7 @@ fn errors_name_both_types() {
     assert_eq!(error.errno(), Errno::WrongType);
     assert_eq!(error.to_string(), "slot `part.3` holds `[u64]`, `[u8]` was asked for");
     let error = SlotBuffer::<u8>::from_slot("nowhere").unwrap_err();
-    assert_eq!(error.errno(), Errno::NobodyFills);
+    assert_eq!(error.errno(), Errno::NeverFilled);
     assert_eq!(error.to_string(), "slot `nowhere`: nobody is left who could fill this slot");
 }
 

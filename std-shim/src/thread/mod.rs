@@ -21,7 +21,7 @@ use crate::{any, boxed, fmt, io, sys};
 use core::ptr::null;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 
 /// What `join` returns. Never an `Err`: a panic ends the instance.
 pub type Result<T> = core::result::Result<T, boxed::Box<dyn any::Any + Send + 'static>>;
@@ -162,6 +162,6 @@ pub fn panicking() -> bool {
 
 /// How many threads really run in parallel.
 pub fn available_parallelism() -> io::Result<NonZero<usize>> {
-    let parallelism = sys::fact(Fact::Parallelism) as usize;
+    let parallelism = sys::info(Info::Parallelism) as usize;
     NonZero::new(parallelism).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }

@@ -18,7 +18,7 @@ use crate::{fmt, io, sys};
 use core::cell::UnsafeCell;
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering};
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 
 /// Options for a new thread.
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        if self.stack_size > 0 && self.stack_size as u64 > sys::fact(Fact::StackSize) {
+        if self.stack_size > 0 && self.stack_size as u64 > sys::info(Info::StackSize) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the workflow's stacks are smaller than that"));
         }
         static NEXT: AtomicU64 = AtomicU64::new(MAIN_ID.get() + 1);

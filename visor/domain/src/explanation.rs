@@ -1,4 +1,4 @@
-//! Why hostcalls were refused, in words, until the thread asks (`EXPLAIN`) or ends.
+//! Why hostcalls were refused, in words, until the thread asks (`LAST_ERROR_MESSAGE`) or ends.
 //!
 //! An error number says what kind of refusal it was; whoever refuses may leave words as well. A refusal without words
 //! gets general ones, so that a thread never reads the words of an earlier one.
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     const THREAD: u32 = 7;
-    const CALL: u64 = number::FACT as u64;
-    const OTHER: u64 = number::RANDOM as u64;
+    const CALL: u64 = number::GET_INFO as u64;
+    const OTHER: u64 = number::GETRANDOM as u64;
 
     #[test]
     fn words_are_for_one_thread_and_once() {
@@ -98,7 +98,7 @@ mod tests {
         let explanations = Explanations::default();
         explanations.leave(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::Invalid);
-        assert_eq!(explanations.take(THREAD), "FACT: an argument is out of range");
+        assert_eq!(explanations.take(THREAD), "GET_INFO: an argument is out of range");
         explanations.leave(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::NotFound);
         assert_eq!(explanations.take(THREAD), "");

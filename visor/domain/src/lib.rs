@@ -538,7 +538,7 @@ impl Shared {
         self.instances.read().expect("instances").iter().flatten().cloned().collect()
     }
 
-    /// Leaves words for `EXPLAIN`.
+    /// Leaves words for `LAST_ERROR_MESSAGE`.
     fn explain(&self, call: &Call, text: String) {
         if let Some(instance) = self.caller(call) {
             instance.explanations.leave(call.thread, call.number, text);

@@ -128,7 +128,7 @@ fn publish(domain: &Domain, name: &str, address: u64, len: u64) -> Result<(), Er
 fn look<'d>(domain: &'d Domain, name: &str) -> Result<&'d [u8], Errno> {
     let mut info = SlotInfo::default();
     let out = &raw mut info as u64;
-    domain.call(number::SLOT_LOOK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
+    domain.call(number::SLOT_PEEK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
     let len = info.count.checked_mul(info.element_size).ok_or(Errno::Invalid)?;
     // SAFETY: the module has checked that so many bytes lie in the buffer, and nothing runs that could free it.
     Ok(unsafe { std::slice::from_raw_parts(info.address as *const u8, len as usize) })

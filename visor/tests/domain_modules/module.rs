@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::ABI_VERSION;
 use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Outcome};
-use monohull_abi::number::{CLOCK, SLEEP};
+use monohull_abi::number::{CLOCK_GETTIME, NANOSLEEP};
 
 static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -205,8 +205,8 @@ unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
 unsafe extern "C" fn poll(_: *mut c_void) {}
 
 static ENTRIES: [ModuleEntry; 2] = [
-    ModuleEntry { number: CLOCK, handler: clock },
-    ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { SLEEP }, handler: sleep },
+    ModuleEntry { number: CLOCK_GETTIME, handler: clock },
+    ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { NANOSLEEP }, handler: sleep },
 ];
 
 /// The table.

@@ -182,7 +182,7 @@ fn functions_may_not_make_the_calls_of_trusted_code() {
     assert_eq!(mm.call(A, number::SLOT_PIN, [A.into(), own, 1, 0, 0, 0]), denied);
     assert_eq!(mm.call(A, number::SLOT_UNPIN, [own, 0, 0, 0, 0, 0]), denied);
     let name = mm.place(A, b"x");
-    assert_eq!(mm.call(A, number::SLOT_LOOK, [name, 1, name, name, 1, 0]), denied);
+    assert_eq!(mm.call(A, number::SLOT_PEEK, [name, 1, name, name, 1, 0]), denied);
     assert_eq!(mm.call(A, number::SLOT_NEXT, [name, 1, name, name, 1, 0]), denied);
 }
 

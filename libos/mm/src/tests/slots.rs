@@ -65,9 +65,9 @@ fn a_slot_that_nobody_fills_is_an_error() {
     let mm = Mm::start();
     let (mut call, _) = mm.prepare_take(A, "never", BYTES, 0);
     assert!(matches!(mm.step(&mut call), Step::Parked { .. }));
-    call.wake = Wake::Nobody;
-    assert_eq!(mm.step(&mut call), Step::Ready(Errno::NobodyFills.to_value()));
-    assert_eq!(mm.explained(), "nobody is left who could fill slot `never`");
+    call.wake = Wake::Deadlock;
+    assert_eq!(mm.step(&mut call), Step::Ready(Errno::NeverFilled.to_value()));
+    assert_eq!(mm.explained(), "no instance is left that could fill slot `never`");
 }
 
 #[test]

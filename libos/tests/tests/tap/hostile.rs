@@ -4,7 +4,9 @@ use crate::ME;
 use crate::peer::{Seen, World};
 use core::net::{IpAddr, SocketAddr};
 use monohull_abi::network::{FRAME_HEADER, FRAME_MAX, SocketOption};
-use monohull_abi::number::{SOCKET_CLOSE, SOCKET_READ, SOCKET_SET, SOCKET_WRITE, TCP_ACCEPT, TCP_LISTEN, UDP_BIND};
+use monohull_abi::number::{
+    SOCKET_CLOSE, SOCKET_RECV, SOCKET_SEND, SOCKET_SET_OPTION, TCP_ACCEPT, TCP_LISTEN, UDP_BIND,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -202,10 +204,10 @@ proptest! {
         let (mut world, listener) = listening();
         world.peer_connects(80);
         let socket = world.ok(TCP_ACCEPT, [listener, world.room()]);
-        world.ok(SOCKET_SET, [socket, SocketOption::NonBlocking as u64, 1]);
+        world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
         let bytes = world.bytes(&[7; 50_000]);
         for (lie, ahead, acknowledged) in lies {
-            world.call(SOCKET_WRITE, [socket, bytes, 50_000]);
+            world.call(SOCKET_SEND, [socket, bytes, 50_000]);
             world.run(1);
             let Some(&Seen { number, acknowledges, to, .. }) = world.seen.last() else { panic!("nothing was sent") };
             let lie = TcpRepr {
@@ -216,7 +218,7 @@ proptest! {
             let (from, own) = (SocketAddr::new(World::PEER4, to), SocketAddr::new(World::OWN4, 80));
             world.frame(&segment(from, own, &lie));
             world.run(1);
-            world.call(SOCKET_READ, [socket, bytes, 50_000, 0]);
+            world.call(SOCKET_RECV, [socket, bytes, 50_000, 0]);
         }
         world.call(SOCKET_CLOSE, [socket]);
         world.seen.clear();

@@ -189,7 +189,7 @@ fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
     assert_eq!(scheduler.a_waiting_instance(), Some(INSTANCE));
     assert!(!scheduler.will_change() && scheduler.break_deadlock());
     let running = take_next(&mut scheduler, 0);
-    assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Nobody));
+    assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Deadlock));
     assert!(scheduler.next(0).is_none(), "the other one waits on");
 }
 

@@ -296,7 +296,7 @@ fn family(traced: bool) -> Result<List, BackendError> {
     allow(libc::SYS_clock_gettime, vec![]);
     // The pause before a workflow is run again.
     allow(libc::SYS_clock_nanosleep, vec![]);
-    // Hostcall RANDOM, and the seeds of hash maps.
+    // Hostcall GETRANDOM, and the seeds of hash maps.
     allow(libc::SYS_getrandom, vec![]);
 
     // -- The end ---------------------------------------------------------------------------------------------------------
