@@ -76,7 +76,7 @@ impl Rules {
     }
 }
 
-/// Looks at every byte offset of every executable page of an ELF file, by the rules for function images.
+/// Checks every byte offset of every executable page of an ELF file, by the rules for function images.
 ///
 /// An error means that the file could not be judged; it must not be loaded either.
 pub fn check(bytes: &[u8]) -> Result<Report, CheckError> {

@@ -1,4 +1,4 @@
-//! What a function is told: its arguments and its environment.
+//! A function's arguments and its environment.
 //!
 //! The step's `args` are a JSON object. A program sees them as std's `args()`: the function's name, then `--name=value`
 //! for each member in the order of the file (text as it is, other values as JSON). A function asks by name instead:

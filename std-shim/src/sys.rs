@@ -1,6 +1,6 @@
 //! Hostcalls as Rust functions. Nothing else in the shim knows a number.
 //!
-//! This crate's own tests run on the host, where nobody answers hostcalls; `sys/host.rs` stands in for the few that
+//! This crate's own tests run on the host, where there are no hostcalls; `sys/host.rs` stands in for the few that
 //! locks, clocks and threads need.
 
 use crate::string::String;
@@ -74,7 +74,7 @@ pub(crate) fn yield_now() {
     let _ = call(number::THREAD_YIELD, []);
 }
 
-/// Parks while `*word == expected`, at most for `timeout`. False if the time ran out; true says nothing about `word`.
+/// Parks while `*word == expected`, at most for `timeout`. False if the time ran out; if true, `word` may have any value.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
     let ns = timeout.map_or(u64::MAX, nanos);
     match call(number::FUTEX_WAIT, [word.as_ptr() as u64, u64::from(expected), ns]) {
@@ -133,7 +133,7 @@ pub(crate) fn write(stream: u64, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends an unfinished line of stream 1 or 2 on its way.
+/// Sends an unfinished line of stream 1 or 2.
 pub(crate) fn flush(stream: u64) -> Result<(), Errno> {
     call(number::STDIO_FLUSH, [stream]).map(drop)
 }
@@ -150,7 +150,7 @@ pub(crate) fn sleep(time: Duration) {
     }
 }
 
-/// Why this thread's last hostcall failed, in words; empty if there is nothing to add.
+/// A text that explains why this thread's last hostcall failed; may be empty.
 pub(crate) fn last_error_message() -> String {
     let mut text = [0; 512];
     let len = call(number::LAST_ERROR_MESSAGE, [text.as_mut_ptr() as u64, text.len() as u64]).unwrap_or(0) as usize;

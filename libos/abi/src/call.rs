@@ -7,7 +7,7 @@ pub const SYSTEM_INSTANCE: u32 = u32::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Wake {
-    /// It is the first time.
+    /// The first run.
     First = 0,
     /// The key it waited for was woken.
     Woken = 1,
@@ -75,7 +75,7 @@ impl Outcome {
     pub const READY: u64 = 0;
     /// The thread waits; [`Host::wait`](crate::module::Host::wait) has been called.
     pub const PARK: u64 = 1;
-    /// The calling thread is gone (it, or its instance, ended).
+    /// The calling thread, or its instance, has ended.
     pub const ENDED: u64 = 2;
     /// The calling thread stays ready but lets others run first; `value` is what the call will return.
     pub const YIELD: u64 = 3;

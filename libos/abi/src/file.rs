@@ -205,7 +205,7 @@ pub struct Extent {
 pub struct FilePin {
     /// Where in the file it begins.
     pub offset: u64,
-    /// Bytes, or [`TO_THE_END`]; the answer says how many those are.
+    /// Bytes, or [`TO_THE_END`]; replaced by the number of bytes.
     pub len: u64,
     /// Room for [`Extent`]s.
     pub extents: u64,
@@ -263,7 +263,7 @@ pub struct MountInfo {
     pub kind: MountKind,
     /// 1 if nothing on it may change.
     pub read_only: u32,
-    /// The most bytes it may hold, where the workflow says so.
+    /// Most bytes it may hold, if the workflow sets a limit.
     pub size: u64,
 }
 
@@ -271,7 +271,7 @@ pub struct MountInfo {
 /// number above it ([`FsOp::word`]); the others are listed. Paths are relative to the mount and clean: names with one `/`
 /// between them, `""` for the mount itself. Addresses of buffers have been checked; those of paths are the table's own.
 ///
-/// The table makes one call with a path at a time per mount. Calls with a node come at any moment, `Close` once nobody else
+/// The table makes one call with a path at a time per mount. Calls with a node come at any moment, `Close` once no other call
 /// uses the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

@@ -5,8 +5,7 @@
 //!
 //! A handler never blocks its thread. If it must wait, it registers what it waits for ([`Host::wait`]) *while it
 //! still holds its own lock*, releases the lock and returns [`Outcome::PARK`]; on wake-up it is called again with the
-//! same arguments and scratch area, and [`Call::wake`] says why. What happens between is the visor's business: the
-//! function holds no system stack meanwhile.
+//! same arguments and scratch area, and [`Call::wake`] gives the reason. The function holds no system stack meanwhile.
 //!
 //! Modules are `no_std`. A panic in a module ends in [`Host::panicked`], which ends the process: the module may hold locks
 //! that other carriers wait for, and what it was changing is half changed.
@@ -24,7 +23,7 @@ pub const SYMBOL: &str = "MONOHULL_MODULE";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MONOHULL");
 /// "No deadline".
 pub const NEVER: u64 = u64::MAX;
-/// A [`Host::wait`] key that nobody wakes: only the deadline ends the wait.
+/// A [`Host::wait`] key that is never woken: only the deadline ends the wait.
 pub const NO_KEY: u64 = 0;
 
 /// Serves one hostcall number. `state` is what the module's `start` returned for this domain.
@@ -35,7 +34,7 @@ pub type Handler = unsafe extern "C" fn(state: *mut c_void, call: *mut Call) -> 
 pub struct ModuleEntry {
     /// The hostcall's number.
     pub number: u32,
-    /// Who serves it.
+    /// The function that serves it.
     pub handler: Handler,
 }
 
@@ -45,7 +44,7 @@ pub struct ModuleEntry {
 pub enum Ending {
     /// It finished its work: what it still owns is freed.
     Done = 0,
-    /// It failed: what it published and nobody took is withdrawn, what it took and did not touch goes back.
+    /// It failed: buffers that it published and that were not taken are withdrawn; buffers that it took and did not write to go back.
     Failed = 1,
 }
 
@@ -93,11 +92,10 @@ pub struct ModuleTable {
     pub start: unsafe extern "C" fn(host: *const Host) -> *mut c_void,
     /// Drops the state; no handler of this domain runs any more.
     pub stop: unsafe extern "C" fn(state: *mut c_void),
-    /// An instance has ended and none of its threads runs any more. Returns 1 if its inputs are whole (a retry of
+    /// An instance has ended and none of its threads runs any more. Returns 1 if its inputs are intact (a retry of
     /// it alone is possible), else 0; modules that hold no inputs return 1.
     pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> u32,
-    /// Something outside the domain has happened that the module asked to hear of. Called on a carrier; more than one may
-    /// call at once.
+    /// An event outside the domain has occurred for which the module registered. Called on a carrier; several may call it at once.
     pub poll: unsafe extern "C" fn(state: *mut c_void),
 }
 
@@ -124,9 +122,9 @@ service_table! {
 
     /// Trusted heap: `bytes`, `align` → memory or null.
     fn alloc(bytes: usize, align: usize) -> *mut u8;
-    /// The same, zeroed; a large piece costs nothing before it is touched.
+    /// The same, zeroed; a large piece takes no memory before it is touched.
     fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8;
-    /// Gives trusted heap back, with the size and alignment it was allocated with.
+    /// Frees trusted heap, with the size and alignment it was allocated with.
     fn dealloc(memory: *mut u8, bytes: usize, align: usize);
     /// Copies from user memory, surviving a fault: 0, or `Fault` negated.
     fn read_user(to: *mut u8, from: u64, len: usize) -> i64;
@@ -134,8 +132,8 @@ service_table! {
     fn write_user(to: u64, from: *const u8, len: usize) -> i64;
     /// The memory of an instance; the whole address space for [`SYSTEM_INSTANCE`].
     fn bounds(&domain, instance: u32) -> UserBounds;
-    /// 1 if the range lies in one arena buffer that the instance owns; the buffer is pinned from here on, and stays the
-    /// instance's at this place until it has been unpinned as often.
+    /// 1 if the range lies in one arena buffer that the instance owns; the buffer is pinned from here on: it keeps its
+    /// owner and its address until it has been unpinned as often.
     fn pin(&domain, instance: u32, address: u64, len: u64) -> u32;
     /// Takes back one pin, of the buffer that the address lies in.
     fn unpin(&domain, address: u64);
@@ -143,8 +141,8 @@ service_table! {
     fn wait(&domain, call: *mut Call, key: u64, deadline: u64);
     /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.
     fn wake(&domain, key: u64, most: u64) -> u64;
-    /// 1 if the call that the calling thread serves is to stop half-way, with an error: its instance's time is up, or it is being
-    /// ended. What takes more than some milliseconds asks now and then.
+    /// 1 if the call that the calling thread serves is to stop early, with an error: its instance has reached its deadline, or is
+    /// being ended. A handler that runs for more than some milliseconds checks it now and then.
     fn interrupted() -> u32;
     /// Monotonic time in ns.
     fn now() -> u64;
@@ -156,11 +154,11 @@ service_table! {
     fn heap_size(&domain, instance: u32) -> u64;
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
     fn arena_commit(&domain, address: u64, len: u64) -> i64;
-    /// Hands whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`]: from here on only the new owner can
+    /// Transfers whole committed pages of the arena to an instance, or to [`SYSTEM_INSTANCE`]: from here on only the new owner can
     /// reach them, where each instance has a protection key of its own. 0; 1 where they have, so that pages of different owners
     /// are different mappings, of which a process has some 65 000; or an error negated and nothing changed.
     fn arena_assign(&domain, instance: u32, address: u64, len: u64) -> i64;
-    /// Gives the memory of whole committed pages of the arena back: 0, and they read as zero afterwards; or an error negated, and
+    /// Discards the memory of whole committed pages of the arena: 0, and they read as zero afterwards; or an error negated, and
     /// they may still hold what they held.
     fn arena_discard(&domain, address: u64, len: u64) -> i64;
     /// Charges (or, negative, refunds) bytes to an instance's memory limit: 0, or `OutOfMemory` negated.
@@ -169,7 +167,7 @@ service_table! {
     fn memory_limit(&domain, instance: u32) -> u64;
     /// 1 if the workflow lets an instance take (`fills` = 0) or fill (`fills` = 1) the slot of this name.
     fn slot_allowed(&domain, instance: u32, name: *const u8, len: usize, fills: u32) -> u32;
-    /// Counts bytes that an instance handed on (`taken` = 0) or took over (`taken` = 1) by reference.
+    /// Counts bytes that an instance published (`taken` = 0) or took (`taken` = 1).
     fn passed(&domain, instance: u32, bytes: u64, taken: u32);
     /// Serves a call by this module with another module's number, to its end: its value. A call that would park comes
     /// back as `Deadlock`.
@@ -180,28 +178,28 @@ service_table! {
     /// Zeroed memory for the contents of files, which the module reaches by the copying services alone: first address,
     /// or 0.
     fn store_alloc(bytes: u64) -> u64;
-    /// Gives such memory back, with its size.
+    /// Frees such memory, with its size.
     fn store_free(address: u64, bytes: u64);
     /// Maps the disk image behind mount `index`, once, for the copying services: first address, or an error negated.
     fn image_map(&domain, index: u32, len: *mut u64) -> i64;
     /// Waits until what was written to that image is on the host's disk: 0, or an error negated.
     fn image_sync(&domain, index: u32) -> i64;
-    /// Has the host's file system give that image room for a range that may be a hole in it: 0; `NoSpace` negated if it has none; or
-    /// `Io` negated where that is not what a store needs.
+    /// Allocates blocks of the host's file system for a range of that image, which may be sparse: 0; `NoSpace` negated if there are
+    /// none; or `Io` negated if a store there fails for another reason.
     fn image_reserve(&domain, index: u32, offset: u64, len: u64) -> i64;
     /// Maps bytes of a file into an instance's cell and charges them to it: first address, or an error negated. `NoSpace`: there
     /// is no room in the cell; `TooMany`: it, or the domain, has as many mappings as may be.
     fn map_file(&domain, instance: u32, request: *const MapRequest) -> i64;
-    /// Takes back the mapping of an instance that begins at an address: 0, or `Invalid` negated if none does. From here on nobody
-    /// reads what its extents lead to.
+    /// Takes back the mapping of an instance that begins at an address: 0, or `Invalid` negated if none does. After that
+    /// its extents are not read any more.
     fn unmap_file(&domain, instance: u32, address: u64) -> i64;
-    /// Says what will be done with a part of it: 0, or an error negated.
+    /// Announces how a part of it will be used: 0, or an error negated.
     fn advise_file(&domain, instance: u32, address: u64, offset: u64, len: u64, advice: Advice) -> i64;
     /// Changes whether it may be written to: 0, or an error negated.
     fn protect_file(&domain, instance: u32, address: u64, writable: u32) -> i64;
     /// A whole line (without its newline) of an instance's output stream 1 or 2.
     fn line(&domain, instance: u32, stream: u32, text: *const u8, len: usize);
-    /// Leaves words for `LAST_ERROR_MESSAGE`: why this call is about to be refused.
+    /// Sets the text for `LAST_ERROR_MESSAGE`: why this call is about to be refused.
     fn explain(&domain, call: *const Call, text: *const u8, len: usize);
     /// The module panicked: ends the process, after it has written this text to standard error.
     fn panicked(text: *const u8, len: usize) -> !;

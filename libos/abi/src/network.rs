@@ -1,6 +1,6 @@
-//! Sockets: what travels through their hostcalls, and what the visor lends the module `socket` for them.
+//! Sockets: the data of their hostcalls, and the services of the visor for the module `socket`.
 //!
-//! A workflow has one of three networks, and its file says which:
+//! A workflow has one of three networks, chosen in its file:
 //!
 //! ```text
 //!            function ── SocketAddress, bytes ──▶ module `socket`
@@ -24,7 +24,7 @@ pub const HOST_NAME_MAX: usize = 253;
 pub const LOOKUP_MAX: usize = 32;
 /// The most resolvers of a workflow.
 pub const RESOLVERS_MAX: usize = 4;
-/// The longest frame, with the header that says what the device still has to do about it ([`FRAME_HEADER`]).
+/// The longest frame, with the header for checksum and segmentation offload ([`FRAME_HEADER`]).
 pub const FRAME_MAX: usize = 64 * 1024 + 64;
 /// Bytes of that header: `struct virtio_net_hdr`.
 pub const FRAME_HEADER: usize = 10;
@@ -136,7 +136,7 @@ numbered! {
         ReadTimeout = 1,
         /// The longest a write waits.
         WriteTimeout = 2,
-        /// 1: small writes leave at once.
+        /// 1: small writes are sent at once.
         NoDelay = 3,
         /// How many routers a packet passes, 1 to 255.
         Ttl = 4,
@@ -183,11 +183,11 @@ pub struct TapConfig {
     pub gateway6: [u8; 16],
     /// The device's hardware address on the workflow's side.
     pub mac: [u8; 6],
-    /// Nothing.
+    /// Unused.
     pub padding: [u8; 2],
-    /// Random: where the numbers that others must not guess begin.
+    /// Random: the seed of numbers that peers must not be able to guess.
     pub seed: [u32; 2],
-    /// Who is asked for the addresses of names.
+    /// The DNS resolvers.
     pub resolvers: [SocketAddress; RESOLVERS_MAX],
 }
 
@@ -220,21 +220,21 @@ service_table! {
     fn listen(&domain, at: *const SocketAddress, backlog: u32) -> i64;
     /// A TCP socket that begins to connect → handle. It becomes writable when it is connected or refused.
     fn connect(&domain, to: *const SocketAddress) -> i64;
-    /// A connection that waits to be accepted → handle, and who is at its other end; `Again` if there is none.
+    /// A connection that waits to be accepted → handle, and the peer's address; `Again` if there is none.
     fn accept(&domain, socket: SocketHandle, peer: *mut SocketAddress) -> i64;
     /// A UDP socket → handle.
     fn bind(&domain, at: *const SocketAddress) -> i64;
     /// A UDP socket's only peer from here on → 0.
     fn associate(&domain, socket: SocketHandle, to: *const SocketAddress) -> i64;
-    /// Bytes into user memory → how many, and from whom where `from` is not null; `Again` if there are none.
+    /// Bytes into user memory → how many, and the sender where `from` is not null; `Again` if there are none.
     fn receive(&domain, socket: SocketHandle, to: u64, len: usize, peek: u32, from: *mut SocketAddress) -> i64;
     /// Bytes from user memory, to `to` where that is not null → how many; `Again` if there is no room.
     fn send(&domain, socket: SocketHandle, from: u64, len: usize, to: *const SocketAddress) -> i64;
     /// Ends a direction → 0.
     fn shutdown(&domain, socket: SocketHandle, how: SocketShutdown) -> i64;
-    /// Closes a socket; who waits for it is woken.
+    /// Closes a socket, and wakes the threads that wait for it.
     fn close(&domain, socket: SocketHandle);
-    /// An option's value. `NonBlocking` and the timeouts are the module's own affair.
+    /// An option's value. `NonBlocking` and the timeouts are handled by the module.
     fn get(&domain, socket: SocketHandle, option: SocketOption) -> i64;
     /// Sets an option → 0.
     fn set(&domain, socket: SocketHandle, option: SocketOption, value: u64) -> i64;
@@ -243,7 +243,7 @@ service_table! {
     /// The addresses of a name on the workflow's list → how many; at most `most` are written. The port is 0.
     fn lookup(&domain, name: *const u8, len: usize, out: *mut SocketAddress, most: usize) -> i64;
     /// Registers the call's thread until the socket is ready, or until `deadline` (monotonic ns). It may have become
-    /// ready before. The wait does not count as one that nobody can end.
+    /// ready before. The deadlock detector does not count the wait.
     fn wait(&domain, call: *mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
     /// The workflow's addresses → 0. From here on the module's [`poll`](crate::module::ModuleTable::poll) is called when
     /// frames have arrived.
@@ -254,7 +254,7 @@ service_table! {
     fn frame_out(&domain, from: *const u8, len: usize) -> i64;
     /// The module's `poll` is to be called at this time (monotonic ns, or never); replaces what was asked for before.
     fn alarm(&domain, at: u64);
-    /// Registers the call's thread on a key that frames or alarms may lead to waking. As with `wait`, it does not count as a
-    /// wait that nobody can end.
+    /// Registers the call's thread on a key that frames or alarms may lead to waking. As with `wait`, the
+    /// deadlock detector does not count it.
     fn wait_for_key(&domain, call: *mut Call, key: u64, deadline: u64);
 }

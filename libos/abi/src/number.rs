@@ -12,7 +12,7 @@ macro_rules! hostcalls {
     ($( $module:literal { $( $(#[$doc:meta])* $name:ident = $number:literal, )* } )*) => {
         $( $( $(#[$doc])* pub const $name: u32 = $number; )* )*
 
-        /// The module that serves `number`: `"core"` for the visor itself, `None` for a number nobody has.
+        /// The module that serves `number`: `"core"` for the visor itself, `None` for an unknown number.
         pub const fn module_of(number: u32) -> Option<&'static str> {
             match number {
                 $( $( $name => Some($module), )* )*
@@ -32,7 +32,7 @@ macro_rules! hostcalls {
 
 hostcalls! {
     "core" {
-        /// `()` → 0. Does nothing; measures the way there and back.
+        /// `()` → 0. Does nothing; measures the cost of a call.
         NULL = 0,
         /// `(status: i32)`. Ends the instance: 0 is success, anything else fails it as `exit`.
         EXIT = 1,
@@ -51,7 +51,7 @@ hostcalls! {
         FUTEX_WAIT = 7,
         /// `(address of u32, most)` → number of threads woken.
         FUTEX_WAKE = 8,
-        /// `(what: InfoString)` → bytes. Length of one of the instance's texts.
+        /// `(what: InfoString)` → bytes. Length of one of the instance's strings.
         GET_STRING_LEN = 9,
         /// `(what: InfoString, buffer, len)` → bytes copied.
         GET_STRING = 10,
@@ -59,7 +59,7 @@ hostcalls! {
         GET_INFO = 11,
         /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
         GETRANDOM = 12,
-        /// `(buffer, len)` → bytes. Why this thread's last hostcall failed, in words; 0 if there is nothing to add.
+        /// `(buffer, len)` → bytes of a text that explains why this thread's last hostcall failed; 0 if there is none.
         LAST_ERROR_MESSAGE = 13,
     }
     "mm" {
@@ -73,19 +73,19 @@ hostcalls! {
         SLOT_RESIZE = 35,
         /// `(address)` → 0. Frees an owned buffer.
         SLOT_FREE = 36,
-        /// `(name, name len, address, count, TypeDesc)` → 0. Hands an owned buffer on under a name; wakes who waits.
+        /// `(name, name len, address, count, TypeDesc)` → 0. Transfers ownership of a buffer to the slot of that name; wakes its waiters.
         SLOT_PUBLISH = 37,
-        /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes a buffer over; parks until it is there,
+        /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes ownership of the buffer in a slot; parks until it is there,
         /// unless `flags` has [`crate::types::TAKE_NOW`].
         SLOT_TAKE = 38,
-        /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not whole
-        /// any more, so a retry of this instance alone is off.
+        /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not
+        /// intact any more, so this instance cannot be retried alone.
         SLOT_MARK_WRITTEN = 39,
     }
     "stdio" {
-        /// `(stream: 1 or 2, bytes, len)` → bytes taken. Leaves as whole lines tagged with function and instance.
+        /// `(stream: 1 or 2, bytes, len)` → bytes taken. Sent as whole lines, tagged with function and instance.
         STDIO_WRITE = 64,
-        /// `(stream)` → 0. Sends an unfinished line on its way.
+        /// `(stream)` → 0. Sends an unfinished line.
         STDIO_FLUSH = 65,
     }
     "time" {
@@ -130,7 +130,7 @@ hostcalls! {
         FILE_RENAME = 111,
         /// `(descriptor, size)` → 0. Cuts a file, or extends it with zeros.
         FILE_FTRUNCATE = 112,
-        /// `(descriptor)` → 0. What was written survives a crash of the host, where the mount outlives the workflow.
+        /// `(descriptor)` → 0. Written data survives a crash of the host if the mount outlives the workflow.
         FILE_FSYNC = 113,
         /// `(descriptor, target or LOWEST_FREE)` → descriptor for the same open file; `target` is closed first.
         FILE_DUP = 114,
@@ -144,7 +144,7 @@ hostcalls! {
         FILE_REALPATH = 118,
     }
     "socket" {
-        /// System only: `()` → 1 while something that functions have written has not been sent.
+        /// System only: `()` → 1 while data that functions have written has not been sent.
         NETWORK_BUSY = 208,
     }
     "ramfs" {
@@ -156,23 +156,23 @@ hostcalls! {
         TCP_LISTEN = 128,
         /// `(SocketAddress, timeout in ns or u64::MAX)` → socket. Parks until the TCP connection stands or is refused.
         TCP_CONNECT = 129,
-        /// `(socket, SocketAddress out)` → socket. Parks until somebody connects; `out` may be null.
+        /// `(socket, SocketAddress out)` → socket. Parks until a peer connects; `out` may be null.
         TCP_ACCEPT = 130,
         /// `(SocketAddress)` → socket. A UDP socket with this address.
         UDP_BIND = 131,
-        /// `(socket, SocketAddress)` → 0. From here on the UDP socket knows this peer alone.
+        /// `(socket, SocketAddress)` → 0. Sets the only peer of a UDP socket.
         UDP_CONNECT = 132,
         /// `(socket, buffer, len, flags)` → bytes; 0 at the end of a connection. Parks until there are some.
         SOCKET_RECV = 133,
         /// `(socket, bytes, len)` → bytes taken. Parks until there is room.
         SOCKET_SEND = 134,
-        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_RECV`, and says from whom.
+        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_RECV`, with the sender's address.
         SOCKET_RECVFROM = 135,
         /// `(socket, bytes, len, SocketAddress)` → bytes taken. One datagram to an address.
         SOCKET_SENDTO = 136,
         /// `(socket, SocketShutdown)` → 0. Ends one direction of a connection, or both.
         SOCKET_SHUTDOWN = 137,
-        /// `(socket)` → 0. Gives the number back; the socket closes with its last number.
+        /// `(socket)` → 0. Releases the number; the socket closes with its last number.
         SOCKET_CLOSE = 138,
         /// `(socket)` → socket. Another number for the same socket.
         SOCKET_DUP = 139,
@@ -196,14 +196,14 @@ hostcalls! {
         FILE_MMAP = 160,
         /// `(address)` → 0. Takes back the mapping that begins there.
         FILE_MUNMAP = 161,
-        /// `(address, offset, len, Advice)` → 0. What will be done with a part of the mapping that begins there.
+        /// `(address, offset, len, Advice)` → 0. Announces how a part of the mapping that begins there will be used.
         FILE_MADVISE = 162,
         /// `(address, writable: 0 or 1)` → 0. Whether the mapping that begins there may be written to.
         FILE_MPROTECT = 163,
     }
     "fdtab" {
-        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and what it holds where
-        /// it is.
+        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and its
+        /// bytes at their addresses.
         FILE_PIN = 203,
         /// System only: `(pin)` → 0.
         FILE_UNPIN = 204,
@@ -216,7 +216,7 @@ hostcalls! {
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
         SLOT_PEEK = 193,
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance, which is
-        /// then pinned: it is neither freed, handed on nor moved.
+        /// then pinned: it is neither freed, published nor moved.
         SLOT_PIN = 194,
         /// System only: `(address)` → 0. Takes back one pin of the buffer around an address.
         SLOT_UNPIN = 195,

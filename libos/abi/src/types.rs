@@ -10,7 +10,7 @@ pub enum AbortKind {
     Error = 1,
     /// An allocation was refused.
     OutOfMemory = 2,
-    /// `main` returned an error that another attempt would not mend.
+    /// `main` returned an error that a retry would not fix.
     Permanent = 3,
 }
 
@@ -27,7 +27,7 @@ impl AbortKind {
     }
 }
 
-/// Texts an instance can ask for (`GET_STRING_LEN`, `GET_STRING`). All are UTF-8.
+/// Strings that an instance can read (`GET_STRING_LEN`, `GET_STRING`). All are UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum InfoString {
@@ -46,7 +46,7 @@ pub enum InfoString {
 }
 
 impl InfoString {
-    /// The text with this number.
+    /// The variant with this number.
     pub const fn from_raw(raw: u64) -> Option<InfoString> {
         match raw {
             0 => Some(InfoString::Args),
@@ -60,7 +60,7 @@ impl InfoString {
     }
 }
 
-/// Numbers an instance can ask for (`GET_INFO`).
+/// Numbers that an instance can read (`GET_INFO`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Info {
@@ -85,7 +85,7 @@ pub enum Info {
 }
 
 impl Info {
-    /// The fact with this number.
+    /// The variant with this number.
     pub const fn from_raw(raw: u64) -> Option<Info> {
         match raw {
             0 => Some(Info::InstanceIndex),
@@ -172,7 +172,7 @@ pub struct MemoryStats {
     pub owned: u64,
     /// Limit for both together.
     pub limit: u64,
-    /// Buffers in the arena, whoever owns them.
+    /// Buffers in the arena, of all owners.
     pub arena_buffers: u64,
     /// Bytes in those buffers.
     pub arena_bytes: u64,

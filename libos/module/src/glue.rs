@@ -1,4 +1,4 @@
-//! What [`crate::module!`] expands to: the C edge of a module. Nobody calls this by hand.
+//! What [`crate::module!`] expands to: the C edge of a module. Not for direct use.
 
 use crate::{HostRef, Module, heap};
 use alloc::boxed::Box;

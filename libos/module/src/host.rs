@@ -23,7 +23,7 @@ pub struct FileToMap<'a> {
     pub flags: u64,
     /// Where the bytes are.
     pub extents: &'a [Extent],
-    /// What the visor calls the file, if it is one of its own; otherwise 0.
+    /// The visor's number for the file, if it is a file of the host; otherwise 0.
     pub host_node: u64,
     /// The file's path, for reports.
     pub path: &'a str,
@@ -77,13 +77,13 @@ impl HostRef {
         unsafe { self.0.wake(key, most) }
     }
 
-    /// Sends a whole line (without its newline) of an instance's output stream 1 or 2 on its way.
+    /// Sends a whole line (without its newline) of an instance's output stream 1 or 2.
     pub fn line(&self, instance: u32, stream: u32, text: &[u8]) {
         // SAFETY: the text is readable for its length.
         unsafe { self.0.line(instance, stream, text.as_ptr(), text.len()) }
     }
 
-    /// Leaves words for `LAST_ERROR_MESSAGE`: why this call is about to be refused. Gives `errno` back, to be returned.
+    /// Sets the text for `LAST_ERROR_MESSAGE`: why this call is about to be refused. Returns `errno`.
     #[cold]
     pub fn explain(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Errno {
         let mut text = Text::<768>::new();
@@ -131,7 +131,7 @@ impl HostRef {
         unsafe { self.0.charge(instance, -(bytes as i64)) };
     }
 
-    /// Has another module serve `number`: the value, and the scratch words it left.
+    /// Calls another module's `number`: the value, and the scratch words.
     pub fn call(&self, number: u32, args: [u64; 6]) -> Result<(u64, [u64; 4]), Errno> {
         let mut call = Call::system(number, args);
         // SAFETY: the call lives until the other handler has returned.
@@ -143,30 +143,30 @@ impl HostRef {
     pub fn mount(&self, index: u32) -> Option<(MountInfo, String)> {
         let mut info = MountInfo { kind: MountKind::Memory, read_only: 0, size: 0 };
         let mut point = vec![0; PATH_MAX];
-        // SAFETY: both places are writable for their sizes.
+        // SAFETY: both are writable for their sizes.
         let len = unsafe { self.0.mount(index, &raw mut info, point.as_mut_ptr(), point.len()) };
         point.truncate(Errno::from_value(len).ok()? as usize);
         Some((info, String::from_utf8(point).ok()?))
     }
 
     /// The bytes of the disk image behind a mount: mapped when they are first asked for, shared with the file or private to
-    /// this domain, as the workflow has it.
+    /// this domain, according to the workflow.
     pub fn image(&self, mount: u32) -> Result<Memory, Errno> {
         let mut len = 0;
-        // SAFETY: the place is writable.
+        // SAFETY: it is writable.
         let address = unsafe { self.0.image_map(mount, &raw mut len) };
         let address = Errno::from_value(address)?;
         // SAFETY: the mapping is there for this module alone, which reaches it through `Memory` only.
         Ok(unsafe { Memory::new(*self, address, len) })
     }
 
-    /// Makes sure that what was written to the image behind a mount survives a crash of the host.
+    /// Writes the image behind a mount to the host's disk.
     pub fn image_sync(&self, mount: u32) -> Result<(), Errno> {
         // SAFETY: no conditions.
         Errno::from_value(unsafe { self.0.image_sync(mount) }).map(drop)
     }
 
-    /// Has the host find room for a range of the image behind a mount, after a store there has failed: afterwards it may work.
+    /// Allocates blocks of the host's file system for a range of the image behind a mount, after a store there has failed.
     pub fn image_reserve(&self, mount: u32, offset: u64, len: u64) -> Result<(), Errno> {
         // SAFETY: no conditions.
         Errno::from_value(unsafe { self.0.image_reserve(mount, offset, len) }).map(drop)
@@ -174,7 +174,7 @@ impl HostRef {
 
     /// Maps bytes of a file into an instance's cell; returns the first address.
     ///
-    /// What the extents lead to stays there, and stays the file's, until [`HostRef::unmap_file`] has returned or the
+    /// The bytes of the extents stay at their addresses, and belong to the file, until [`HostRef::unmap_file`] has returned or the
     /// instance's mappings have been taken back by the visor.
     pub fn map_file(&self, instance: u32, file: &FileToMap<'_>) -> Result<u64, Errno> {
         let request = MapRequest {
@@ -197,7 +197,7 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.unmap_file(instance, address) }).map(drop)
     }
 
-    /// Says what will be done with a part of that mapping.
+    /// Announces how a part of that mapping will be used.
     pub fn advise_file(&self, instance: u32, address: u64, offset: u64, len: u64, advice: Advice) -> Result<(), Errno> {
         // SAFETY: no conditions.
         let status = unsafe { self.0.advise_file(instance, address, offset, len, advice) };
@@ -211,14 +211,14 @@ impl HostRef {
         Errno::from_value(status).map(drop)
     }
 
-    /// Counts bytes that an instance handed on by reference.
-    pub fn handed_on(&self, instance: u32, bytes: u64) {
+    /// Counts bytes that an instance published.
+    pub fn count_published(&self, instance: u32, bytes: u64) {
         // SAFETY: no conditions.
         unsafe { self.0.passed(instance, bytes, 0) }
     }
 
-    /// Counts bytes that an instance took over by reference.
-    pub fn taken_over(&self, instance: u32, bytes: u64) {
+    /// Counts bytes that an instance took.
+    pub fn count_taken(&self, instance: u32, bytes: u64) {
         // SAFETY: no conditions.
         unsafe { self.0.passed(instance, bytes, 1) }
     }
@@ -230,7 +230,7 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.arena_commit(address, bytes) }).map(drop)
     }
 
-    /// Hands whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`]. Whether pages of
+    /// Transfers whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`]. Whether pages of
     /// different owners are different mappings.
     pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<bool, Errno> {
         assert_in_arena(address, bytes);
@@ -239,7 +239,7 @@ impl HostRef {
         answer.map(|answer| answer == 1)
     }
 
-    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards. After an error they may still hold
+    /// Discards the memory of whole committed pages of the arena; they read as zero afterwards. After an error they may still hold
     /// what they held.
     pub fn arena_discard(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
@@ -251,7 +251,7 @@ impl HostRef {
     ///
     /// Trusted code picks the range, functions may write there at the same moment. That is why this and
     /// [`HostRef::arena_copy`] go through the visor's copy routine: to the compiler the arena is no memory of this
-    /// program, so there is no object to break and no race to speak of.
+    /// program, so there is no object to break and no data race.
     pub fn arena_zero(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
         let mut done = 0;
@@ -266,7 +266,7 @@ impl HostRef {
     }
 
     /// Copies committed memory of the arena to other committed memory of the arena; the ranges do not overlap. `TimedOut` if the
-    /// caller's time is up before it is done.
+    /// caller reaches its deadline first.
     pub fn arena_copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(from, bytes);
         assert_in_arena(to, bytes);
@@ -284,14 +284,14 @@ impl HostRef {
         Ok(())
     }
 
-    /// Whether the call that is being served is to stop half-way, with an error: its caller's time is up.
+    /// Whether the call that is being served is to stop early, with an error: its caller has reached the deadline.
     pub fn is_interrupted(&self) -> bool {
         // SAFETY: the service asks for nothing.
         unsafe { self.0.interrupted() == 1 }
     }
 }
 
-/// Bytes of a long copy between two looks at the time.
+/// Bytes of a long copy between two checks of the deadline.
 const COPIED_AT_ONCE: u64 = 4 << 20;
 
 /// What trusted code is about to change must be the arena's: anything else would be a bug of the module.

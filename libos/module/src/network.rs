@@ -30,7 +30,7 @@ impl NetworkRef {
         handle(unsafe { self.0.network.connect(to) })
     }
 
-    /// A connection that waits to be accepted, and who is at its other end.
+    /// A connection that waits to be accepted, and the peer's address.
     pub fn accept(&self, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
         let mut peer = SocketAddress::default();
         // SAFETY: room for an address.
@@ -50,7 +50,7 @@ impl NetworkRef {
         Errno::from_value(unsafe { self.0.network.associate(socket, to) }).map(drop)
     }
 
-    /// Bytes into a function's memory, and from whom if `from` is given.
+    /// Bytes into a function's memory, and the sender if `from` is given.
     pub fn receive(
         &self,
         socket: SocketHandle,
@@ -109,7 +109,7 @@ impl NetworkRef {
 
     /// The addresses of a name; as many as there is room for.
     pub fn lookup<'a>(&self, name: &str, room: &'a mut [SocketAddress]) -> Result<&'a [SocketAddress], Errno> {
-        // SAFETY: the name is readable, and the room as large as is said.
+        // SAFETY: the name is readable, and there is room for `room.len()` addresses.
         let count = unsafe { self.0.network.lookup(name.as_ptr(), name.len(), room.as_mut_ptr(), room.len()) };
         let count = Errno::from_value(count)? as usize;
         Ok(&room[..count])

@@ -28,7 +28,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Takes the word of trusted code for it: only the handlers of system-only numbers do.
+    /// Unchecked: only handlers of system-only numbers call this, with ranges that trusted code has checked.
     pub(crate) const fn new(address: u64, len: u64) -> Checked {
         Checked { address, len }
     }
@@ -147,7 +147,7 @@ impl Memory {
             .map(drop)
     }
 
-    /// Where a range lies, for whoever copies from it without asking this module.
+    /// The address of a range, for a copy that bypasses this module.
     pub fn extent(&self, offset: u64, len: u64) -> Result<Extent, Errno> {
         Ok(Extent { address: self.range(offset, len)?, len })
     }
@@ -174,7 +174,7 @@ impl Store {
     pub fn new(host: HostRef, len: u64) -> Option<Store> {
         // SAFETY: no conditions.
         let address = unsafe { host.raw().store_alloc(len) };
-        // SAFETY: what the visor gives out for this purpose is nobody else's.
+        // SAFETY: the visor gives the memory to no other.
         (address != 0).then(|| Store(unsafe { Memory::new(host, address, len) }))
     }
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat, open};
 use monohull_module::fs::Listing;
-use monohull_module::{HostRef, Once, SleepingMutex};
+use monohull_module::{FutexMutex, HostRef, Once};
 
 /// Where the tree of a mount is made when it is first used.
 pub(crate) type TreeCell = Once<Box<Tree>>;
@@ -30,7 +30,7 @@ impl Quota {
         self.charge_instead(bytes, 0)
     }
 
-    /// The same for bytes in the place of others, which are refunded later.
+    /// The same for bytes that replace others, which are refunded later.
     pub(crate) fn charge_instead(&self, bytes: u64, of: u64) -> Result<(), Errno> {
         let add = |used: u64| used.checked_add(bytes).filter(|new| *new - of.min(*new) <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map(drop).map_err(|_| Errno::NoSpace)
@@ -46,7 +46,7 @@ pub(crate) struct Tree {
     host: HostRef,
     mount: u32,
     quota: Arc<Quota>,
-    names: SleepingMutex<Names>,
+    names: FutexMutex<Names>,
     pub(crate) nodes: Nodes,
 }
 
@@ -59,7 +59,7 @@ impl Tree {
     pub(crate) fn new(host: HostRef, mount: u32, limit: u64) -> Tree {
         let quota = Arc::new(Quota { limit, used: AtomicU64::new(0) });
         let root = Directory::new(DIRECTORIES, host.realtime() as i64);
-        let names = SleepingMutex::new(Names { root, next: DIRECTORIES + 1 });
+        let names = FutexMutex::new(Names { root, next: DIRECTORIES + 1 });
         Tree { host, mount, names, nodes: Nodes::new(host, mount, quota.clone()), quota }
     }
 

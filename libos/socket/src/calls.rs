@@ -18,7 +18,7 @@ use monohull_abi::network::{
     BACKLOG_MAX, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress, SocketEnd, SocketOption,
     SocketShutdown,
 };
-use monohull_abi::user::{CheckedSlice, Refusal, UserSlice, read_one, write_one};
+use monohull_abi::user::{AccessError, CheckedSlice, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
 
 /// Where the deadline of a waiting call is kept.
@@ -26,7 +26,7 @@ const DEADLINE: usize = 0;
 /// Where `TCP_CONNECT` keeps the number of its socket, plus one.
 const CONNECTING: usize = 1;
 
-/// What is refused before anybody is asked.
+/// Checks before the network is called.
 const NAME_RULE: &str = "a name of a host is letters, digits, `-` and `_`, in parts of at most 63 bytes between dots";
 
 impl Sockets {
@@ -116,7 +116,7 @@ impl Sockets {
             match socket.kind {
                 Kind::Stream if buffer.is_empty() => Ok(0),
                 Kind::Stream => socket.network.receive(socket.handle, &buffer, peek, None),
-                // The network looks at the sender, whether or not the caller wants to know him.
+                // The network checks the sender even if the caller does not need the address.
                 Kind::Datagram => {
                     socket.network.receive(socket.handle, &buffer, peek, Some(&mut SocketAddress::default()))
                 }
@@ -375,7 +375,7 @@ impl Sockets {
         write_one(self.host.raw(), call, out, address).map_err(|refusal| self.bad_room(call, refusal))
     }
 
-    fn bad_room(&self, call: &Call, refusal: Refusal) -> Errno {
+    fn bad_room(&self, call: &Call, refusal: AccessError) -> Errno {
         self.host.explain(call, refusal.into(), format_args!("the room for addresses: {refusal}"))
     }
 

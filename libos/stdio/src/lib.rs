@@ -23,9 +23,9 @@ use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
-use monohull_module::{HostRef, Module, SleepingMutex, module};
+use monohull_module::{FutexMutex, HostRef, Module, module};
 
-/// Longest line in bytes; longer ones leave in pieces of this size. Also the most that one call takes.
+/// Longest line in bytes; longer ones are sent in pieces of this size. Also the most that one call takes.
 pub const LINE_MAX: usize = 8 * 1024;
 
 /// Standard output and standard error.
@@ -34,7 +34,7 @@ const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
 /// The unfinished lines of one domain.
 pub struct Stdio {
     host: HostRef,
-    unfinished: SleepingMutex<BTreeMap<Stream, Arc<SleepingMutex<Vec<u8>>>>>,
+    unfinished: FutexMutex<BTreeMap<Stream, Arc<FutexMutex<Vec<u8>>>>>,
 }
 
 /// One output stream of one instance.
@@ -55,7 +55,7 @@ impl Module for Stdio {
     const NAME: &'static str = "stdio";
 
     fn start(host: HostRef) -> Option<Stdio> {
-        Some(Stdio { host, unfinished: SleepingMutex::new(BTreeMap::new()) })
+        Some(Stdio { host, unfinished: FutexMutex::new(BTreeMap::new()) })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {
@@ -97,8 +97,8 @@ impl Stdio {
     /// Sends the lines that `bytes` completes and keeps the rest.
     fn append(&self, stream: Stream, bytes: &[u8]) {
         let line = self.unfinished.lock().entry(stream).or_default().clone();
-        // The stream's own lock is held while its lines leave, so that they leave in the order in which they were
-        // written. Whoever reads them may be slow; only this stream's writers wait for him.
+        // The stream's own lock is held while its lines are sent, so that they are sent in the order in which they were
+        // written. Their reader may be slow; only this stream's writers wait for it.
         let start = &mut *line.lock();
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
@@ -110,7 +110,7 @@ impl Stdio {
         self.extend(stream, start, rest);
     }
 
-    /// Adds to a line, which leaves in pieces if it gets too long.
+    /// Adds to a line, which is sent in pieces if it gets too long.
     fn extend(&self, stream: Stream, line: &mut Vec<u8>, more: &[u8]) {
         let fits = more.len().min(LINE_MAX - line.len());
         line.extend_from_slice(&more[..fits]);

@@ -1,6 +1,6 @@
 //! Libos module: clocks and sleep.
 //!
-//! A sleeping function is parked on no key at all: nobody can wake it, only its deadline can.
+//! A sleeping function is parked on no key: only its deadline wakes it.
 #![no_std]
 #![deny(unsafe_code)]
 

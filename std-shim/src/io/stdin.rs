@@ -1,6 +1,6 @@
 //! The standard input: the bytes of the slot that the workflow file names as the step's `stdin`.
 //!
-//! The slot is taken over at the first read, which parks until somebody has filled it; from then on reading is looking at
+//! The slot is taken over at the first read, which parks until it has been filled; from then on reading is looking at
 //! the slot's bytes where they lie. A step without `stdin` reads nothing.
 
 use super::{BufRead, Lines, Read, Result};
@@ -18,7 +18,7 @@ struct Input {
 }
 
 enum Source {
-    /// Nobody has read yet.
+    /// Not read yet.
     Unopened,
     /// There is no slot.
     Nothing,

@@ -22,7 +22,7 @@ use crate::{io, panic, sys, thread};
 use core::fmt::{Display, Write};
 use monohull_abi::types::{AbortKind, Info};
 
-/// What an image says about itself.
+/// The description of an image.
 pub const IMAGE: ImageHeader =
     ImageHeader { magic: monohull_abi::module::MAGIC, abi_version: monohull_abi::ABI_VERSION as u64 };
 
@@ -49,7 +49,7 @@ fn run_constructors() {
     }
 }
 
-/// The panic handler: tells the hook, and ends the instance with std's words in its report.
+/// The panic handler: runs the hook, and ends the instance with std's message in its report.
 pub fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Words::default();
     let _ = write!(text, "{}", info.message());
@@ -67,7 +67,7 @@ pub fn panicked(info: &PanicInfo<'_>) -> ! {
     fail(&info.message(), info.location())
 }
 
-/// A panic that carries something else than a text of `panic!`. The hook is told if there is a place to tell.
+/// A panic that carries something else than a text of `panic!`. The hook runs if the panic has a source location.
 pub(crate) fn panic_with(payload: &(dyn Any + Send), place: Option<&Location<'_>>) -> ! {
     if let Some(place) = place {
         panic::call_hook(|hook| hook(&PanicHookInfo::new(payload, place)));

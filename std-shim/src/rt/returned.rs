@@ -73,7 +73,7 @@ impl<T: Termination> ReportTermination<T> for Returned<T> {
     }
 }
 
-/// Ends the instance with an error, its sources, and whether another attempt could mend it.
+/// Ends the instance with an error, its sources, and whether a retry could succeed.
 fn fail_with(error: &(dyn Error + 'static)) -> ! {
     let kind = if error.is::<Permanent>() { AbortKind::Permanent } else { AbortKind::Error };
     fail(kind, format_args!("{}", words(error)))

@@ -139,7 +139,7 @@ fn describe(tag: &Tag) -> TypeDesc {
     }
 }
 
-/// The error of the last hostcall, in the host's words if it has any.
+/// The error of the last hostcall, with the host's explanation if it has one.
 #[cold]
 fn last(name: &str, errno: Errno) -> SlotError {
     SlotError::new(name, errno, sys::last_error_message())

@@ -80,7 +80,7 @@ pub(crate) fn unmap(address: u64) {
     let _ = call(number::FILE_MUNMAP, [address]);
 }
 
-/// Says what will be done with a part of a mapping.
+/// Announces how a part of a mapping will be used.
 pub(crate) fn advise_mapping(address: u64, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
     call(number::FILE_MADVISE, [address, offset, len, advice as u64])?;
     Ok(())

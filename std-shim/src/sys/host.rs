@@ -1,4 +1,4 @@
-//! The few hostcalls that this crate's tests need, on the host: futexes that look again and again, clocks, randomness.
+//! The few hostcalls that this crate's tests need, on the host: futexes that poll, clocks, randomness.
 //! Threads are the host's; the tests start them themselves.
 
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -12,7 +12,7 @@ use monohull_abi::number;
 /// A number for a socket; given back on drop.
 pub(crate) struct Socket(u64);
 
-/// What the system refuses has words; what the network answers is a number that programs look at.
+/// A refusal by the system has an explanation; an error of the network is a number that programs compare.
 fn error(errno: Errno) -> Error {
     match errno {
         Errno::NotPermitted | Errno::Invalid | Errno::Fault | Errno::NotSupported | Errno::TooMany => {

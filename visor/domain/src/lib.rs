@@ -131,7 +131,7 @@ pub struct Ended {
     /// The first call of it that the workflow file does not allow, in words.
     pub refusal: Option<String>,
     /// It could be started again with the inputs it had.
-    pub inputs_whole: bool,
+    pub inputs_intact: bool,
     /// What it used; times in ticks.
     pub usage: Usage,
     /// What it printed.

@@ -61,7 +61,7 @@ impl Shared {
                     id: 0,
                     result: Err(Box::new(failure)),
                     refusal: None,
-                    inputs_whole: true,
+                    inputs_intact: true,
                     usage: Usage::default(),
                     lines: Vec::new(),
                     lines_dropped: false,
@@ -202,7 +202,7 @@ impl Shared {
         let result = threads.ending.expect("only ended instances are reclaimed");
         let index = (id & ((1 << CELL_BITS) - 1)) as usize;
         let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
-        let inputs_whole = self.modules.ended(id, ending);
+        let inputs_intact = self.modules.ended(id, ending);
         // The module may never have been loaded, or not know of all.
         self.mappings.unmap_all(id);
         let instance = self.instances.write().expect("instances")[index].take().expect("the instance is live");
@@ -227,7 +227,7 @@ impl Shared {
             id,
             result,
             refusal: instance.explanations.refusal(),
-            inputs_whole,
+            inputs_intact,
             usage,
             lines: output.lines,
             lines_dropped: output.full,

@@ -94,7 +94,7 @@ fn slots_of_an_instance_that_is_done_stay_filled_meanwhile() {
 fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
     let mm = Mm::start();
     (0..MANY).for_each(|_| _ = mm.alloc(A, PAGE));
-    let outputs = ["held", "shelved", "freed"].map(|name| {
+    let outputs = ["held", "retained", "freed"].map(|name| {
         let address = mm.alloc(A, PAGE);
         assert_eq!(mm.publish(A, name, address, 1, BYTES), 0);
         address
@@ -105,7 +105,7 @@ fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
         || assert!(mm.end(A, Done)),
         || {
             if core::mem::take(&mut first) {
-                for (instance, name) in [(3, "held"), (3, "shelved"), (4, "freed")] {
+                for (instance, name) in [(3, "held"), (3, "retained"), (4, "freed")] {
                     mm.take(instance, name, BYTES).unwrap();
                 }
                 assert_eq!(mm.free(3, outputs[1]), 0);
@@ -117,7 +117,7 @@ fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
     assert!(mm.owns(3, outputs[0], PAGE) && mm.owns(4, outputs[2], PAGE));
     assert_eq!((mm.charged(3), mm.charged(4)), (2 * PAGE, PAGE));
     assert!(mm.end(3, Failed), "its inputs go back");
-    assert_eq!(mm.look("shelved").map(|(info, _)| info.address), Ok(outputs[1]));
+    assert_eq!(mm.look("retained").map(|(info, _)| info.address), Ok(outputs[1]));
     assert!(mm.look("held").is_ok());
 }
 

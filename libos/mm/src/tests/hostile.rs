@@ -72,7 +72,7 @@ fn addresses_of_names_types_and_answers() {
         assert!(mm.explained().starts_with("the type's name: "), "{}", mm.explained());
         let take = |args| mm.call(A, number::SLOT_TAKE, args);
         assert_eq!(take([name, 1, desc, address, TAKE_NOW, 0]), FAULT, "view: {what}");
-        assert!(mm.explained().starts_with("the place for the slot's view: "), "{}", mm.explained());
+        assert!(mm.explained().starts_with("the address for the slot's view: "), "{}", mm.explained());
         assert_eq!(mm.call(A, number::MEMORY_STATS, [address, 0, 0, 0, 0, 0]), FAULT, "statistics: {what}");
     }
     let odd = mm.place(A, &[0; 64]) + 1;

@@ -19,8 +19,8 @@ fn a_buffer_goes_from_one_function_to_another_by_reference() {
     assert_eq!(mm.peek(view.address, 5), b"hello");
     assert!(mm.owns(B, address, 4096) && !mm.owns(A, address, 1));
     assert_eq!(mm.take(B, "greeting", BYTES), Err(Errno::NotFound), "a slot is emptied by taking");
-    assert_eq!(mm.passed(A), Passed { handed_on: 5, taken_over: 0 });
-    assert_eq!(mm.passed(B), Passed { handed_on: 0, taken_over: 5 });
+    assert_eq!(mm.passed(A), Passed { published: 5, taken: 0 });
+    assert_eq!(mm.passed(B), Passed { published: 0, taken: 5 });
     assert_eq!(mm.free(B, address), 0);
 }
 

@@ -24,7 +24,7 @@ impl Files<'_> {
         let mut all = [0; 6];
         all[..N].copy_from_slice(&args);
         let answer = Errno::from_value(self.domain.call(self.instance, number, all));
-        assert!(answer.is_ok() || !self.domain.explained().is_empty(), "{} is refused without words", number);
+        assert!(answer.is_ok() || !self.domain.explained().is_empty(), "{} is refused without an explanation", number);
         answer
     }
 

@@ -56,7 +56,7 @@ pub enum Step {
     Ready(i64),
     /// The call waits.
     Parked {
-        /// For whom.
+        /// The wait key.
         key: u64,
         /// Until when, in monotonic ns.
         deadline: u64,
@@ -67,9 +67,9 @@ pub enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Passed {
     /// Handed on.
-    pub handed_on: u64,
+    pub published: u64,
     /// Taken over.
-    pub taken_over: u64,
+    pub taken: u64,
 }
 
 /// What the services see: the `domain` pointer of the mock [`Host`].
@@ -87,7 +87,7 @@ struct Shared {
     lines: Locked<Vec<(u32, u32, String)>>,
     accounts: Locked<HashMap<u32, Account>>,
     device: Option<Device>,
-    /// Whose key the pages of the arena have.
+    /// The owners of the pages of the arena.
     owners: Locked<Owners>,
     /// Each instance has a key of its own.
     kept_apart: Value<bool>,
@@ -192,7 +192,7 @@ impl Domain {
         self.shared.images.borrow_mut().insert(mount, bytes);
     }
 
-    /// Looks at a disk image, or changes it, while no call is under way.
+    /// Reads or changes a disk image while no call is under way.
     pub fn with_image<R>(&self, mount: u32, look: impl FnOnce(&mut [u8]) -> R) -> R {
         look(self.shared.images.borrow_mut().get_mut(&mount).expect("there is an image"))
     }
@@ -309,7 +309,7 @@ impl Domain {
         self.device().left.take()
     }
 
-    /// Somebody takes the device away.
+    /// Removes the device.
     pub fn take_device_away(&self) {
         self.device().gone.set(true);
     }
@@ -336,13 +336,13 @@ impl Domain {
         self.call(SYSTEM_INSTANCE, number, args)
     }
 
-    /// Tells the modules that an instance has ended; returns whether its inputs are whole.
+    /// Tells the modules that an instance has ended; returns whether its inputs are intact.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
         // SAFETY: the state is live, and no handler runs.
         let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
             (table.ended)(state.load(Ordering::Relaxed), instance, ending) == 1
         };
-        // Every one is told, also after one has said no.
+        // Every module is notified, also after one has returned false.
         self.shared.modules.iter().filter(|module| !end(module)).count() == 0
     }
 
@@ -382,7 +382,7 @@ impl Domain {
         self.shared.memory.borrow().mapped_at(ARENA_BASE)
     }
 
-    /// Whose key the page of an address in the arena has; the system's, if it was never handed to anybody.
+    /// The owner of the page at an address in the arena; the system, if it was never assigned.
     pub fn owner_of(&self, address: u64) -> u32 {
         self.shared.owners.borrow().of(address)
     }

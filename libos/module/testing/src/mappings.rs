@@ -1,4 +1,4 @@
-//! Mapped files in miniature: which extents lie where. Nothing is copied before a test looks, as the visor copies nothing
+//! Mapped files in miniature: which extents lie where. Nothing is copied before a test reads it, as the visor copies nothing
 //! before a function touches it.
 
 use crate::{Domain, Shared};
@@ -37,7 +37,7 @@ impl Domain {
         for Extent { address, len } in mapping.extents {
             match address {
                 0 => bytes.resize(bytes.len() + len as usize, 0),
-                // SAFETY: whoever gave the extent keeps what it leads to until the mapping is taken back.
+                // SAFETY: the module keeps the memory of the extent until the mapping is removed.
                 _ => bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(address as *const u8, len as usize) }),
             }
         }

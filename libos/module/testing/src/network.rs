@@ -22,7 +22,7 @@ pub(crate) struct Device {
     pub(crate) config: TapConfig,
     pub(crate) arriving: Locked<VecDeque<Vec<u8>>>,
     pub(crate) left: Locked<Vec<Vec<u8>>>,
-    /// Somebody has taken it away.
+    /// It has been removed.
     pub(crate) gone: Value<bool>,
     /// When the module is to be polled.
     pub(crate) alarm: Value<u64>,

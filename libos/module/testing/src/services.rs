@@ -129,7 +129,7 @@ impl HostServices for Services {
         0
     }
 
-    /// No time is ever up here.
+    /// There are no deadlines here.
     unsafe extern "C" fn interrupted() -> u32 {
         0
     }
@@ -218,7 +218,7 @@ impl HostServices for Services {
         // SAFETY: as in `pin`.
         let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
         let passed = &mut accounts.entry(instance).or_default().passed;
-        *if taken == 0 { &mut passed.handed_on } else { &mut passed.taken_over } += bytes;
+        *if taken == 0 { &mut passed.published } else { &mut passed.taken } += bytes;
     }
 
     unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
@@ -239,7 +239,7 @@ impl HostServices for Services {
         let mounts = unsafe { shared(domain) }.mounts.borrow();
         let Some((known, name)) = mounts.get(index as usize) else { return Errno::NotFound.to_value() };
         assert!(name.len() <= capacity);
-        // SAFETY: both places are the module's own, of these sizes.
+        // SAFETY: both are the module's own, of these sizes.
         unsafe {
             info.write(*known);
             point.copy_from_nonoverlapping(name.as_ptr(), name.len());
@@ -258,7 +258,7 @@ impl HostServices for Services {
     }
 
     unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
-        // SAFETY: as in `owns`; the place is the module's own.
+        // SAFETY: as in `owns`; `len` is the module's own.
         let (shared, len) = unsafe { (shared(domain), &mut *len) };
         let mut images = shared.images.borrow_mut();
         let Some(image) = images.get_mut(&index) else { return Errno::NotFound.to_value() };

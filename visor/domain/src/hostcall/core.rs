@@ -8,7 +8,7 @@ use crate::region::RegionError;
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
 use monohull_abi::types::{AbortKind, Info, InfoString};
-use monohull_abi::user::{CheckedSlice, Refusal, UserSlice};
+use monohull_abi::user::{AccessError, CheckedSlice, UserSlice};
 use monohull_abi::{Errno, number};
 use monohull_report::failure::{Failure, FailureKind};
 use std::ffi::c_void;
@@ -76,7 +76,7 @@ fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
     domain.caller(call).ok_or(Errno::Invalid)
 }
 
-fn refused(domain: &Shared, call: &Call, refusal: Refusal) -> Errno {
+fn refused(domain: &Shared, call: &Call, refusal: AccessError) -> Errno {
     domain.explain(call, refusal.to_string());
     refusal.into()
 }
