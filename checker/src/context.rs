@@ -12,7 +12,7 @@
 //! ```
 
 use crate::instruction::is_prefix;
-use crate::report::hex;
+pub use crate::kind::Class;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -25,18 +25,6 @@ const NEAREST: usize = 32;
 /// Instructions shown before and behind the one a finding lies in.
 const BEFORE: usize = 3;
 const BEHIND: usize = 2;
-
-/// What a finding is in the program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// An instruction of the program.
-    Instruction,
-    /// Bytes of other instructions.
-    Accident,
-    /// Decoding does not decide: there may be data around it.
-    Unclear,
-}
 
 /// What the class rests on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -169,6 +157,12 @@ impl Code<'_> {
     fn decoder(&self, from: usize) -> Decoder<'_> {
         Decoder::with_ip(64, &self.memory[from..], self.address + from as u64, DecoderOptions::NONE)
     }
+}
+
+/// Bytes in a report: two digits each, with spaces between.
+pub(crate) fn hex<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    serializer.serialize_str(&digits.join(" "))
 }
 
 fn text(instruction: &Instruction) -> String {

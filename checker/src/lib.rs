@@ -36,6 +36,7 @@
 
 pub mod context;
 mod elf;
+mod executable;
 mod filter;
 mod gates;
 pub mod instruction;
@@ -45,12 +46,12 @@ mod report;
 pub mod symbols;
 
 pub use context::{Class, Context};
-pub use elf::CheckError;
+pub use executable::CheckError;
 pub use instruction::{Kind, Severity};
 pub use report::{Count, Finding, Form, LISTED_PER_KIND, Report};
 
 use context::Code;
-use elf::Run;
+use executable::Run;
 use symbols::SymbolTable;
 
 /// What a file is judged by.

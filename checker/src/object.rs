@@ -9,7 +9,7 @@
 //!                                                     ^^^^^^^^^^^^^^^^^^^^^ whole pages
 //! ```
 
-use crate::elf::{CheckError, Executable, PAGE, Run, record};
+use crate::executable::{CheckError, Executable, PAGE, Run, record};
 use crate::report::Form;
 use goblin::elf64::{
     header::{EI_OSABI, Header},

@@ -1,6 +1,6 @@
 //! The report on a file.
 
-use crate::context::Context;
+use crate::context::{Context, hex};
 use crate::instruction::{Kind, Severity};
 use serde::Serialize;
 
@@ -41,12 +41,6 @@ impl std::fmt::Display for Finding {
         f.write_str("), bytes")?;
         self.bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
     }
-}
-
-/// Bytes as people write them: two digits each, with spaces between.
-pub(crate) fn hex<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    serializer.serialize_str(&digits.join(" "))
 }
 
 /// How often a kind was found.

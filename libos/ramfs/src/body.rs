@@ -9,7 +9,7 @@
 //!
 //! A chunk may be pinned: its bytes are read through the pin. A pinned chunk outlives its removal from the file, charged as before.
 
-use crate::tree::Quota;
+use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

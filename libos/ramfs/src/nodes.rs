@@ -4,7 +4,7 @@
 //! of date is refused and never leads to another file's bytes.
 
 use crate::body::{Body, Chunk};
-use crate::tree::Quota;
+use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -159,7 +159,7 @@ fn many_inputs_go_back_in_batches() {
 }
 
 #[test]
-fn a_large_shelf_is_cleared_in_batches() {
+fn many_retained_inputs_are_freed_in_batches() {
     let mm = Mm::start();
     for number in 0..=MANY {
         mm.publish(A, &format!("slot {number}"), mm.alloc(A, PAGE), 1, BYTES);
@@ -175,9 +175,9 @@ fn a_large_shelf_is_cleared_in_batches() {
     assert_eq!((counts.last(), mm.charged(3)), (Some(&1), PAGE));
 }
 
-/// A shelf that was spoiled by another instance is freed by its own.
+/// Retained inputs that another instance has made useless are freed by their own instance.
 #[test]
-fn an_instance_frees_its_shelf_itself() {
+fn an_instance_frees_its_retained_inputs_itself() {
     let mm = Mm::start();
     mm.publish(A, "in", mm.alloc(A, PAGE), 1, BYTES);
     mm.take(B, "in", BYTES).map(|view| mm.free(B, view.address)).unwrap();

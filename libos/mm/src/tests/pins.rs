@@ -56,7 +56,7 @@ fn who_does_not_hold_a_buffer_cannot_pin_it() {
 }
 
 #[test]
-fn an_input_that_is_pinned_is_not_shelved() {
+fn an_input_that_is_pinned_is_not_retained() {
     let mm = Mm::start();
     let address = mm.alloc(A, PAGE);
     mm.publish(A, "x", address, 1, BYTES);
