@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
-use monohull_module::{FutexMutex, RwLock, RwLockWriteGuard, Segments};
+use monohull_module::{FutexMutex, FutexRwLock, FutexRwLockWriteGuard, Segments};
 
 /// Most files open at the same time, all instances together.
 const OPEN_MAX: usize = 1 << 16;
@@ -33,7 +33,7 @@ struct Table {
 /// One entry of the table.
 #[derive(Default)]
 pub(crate) struct Place {
-    content: RwLock<Content>,
+    content: FutexRwLock<Content>,
     /// When its bytes last changed.
     modified: AtomicI64,
 }
@@ -103,7 +103,7 @@ impl Files {
 
 impl Place {
     /// Locks the file exclusively.
-    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, Content> {
+    pub(crate) fn lock(&self) -> FutexRwLockWriteGuard<'_, Content> {
         self.content.write()
     }
 

@@ -26,7 +26,7 @@
 //! No lock is held across a call that may come back into the module, as checking an address in the arena does. Work on many things
 //! at once is done in batches, and ends each with [`unlock_fair`](lock_api::MutexGuard::unlock_fair).
 //!
-//! An [`RwLock`] still spins. It serves where readers copy the bytes of a file side by side and writers are rare.
+//! Files have a [`FutexRwLock`], under which readers copy bytes side by side. Its waiters sleep, too.
 //!
 //! A panic ends the process, so there is no poisoning.
 #![no_std]
@@ -36,12 +36,14 @@ extern crate alloc;
 extern crate std;
 
 pub mod fs;
+mod futex;
 #[doc(hidden)]
 pub mod glue;
 pub mod heap;
 mod host;
 mod lock;
 mod network;
+mod rwlock;
 mod segments;
 mod store;
 mod text;
@@ -50,8 +52,9 @@ pub use host::{FileToMap, HostRef};
 pub use lock::{FutexMutex, FutexMutexGuard, RawFutexMutex};
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
+pub use rwlock::{FutexRwLock, FutexRwLockWriteGuard, RawFutexRwLock};
 pub use segments::Segments;
-pub use spin::{Once, RwLock, RwLockWriteGuard};
+pub use spin::Once;
 pub use store::{Checked, Memory, Store};
 pub use text::Text;
 

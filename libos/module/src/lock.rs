@@ -3,7 +3,7 @@
 //! The host may have fewer processors than the domain has carriers, or preempt the carrier that holds a lock. A waiter that only spun
 //! would then use up the time slice that the holder needs.
 
-use core::ffi::c_long;
+use crate::futex;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lock_api::GuardSend;
@@ -22,15 +22,6 @@ const TRANSFERRED: u32 = 3;
 /// Attempts before the first sleep: about a microsecond, less than a sleep costs.
 const ATTEMPTS: u32 = 32;
 
-const SYS_FUTEX: c_long = 202;
-const FUTEX_WAIT_PRIVATE: c_long = 128;
-const FUTEX_WAKE_PRIVATE: c_long = 129;
-
-// libc's, as `memcpy` is; `core` has no system calls.
-unsafe extern "C" {
-    fn syscall(number: c_long, ...) -> c_long;
-}
-
 /// The state of a [`FutexMutex`].
 #[derive(Debug)]
 pub struct RawFutexMutex(AtomicU32);
@@ -46,23 +37,16 @@ impl RawFutexMutex {
         }
         if self.0.load(Ordering::Relaxed) == TRANSFERRED {
             // The unlock of the thread that takes it wakes this one. Once is enough: it may also have been woken to take it.
-            self.sleep_while(TRANSFERRED);
+            futex::sleep_while(&self.0, TRANSFERRED);
         }
         while !matches!(self.0.swap(CONTENDED, Ordering::Acquire), FREE | TRANSFERRED) {
-            self.sleep_while(CONTENDED);
+            futex::sleep_while(&self.0, CONTENDED);
         }
-    }
-
-    /// Sleeps until another thread wakes this one, unless the state is another by now. It may also return for no reason.
-    fn sleep_while(&self, state: u32) {
-        // SAFETY: the word is this lock's, and there is no time limit.
-        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAIT_PRIVATE, c_long::from(state), 0 as c_long) };
     }
 
     /// Wakes a thread that sleeps; false if none does.
     fn wake_one(&self) -> bool {
-        // SAFETY: only the address of the word is used, to find a thread that sleeps.
-        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAKE_PRIVATE, 1 as c_long) == 1 }
+        futex::wake(&self.0, 1) == 1
     }
 }
 
@@ -110,7 +94,7 @@ unsafe impl lock_api::RawMutexFair for RawFutexMutex {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{FutexMutex, FutexMutexGuard};
     use core::hint::spin_loop;
     use core::sync::atomic::{AtomicI32, Ordering};
@@ -146,8 +130,7 @@ mod tests {
             thread::scope(|scope| {
                 let guard = lock.lock();
                 scope.spawn(|| {
-                    // SAFETY: no conditions.
-                    sleeper.store(unsafe { gettid() }, Ordering::Relaxed);
+                    sleeper.store(thread_id(), Ordering::Relaxed);
                     *lock.lock() += 1;
                 });
                 while !is_asleep(sleeper.load(Ordering::Relaxed)) {
@@ -163,8 +146,14 @@ mod tests {
         fn gettid() -> i32;
     }
 
+    /// The kernel's number of the calling thread.
+    pub(crate) fn thread_id() -> i32 {
+        // SAFETY: no conditions.
+        unsafe { gettid() }
+    }
+
     /// Whether a thread of this process sleeps in the kernel.
-    fn is_asleep(thread: i32) -> bool {
+    pub(crate) fn is_asleep(thread: i32) -> bool {
         let stat = std::fs::read_to_string(std::format!("/proc/self/task/{thread}/stat"));
         stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
     }

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat};
 use monohull_module::fs::in_pieces;
-use monohull_module::{Checked, FutexMutex, HostRef, RwLock, Segments};
+use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 
 /// Most files of a tree.
 const FILES_MAX: usize = 1 << 17;
@@ -46,7 +46,7 @@ struct Numbers {
 /// One entry of the table.
 #[derive(Default)]
 struct Slot {
-    file: RwLock<Place>,
+    file: FutexRwLock<Place>,
     modified: AtomicI64,
 }
 
