@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 thread_local! {
@@ -129,9 +130,10 @@ impl Default for Account {
 
 /// A workflow domain with some modules in it. Instances need no registration: instance `n` lives in cell `n`.
 pub struct Domain {
-    shared: Box<Shared>,
+    // Not boxes: modules point into both, and a box that is moved may not be pointed into.
+    shared: Arc<Shared>,
     /// Outlives the module's state, which points to it.
-    host: Box<Host>,
+    host: Arc<Host>,
 }
 
 impl Domain {
@@ -151,7 +153,7 @@ impl Domain {
     }
 
     fn with(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>, device: Option<Device>) -> Domain {
-        let shared = Box::new(Shared {
+        let shared = Arc::new(Shared {
             modules: tables.iter().map(|table| (*table, AtomicPtr::new(std::ptr::null_mut()))).collect(),
             mounts: Locked::new(mounts),
             images: Locked::default(),
@@ -171,12 +173,12 @@ impl Domain {
             mappings: Locked::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
-        CURRENT.set(&raw const *shared);
+        CURRENT.set(Arc::as_ptr(&shared));
         // SAFETY: the services expect `Shared`, which lives in the domain, as the table does.
-        let host = Box::new(unsafe { Host::of::<Services>((&raw const *shared).cast_mut().cast()) });
+        let host = Arc::new(unsafe { Host::of::<Services>(Arc::as_ptr(&shared).cast_mut().cast()) });
         for (table, state) in &shared.modules {
             // SAFETY: the host lives in the domain, longer than the state.
-            state.store(unsafe { (table.start)(&raw const *host) }, Ordering::Relaxed);
+            state.store(unsafe { (table.start)(Arc::as_ptr(&host)) }, Ordering::Relaxed);
             assert!(!state.load(Ordering::Relaxed).is_null(), "the module refused to start");
         }
         Domain { shared, host }
@@ -336,7 +338,7 @@ impl Domain {
         self.call(SYSTEM_INSTANCE, number, args)
     }
 
-    /// Tells the modules that an instance has ended; returns whether its inputs are intact.
+    /// Notifies the modules of the end of an instance; returns whether its inputs are intact.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
         // SAFETY: the state is live, and no handler runs.
         let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
