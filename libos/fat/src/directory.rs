@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 32;
-/// Where a slot has flags that say how its short name is spelt, and one of ours: the file has another name already, and this one was
+/// Offset of a slot's flags for the case of its short name, and one flag of ours: the file has another name already, and this one was
 /// about to go.
 pub(crate) const FLAGS: u64 = 12;
 pub(crate) const MOVED: u8 = 0x01;
-/// What slots say they are that are no names: a piece of a long one, or the volume's label.
+/// Attributes of slots that are not names: a piece of a long name, or the volume's label.
 pub(crate) const LONG: u8 = 0x0f;
 pub(crate) const LABEL: u8 = 0x08;
 /// No directory is longer than this.

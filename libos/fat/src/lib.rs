@@ -32,7 +32,7 @@ pub use format::format;
 pub use geometry::{FatEntry, Geometry, Kind};
 pub use time::{decode_time, encode_time};
 
-/// What the names of files begin with, in the root directory, that are there for a while: they were removed while somebody had them
+/// Prefix of the names of temporary files in the root directory: they were removed while a descriptor had them
 /// open, or are not complete yet. They are not shown, and go when an image is next written to or repaired.
 pub const ASIDE: &str = ".monohull-removed-";
 

@@ -69,7 +69,7 @@ fn what_is_mapped_stays_whatever_becomes_of_the_file() {
     files.close(descriptor).expect("closed");
     let [dir, path, len] = [monohull_abi::file::WORKING_DIRECTORY, domain.place(A, b"/f"), 2];
     files.call(number::FILE_UNLINK, [dir, path, len]).expect("removed");
-    // Room for somebody else's bytes, if it had been given back.
+    // Room for another file's bytes, if it had been freed.
     for name in 0..8 {
         let other = files.make(&format!("/other-{name}"));
         files.write(other, &[0xee; LEN]).expect("room");

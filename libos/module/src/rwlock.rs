@@ -36,7 +36,7 @@ const ATTEMPTS: u32 = 32;
 pub struct RawFutexRwLock(AtomicU32);
 
 impl RawFutexRwLock {
-    /// Repeats `attempt`, and sleeps while it fails. `flags` tell the holder.
+    /// Repeats `attempt`, and sleeps while it fails, with `flags` set in the word.
     #[cold]
     fn wait(&self, flags: u32, attempt: impl Fn() -> bool) {
         for _ in 0..ATTEMPTS {

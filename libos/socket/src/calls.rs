@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   attempt ─ the socket answers ──────────────▶ done
-//!      ▲  └── it says Again ─▶ wait ─▶ park ─┐
+//!      ▲  └── Again ─────────▶ wait ─▶ park ─┐
 //!      └──── woken: the handler runs again ──┘      until the deadline of the first attempt, kept in the scratch area
 //! ```
 

@@ -84,7 +84,7 @@ impl<S: Store> Library<S> {
         changed
     }
 
-    /// Stores the number of free clusters, and clears the dirty flag. A wrong count does no harm: nobody relies on
+    /// Stores the number of free clusters, and clears the dirty flag. A wrong count does no harm: no reader relies on
     /// it. An image that was not closed before stays so: it has to be checked.
     pub(crate) fn close(&mut self) {
         self.fat = None;

@@ -137,7 +137,7 @@ fn a_listener_takes_no_more_than_its_backlog() {
         world.first_segment(SocketAddr::new(World::PEER4, 1000 + port), 80);
     }
     world.run(3);
-    // Two are answered, the others hear nothing and would try again.
+    // Two are answered, the others get no answer and would try again.
     let answered = world.seen.iter().filter(|segment| segment.syn && segment.ack).map(|segment| segment.to);
     let answered: std::collections::BTreeSet<u16> = answered.collect();
     assert_eq!(answered.len(), 2, "{answered:?}");
@@ -172,7 +172,7 @@ fn what_a_listener_is_set_to_its_connections_begin_with() {
         assert_eq!(world.ok(SOCKET_GET_OPTION, [listener, option as u64]), value);
         assert_eq!(world.ok(SOCKET_GET_OPTION, [socket, option as u64]), value);
     }
-    // Somebody who answers is kept; of somebody who does not one hears no more, and then that he is gone.
+    // A peer that answers probes is kept; a connection to one that does not ends.
     world.run(60_000);
     world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
     assert_eq!(world.read(socket), Err(Errno::Again));
@@ -198,7 +198,7 @@ fn small_writes_wait_for_each_other_unless_they_are_not_to() {
         }
         world.run(20);
         assert_eq!(world.peer_reads(5), b"xxxxx");
-        // The first leaves at once; the others with it, or together when it has been acknowledged.
+        // The first is sent at once; the others with it, or together when it has been acknowledged.
         assert_eq!(world.seen.iter().filter(|segment| segment.len > 0).count(), pieces);
     }
 }

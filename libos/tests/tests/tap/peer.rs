@@ -61,7 +61,7 @@ pub(crate) struct World {
     /// What the peer has read, and what it has still to write.
     taken: Vec<u8>,
     waiting: VecDeque<u8>,
-    /// On their way: when they arrive, to whom, what.
+    /// On their way: time of arrival, destination, bytes.
     flying: Vec<(u64, bool, Vec<u8>)>,
     server: Option<Server>,
 }
@@ -372,7 +372,7 @@ impl World {
         panic!("no datagram arrived");
     }
 
-    /// Somebody would like a connection, whatever the peer does.
+    /// Requests a connection, whatever the peer does.
     pub(crate) fn first_segment(&self, from: SocketAddr, to: u16) {
         let syn = TcpRepr { control: TcpControl::Syn, ..SEGMENT };
         self.frame(&segment(from, SocketAddr::new(World::OWN4, to), &syn));
