@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The columns: kinds with a reason to look closer, apart, and the rest in sum.
+/// The columns: kinds that need a closer check, apart, and the rest in sum.
 const COLUMNS: [Kind; 8] = [
     Kind::Wrpkru,
     Kind::Xrstor,

@@ -1,18 +1,18 @@
 //! What a finding looks like among its neighbours: is it an instruction of the program, or do other instructions
 //! just happen to hold its bytes?
 //!
-//! The answer never changes the verdict, because user code can jump to any byte. It tells people what to do. It is as
+//! The answer never changes the verdict, because user code can jump to any byte. It helps the reader to decide what to do. It is as
 //! certain as the place where decoding began:
 //!
 //! ```text
 //!   from the symbol's start     push rbp │ mov rbp, rsp │ add eax, 0xef010f │        certain, unless the function
 //!                               └────────────────────────────^ finding               holds data
 //!   from 64 places before it    ──┐ ─┐ ┐                                             decoding soon falls into step;
-//!                                 └──┴─┴──▶ most agree on one instruction            it is said how many agree
+//!                                 └──┴─┴──▶ most agree on one instruction            the report has the number that agree
 //! ```
 
 use crate::instruction::is_prefix;
-use crate::report::hex;
+pub use crate::kind::Class;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -25,18 +25,6 @@ const NEAREST: usize = 32;
 /// Instructions shown before and behind the one a finding lies in.
 const BEFORE: usize = 3;
 const BEHIND: usize = 2;
-
-/// What a finding is in the program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// An instruction of the program.
-    Instruction,
-    /// Bytes of other instructions.
-    Accident,
-    /// Decoding does not tell: there may be data around it.
-    Unclear,
-}
 
 /// What the class rests on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -74,7 +62,7 @@ pub struct Context {
     pub class: Class,
     /// How that is known.
     pub evidence: Evidence,
-    /// What runs when somebody jumps to the finding's first byte; nothing if the decoder does not know it.
+    /// The instruction at the finding's first byte; nothing if the decoder does not know it.
     pub when_jumped_to: Option<String>,
     /// The instructions around it; none if the class is unclear.
     pub neighbourhood: Vec<Decoded>,
@@ -88,7 +76,7 @@ pub(crate) struct Code<'a> {
 }
 
 impl Code<'_> {
-    /// Looks at the finding that begins at index `at`; `symbol` is the index at which its symbol begins.
+    /// Judges the finding that begins at index `at`; `symbol` is the index at which its symbol begins.
     pub(crate) fn context(&self, at: usize, symbol: Option<usize>) -> Context {
         let symbol = symbol.filter(|&start| start <= at && at - start <= LONGEST);
         let (from, evidence) = match symbol.filter(|&start| self.covering(start, at).is_some()) {
@@ -169,6 +157,12 @@ impl Code<'_> {
     fn decoder(&self, from: usize) -> Decoder<'_> {
         Decoder::with_ip(64, &self.memory[from..], self.address + from as u64, DecoderOptions::NONE)
     }
+}
+
+/// Bytes in a report: two digits each, with spaces between.
+pub(crate) fn hex<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    serializer.serialize_str(&digits.join(" "))
 }
 
 fn text(instruction: &Instruction) -> String {

@@ -1,6 +1,6 @@
-//! Finding the few places worth a closer look, fast.
+//! A fast filter for the few offsets that need a full check.
 //!
-//! Two neighbouring bytes almost always say that nothing begins at the first of them. The test is written without
+//! Two neighbouring bytes almost always rule out that a sequence begins at the first of them. The test is written without
 //! branches over a block of bytes, which the compiler turns into vector instructions; only where a mark is left is
 //! the memory looked at byte by byte.
 //!
@@ -16,7 +16,7 @@ const BLOCK: usize = 64;
 /// Marks per word.
 const LANES: usize = size_of::<u64>();
 
-/// Says whether two neighbouring bytes may be the beginning of something that is looked for. Written with operators
+/// Whether two neighbouring bytes may be the beginning of a forbidden sequence. Written with operators
 /// without short cuts, so that there is nothing to branch on.
 pub(crate) trait Filter {
     fn may_begin(first: u8, second: u8) -> bool;

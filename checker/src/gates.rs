@@ -11,9 +11,9 @@
 //!                  then: are the arguments where the kernel puts them?                  jne monohull_kill
 //! ```
 //!
-//! Who jumps to an entry stub's WRPKRU with other rights in `eax` ends the process; who jumps to one of the others gets
+//! A jump to an entry stub's WRPKRU with other rights in `eax` ends the process; a jump to one of the others gets
 //! all rights, but at a place where trusted code takes over. Whether what comes after that is sound is for the gates'
-//! own tests; here the sequences are told from everything else.
+//! own tests; here the sequences are recognized.
 
 use crate::symbols::SymbolTable;
 

@@ -32,7 +32,7 @@ pub fn scan_refused(memory: &[u8]) -> Vec<Found> {
     found.filter(|found| found.kind.severity() == Severity::Refuse).collect()
 }
 
-/// The sequence whose escape or opcode byte is at `index`. One place is never two kinds: the opcode decides.
+/// The sequence whose escape or opcode byte is at `index`. One offset never has two kinds: the opcode decides.
 fn opcode_at(memory: &[u8], index: usize) -> Option<Found> {
     let found = |length, kind| Some(Found { start: index, length, kind });
     match memory[index..] {

@@ -1,6 +1,5 @@
 //! The kinds of instructions that are looked for: what each does, what follows from finding one, and why.
 
-use crate::context::Class;
 use serde::Serialize;
 
 /// What the processor would take a sequence for. The refused ones come first.
@@ -37,6 +36,18 @@ pub enum Severity {
     Refuse,
     /// Something else stands behind the check; the finding is reported.
     Warn,
+}
+
+/// What a finding is in the program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// An instruction of the program.
+    Instruction,
+    /// Bytes of other instructions.
+    Accident,
+    /// Decoding does not decide: there may be data around it.
+    Unclear,
 }
 
 impl Severity {

@@ -36,6 +36,7 @@
 
 pub mod context;
 mod elf;
+mod executable;
 mod filter;
 mod gates;
 pub mod instruction;
@@ -45,12 +46,12 @@ mod report;
 pub mod symbols;
 
 pub use context::{Class, Context};
-pub use elf::CheckError;
+pub use executable::CheckError;
 pub use instruction::{Kind, Severity};
 pub use report::{Count, Finding, Form, LISTED_PER_KIND, Report};
 
 use context::Code;
-use elf::Run;
+use executable::Run;
 use symbols::SymbolTable;
 
 /// What a file is judged by.
@@ -76,7 +77,7 @@ impl Rules {
     }
 }
 
-/// Looks at every byte offset of every executable page of an ELF file, by the rules for function images.
+/// Checks every byte offset of every executable page of an ELF file, by the rules for function images.
 ///
 /// An error means that the file could not be judged; it must not be loaded either.
 pub fn check(bytes: &[u8]) -> Result<Report, CheckError> {

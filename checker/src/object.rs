@@ -1,7 +1,7 @@
 //! Which bytes of an object file are code: objects have sections instead of segments.
 //!
-//! Two programs leave such files. A compiler leaves objects for the linker, whose sections will end up at other
-//! addresses, with relocations applied. Wasmtime leaves finished machine code in the same form, marked by an ABI number
+//! Two programs write such files. A compiler writes objects for the linker, whose sections will end up at other
+//! addresses, with relocations applied. Wasmtime writes finished machine code in the same form, marked by an ABI number
 //! of its own; its runtime maps the sections as they are, in whole pages, so those are looked at:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!                                                     ^^^^^^^^^^^^^^^^^^^^^ whole pages
 //! ```
 
-use crate::elf::{CheckError, Executable, PAGE, Run, record};
+use crate::executable::{CheckError, Executable, PAGE, Run, record};
 use crate::report::Form;
 use goblin::elf64::{
     header::{EI_OSABI, Header},

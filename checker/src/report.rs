@@ -1,6 +1,6 @@
-//! What the checker says about a file.
+//! The report on a file.
 
-use crate::context::Context;
+use crate::context::{Context, hex};
 use crate::instruction::{Kind, Severity};
 use serde::Serialize;
 
@@ -43,12 +43,6 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Bytes as people write them: two digits each, with spaces between.
-pub(crate) fn hex<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    serializer.serialize_str(&digits.join(" "))
-}
-
 /// How often a kind was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Count {
@@ -72,7 +66,7 @@ pub enum Form {
     Wasm,
 }
 
-/// What the checker has to say about one file.
+/// The report on one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
     /// The findings in the order of their addresses, at most [`LISTED_PER_KIND`] of each kind.
@@ -110,7 +104,7 @@ impl Report {
         self.counts.iter().find(|count| count.kind == kind).map_or(0, |count| count.count)
     }
 
-    /// Counts one more of `kind` and says whether it should be listed.
+    /// Counts one more of `kind` and returns whether it should be listed.
     pub(crate) fn add(&mut self, kind: Kind) -> bool {
         let position = self.counts.iter().position(|count| count.kind == kind).unwrap_or_else(|| {
             self.counts.push(Count { kind, count: 0 });

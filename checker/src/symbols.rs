@@ -2,7 +2,8 @@
 //!
 //! Symbols decide nothing, so a file whose symbol tables or section headers are damaged just has fewer names.
 
-use crate::elf::{header, record};
+use crate::elf::header;
+use crate::executable::record;
 use goblin::elf64::{
     header::ET_REL,
     section_header::{SHT_DYNSYM, SHT_SYMTAB, SIZEOF_SHDR, SectionHeader},

@@ -144,7 +144,7 @@ fn without_dispatch_system_calls_are_refused() {
     }
 }
 
-/// What is explained: the bytes, what it is, and whether somebody jumping to it gets what was found.
+/// What is explained: the bytes, what it is, and whether a jump to it executes the finding.
 #[test]
 fn findings_are_told_apart() {
     for (bytes, class, here, jumped) in [

@@ -74,7 +74,7 @@ const SPELLINGS: [(&[u8], Kind); 27] = [
     (&[0x0f, 0xb4, 0x00], Kind::SegmentLoad),
 ];
 
-/// What looks nearly the same and is harmless: LFENCE, FXRSTOR, LDMXCSR, WRFSBASE without its prefix or with a byte
+/// Similar bytes that are harmless: LFENCE, FXRSTOR, LDMXCSR, WRFSBASE without its prefix or with a byte
 /// between, RDPKRU, CMPXCHG8B, RDFSBASE, a near indirect call, MOV from a segment register, a `d5` without the map bit.
 const HARMLESS: [&[u8]; 11] = [
     &[0x0f, 0xae, 0xe8],
@@ -212,7 +212,7 @@ fn what_cannot_be_judged_is_an_error() {
     assert!((0..whole.len()).all(|length| check(&whole[..length]).is_err()));
 }
 
-/// Another way to say what is looked for: masks and values, and prefixes read forwards.
+/// Another description of the forbidden sequences: masks and values, and prefixes read forwards.
 fn naive(memory: &[u8]) -> Vec<(usize, usize, Kind)> {
     let masked = |at: usize, pattern: &[(u8, u8)]| {
         memory.len() >= at + pattern.len()

@@ -1,6 +1,6 @@
 //! `core::arch`, and which instructions the processor has ([`is_x86_feature_detected!`](crate::is_x86_feature_detected)).
 //!
-//! The answer is the processor's own (CPUID). Instructions on wide registers also need a kernel that saves these registers; XGETBV says
+//! The answer is the processor's own (CPUID). Instructions on wide registers also need a kernel that saves these registers; XGETBV shows
 //! which it saves.
 
 use core::arch::x86_64::__cpuid_count;
@@ -78,7 +78,7 @@ const FEATURES: [(&str, u32, u32, usize, u32, u64); 49] = [
 static FOUND: AtomicU64 = AtomicU64::new(0);
 const ASKED: u64 = 1 << 63;
 
-/// The place of a feature in the list. A name that is none does not compile.
+/// The index of a feature in the list. An unknown name does not compile.
 #[doc(hidden)]
 pub const fn feature(name: &str) -> usize {
     let mut index = 0;
@@ -123,7 +123,7 @@ fn ask() -> u64 {
     found
 }
 
-/// What CPUID says; nothing of a leaf that the processor does not know.
+/// The output of CPUID; zeros for a leaf that the processor does not have.
 fn answer(leaf: u32, subleaf: u32) -> [u32; 4] {
     #[allow(unused_unsafe, reason = "it is safe in newer compilers")]
     // SAFETY: every processor of this architecture has the instruction.
@@ -138,7 +138,7 @@ fn answer(leaf: u32, subleaf: u32) -> [u32; 4] {
 /// The registers that the kernel saves (XCR0).
 fn saved() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: the caller has seen OSXSAVE, so the instruction is there for everybody; it reads a register that always exists.
+    // SAFETY: the caller has seen OSXSAVE, so the instruction is available in user mode; it reads a register that always exists.
     unsafe {
         core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }

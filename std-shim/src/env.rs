@@ -1,4 +1,4 @@
-//! What a function is told: its arguments and its environment.
+//! A function's arguments and its environment.
 //!
 //! The step's `args` are a JSON object. A program sees them as std's `args()`: the function's name, then `--name=value`
 //! for each member in the order of the file (text as it is, other values as JSON). A function asks by name instead:
@@ -11,7 +11,7 @@ use crate::string::{String, ToString};
 use crate::sync::OnceLock;
 use crate::vec::{self, Vec};
 use crate::{any, error, fmt, format, process, sys};
-use monohull_abi::types::{FailKind, Text};
+use monohull_abi::types::{AbortKind, InfoString};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Vec<(String, T)> {
 
 fn arguments() -> &'static [(String, Value)] {
     static ARGUMENTS: OnceLock<Vec<(String, Value)>> = OnceLock::new();
-    ARGUMENTS.get_or_init(|| parse(&sys::text(Text::Args)))
+    ARGUMENTS.get_or_init(|| parse(&sys::info_string(InfoString::Args)))
 }
 
 /// An argument is missing or is not what the function expects. The workflow file is at fault.
@@ -92,7 +92,7 @@ pub fn try_arg<T: DeserializeOwned>(name: &str) -> Result<T, ArgError> {
 
 /// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type.
 pub fn arg<T: DeserializeOwned>(name: &str) -> T {
-    try_arg(name).unwrap_or_else(|error| process::fail(FailKind::Error, format_args!("{error}")))
+    try_arg(name).unwrap_or_else(|error| process::fail(AbortKind::Error, format_args!("{error}")))
 }
 
 fn as_words(function: String, members: &[(String, Value)]) -> Vec<String> {
@@ -105,7 +105,7 @@ fn as_words(function: String, members: &[(String, Value)]) -> Vec<String> {
 
 /// The function's name and its arguments.
 pub fn args() -> Args {
-    Args(as_words(sys::text(Text::Function), arguments()).into_iter())
+    Args(as_words(sys::info_string(InfoString::Function), arguments()).into_iter())
 }
 
 /// The same as [`args`], for programs that do not expect text.
@@ -180,7 +180,7 @@ pub mod consts {
 
 fn variables() -> &'static [(String, String)] {
     static VARIABLES: OnceLock<Vec<(String, String)>> = OnceLock::new();
-    VARIABLES.get_or_init(|| parse(&sys::text(Text::Env)))
+    VARIABLES.get_or_init(|| parse(&sys::info_string(InfoString::Env)))
 }
 
 /// The step's environment.

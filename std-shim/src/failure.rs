@@ -1,11 +1,11 @@
-//! Errors that `main` returns: what the report says of them, and whether the instance is tried again.
+//! Errors that `main` returns: their text in the report, and whether the instance is tried again.
 
 use crate::boxed::Box;
 use crate::error::Error;
 use crate::fmt;
 
-/// An error that another attempt would not mend: input that is malformed, say. An instance whose `main` returns it is not
-/// tried again, whatever the step's `retry` says, and fails with the kind `permanent`.
+/// An error that a retry would not fix, such as malformed input. An instance whose `main` returns it is not
+/// tried again, whatever the step's `retry` is, and fails with the kind `permanent`.
 ///
 /// ```text
 /// #[monohull::main]

@@ -1,7 +1,7 @@
 //! Which copy of a step's function this is: what a fan-out divides its work by.
 
 use crate::sys;
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 
 /// This instance among those of its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +17,8 @@ pub struct Instance {
 /// Asks which instance this is.
 pub fn instance() -> Instance {
     Instance {
-        index: sys::fact(Fact::InstanceIndex) as usize,
-        count: sys::fact(Fact::InstanceCount) as usize,
-        attempt: sys::fact(Fact::Attempt) as u32,
+        index: sys::info(Info::InstanceIndex) as usize,
+        count: sys::info(Info::InstanceCount) as usize,
+        attempt: sys::info(Info::Attempt) as u32,
     }
 }

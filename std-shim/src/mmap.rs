@@ -6,10 +6,10 @@
 //! println!("{} bytes, the first is {}", weights.len(), weights[0]);
 //! ```
 //!
-//! A mapping is a private copy whose pages are made when they are first touched, so that bytes nobody looks at are never
+//! A mapping is a private copy whose pages are made when they are first touched, so that bytes that are not touched are never
 //! read. It counts with its whole length against the instance's memory limit.
 //!
-//! What differs from `memmap2`: mapping is safe. There a file that somebody else changes or cuts changes the bytes behind a
+//! What differs from `memmap2`: mapping is safe. There a file that another program changes or truncates changes the bytes behind a
 //! `&[u8]`, or takes them away; here a page stays as it was when it was first touched. If its bytes cannot be had then, the
 //! instance ends with a report, as it would on a panic. For the same reason there is no mapping that writes to its file:
 //! [`MmapOptions::map_copy`] is all that can be written to.
@@ -98,7 +98,7 @@ impl MmapOptions {
                 match known.len().checked_sub(self.offset) {
                     // What is added meanwhile is left out, so that the length is known here.
                     Some(len) if known.is_file() => len,
-                    // The system refuses that, and has words for it.
+                    // The system refuses that, with an explanation.
                     _ => 1,
                 }
             }
@@ -125,12 +125,12 @@ impl Mmap {
         Ok(MmapMut(self.0))
     }
 
-    /// Says what will be done with it.
+    /// Announces how it will be used.
     pub fn advise(&self, advice: Advice) -> io::Result<()> {
         self.0.advise(advice, 0, self.0.len)
     }
 
-    /// Says what will be done with a part of it. Only [`Advice::WillNeed`] is about the part alone.
+    /// Announces how a part of it will be used. Only [`Advice::WillNeed`] applies to the part alone.
     pub fn advise_range(&self, advice: Advice, offset: usize, len: usize) -> io::Result<()> {
         self.0.advise(advice, offset, len)
     }
@@ -143,12 +143,12 @@ impl MmapMut {
         Ok(Mmap(self.0))
     }
 
-    /// Says what will be done with it.
+    /// Announces how it will be used.
     pub fn advise(&self, advice: Advice) -> io::Result<()> {
         self.0.advise(advice, 0, self.0.len)
     }
 
-    /// Says what will be done with a part of it. Only [`Advice::WillNeed`] is about the part alone.
+    /// Announces how a part of it will be used. Only [`Advice::WillNeed`] applies to the part alone.
     pub fn advise_range(&self, advice: Advice, offset: usize, len: usize) -> io::Result<()> {
         self.0.advise(advice, offset, len)
     }
@@ -172,7 +172,7 @@ impl Deref for MmapMut {
 
 impl DerefMut for MmapMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `Mapping::bytes`; it is writable, and nobody else has a reference to it.
+        // SAFETY: as in `Mapping::bytes`; it is writable, and there is no other reference to it.
         unsafe { core::slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.len) }
     }
 }
@@ -220,8 +220,8 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: as many bytes are mapped there until the value is dropped. A page is filled before anybody sees it and changed
-        // by nobody but whoever has this value.
+        // SAFETY: as many bytes are mapped there until the value is dropped. A page is filled before it can be read, and changed
+        // only through this value.
         unsafe { core::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 

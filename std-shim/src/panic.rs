@@ -1,4 +1,4 @@
-//! Panics, as in `std::panic` of a program that is built to abort: hooks are told, and then the instance ends.
+//! Panics, as in `std::panic` of a program that is built to abort: the hook runs, and then the instance ends.
 //!
 //! Nothing unwinds in an image, so a panic is never caught: [`catch_unwind`] is there for programs that guard code which
 //! does not panic.
@@ -16,7 +16,7 @@ type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send + 'static>;
 
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
-/// What a hook is told.
+/// The argument of a hook.
 pub struct PanicHookInfo<'a> {
     payload: &'a (dyn Any + Send),
     location: &'a Location<'a>,
@@ -62,19 +62,19 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// Has `hook` told of a panic before it ends the instance.
+/// Registers `hook` to run before a panic ends the instance.
 pub fn set_hook(hook: Hook) {
     let old = HOOK.write().map(|mut current| current.replace(hook));
     drop(old);
 }
 
-/// Takes the hook back. The one that is there at first does nothing: the report says what it would say.
+/// Takes the hook back. The default hook does nothing: the report has the text of the panic.
 pub fn take_hook() -> Hook {
     let old = HOOK.write().ok().and_then(|mut current| current.take());
     old.unwrap_or_else(|| Box::new(|_| ()))
 }
 
-/// Tells the hook, if there is one. False if nobody has set one, or while it is being changed.
+/// Runs the hook. False if none is set, or while it is being changed.
 pub(crate) fn call_hook(info: impl FnOnce(&dyn Fn(&PanicHookInfo<'_>))) {
     if let Ok(hook) = HOOK.try_read()
         && let Some(hook) = &*hook
@@ -95,7 +95,7 @@ pub fn panic_any<M: Any + Send + 'static>(message: M) -> ! {
     rt::panic_with(&*payload, Some(Location::caller()))
 }
 
-/// Ends the instance with a panic that carries `payload`; the hook is not told again.
+/// Ends the instance with a panic that carries `payload`; the hook does not run again.
 pub fn resume_unwind(payload: Box<dyn Any + Send>) -> ! {
     rt::panic_with(&*payload, None)
 }

@@ -3,7 +3,7 @@
 use crate::fmt::{self, Debug};
 use crate::{format, io, sys};
 use core::convert::Infallible;
-use monohull_abi::types::{Fact, FailKind};
+use monohull_abi::types::{AbortKind, Info};
 
 /// What `main` ends with: 0 is success.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,13 +60,13 @@ impl<T: Termination, E: Debug> Termination for Result<T, E> {
     fn report(self) -> ExitCode {
         match self {
             Ok(value) => value.report(),
-            Err(error) => fail(FailKind::Error, format_args!("{error:?}")),
+            Err(error) => fail(AbortKind::Error, format_args!("{error:?}")),
         }
     }
 }
 
 /// Ends the instance as failed with an error.
-pub(crate) fn fail(kind: FailKind, error: fmt::Arguments<'_>) -> ! {
+pub(crate) fn fail(kind: AbortKind, error: fmt::Arguments<'_>) -> ! {
     let text = format!("{error}");
     io::flush_before_the_end();
     sys::fail(kind, &text)
@@ -80,10 +80,10 @@ pub fn exit(status: i32) -> ! {
 
 /// Ends the instance as if by a panic, at once.
 pub fn abort() -> ! {
-    sys::fail(FailKind::Panic, "the function called abort()")
+    sys::fail(AbortKind::Panic, "the function called abort()")
 }
 
 /// Which of its step's instances this is, counted from 1: the nearest a function has to a process number.
 pub fn id() -> u32 {
-    sys::fact(Fact::InstanceIndex) as u32 + 1
+    sys::info(Info::InstanceIndex) as u32 + 1
 }

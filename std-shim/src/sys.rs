@@ -1,6 +1,6 @@
 //! Hostcalls as Rust functions. Nothing else in the shim knows a number.
 //!
-//! This crate's own tests run on the host, where nobody answers hostcalls; `sys/host.rs` stands in for the few that
+//! This crate's own tests run on the host, where there are no hostcalls; `sys/host.rs` stands in for the few that
 //! locks, clocks and threads need.
 
 use crate::string::String;
@@ -10,7 +10,7 @@ use crate::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use monohull_abi::errno::Errno;
 use monohull_abi::number;
-use monohull_abi::types::{Clock, Fact, FailKind, Text};
+use monohull_abi::types::{AbortKind, Clock, Info, InfoString};
 
 pub(crate) mod files;
 pub(crate) mod socket;
@@ -44,9 +44,9 @@ pub(crate) fn exit(status: i32) -> ! {
 }
 
 /// Ends the instance as failed.
-pub(crate) fn fail(kind: FailKind, text: &str) -> ! {
+pub(crate) fn fail(kind: AbortKind, text: &str) -> ! {
     loop {
-        let _ = call(number::FAIL, [kind as u64, text.as_ptr() as u64, text.len() as u64]);
+        let _ = call(number::ABORT, [kind as u64, text.as_ptr() as u64, text.len() as u64]);
     }
 }
 
@@ -71,10 +71,10 @@ pub(crate) fn thread_join(thread: u64) {
 
 /// Lets another thread run.
 pub(crate) fn yield_now() {
-    let _ = call(number::YIELD, []);
+    let _ = call(number::THREAD_YIELD, []);
 }
 
-/// Parks while `*word == expected`, at most for `timeout`. False if the time ran out; true says nothing about `word`.
+/// Parks while `*word == expected`, at most for `timeout`. False if the time ran out; if true, `word` may have any value.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
     let ns = timeout.map_or(u64::MAX, nanos);
     match call(number::FUTEX_WAIT, [word.as_ptr() as u64, u64::from(expected), ns]) {
@@ -90,16 +90,17 @@ pub(crate) fn futex_wake(word: *const AtomicU32, most: u32) {
 }
 
 /// One of the instance's numbers.
-pub(crate) fn fact(what: Fact) -> u64 {
-    call(number::FACT, [what as u64]).unwrap_or_else(|errno| refused("state a fact", errno))
+pub(crate) fn info(what: Info) -> u64 {
+    call(number::GET_INFO, [what as u64]).unwrap_or_else(|errno| refused("read instance information", errno))
 }
 
 /// One of the instance's texts.
-pub(crate) fn text(what: Text) -> String {
-    let len = call(number::TEXT_LEN, [what as u64]).unwrap_or_else(|errno| refused("give a text", errno));
+pub(crate) fn info_string(what: InfoString) -> String {
+    let len =
+        call(number::GET_STRING_LEN, [what as u64]).unwrap_or_else(|errno| refused("read instance information", errno));
     let mut bytes = vec![0; len as usize];
-    let read = call(number::TEXT_READ, [what as u64, bytes.as_mut_ptr() as u64, len])
-        .unwrap_or_else(|errno| refused("give a text", errno));
+    let read = call(number::GET_STRING, [what as u64, bytes.as_mut_ptr() as u64, len])
+        .unwrap_or_else(|errno| refused("read instance information", errno));
     bytes.truncate(read as usize);
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -109,8 +110,8 @@ pub(crate) fn random(buffer: &mut [u8]) {
     /// What one call fills.
     const AT_ONCE: usize = 64 << 10;
     for part in buffer.chunks_mut(AT_ONCE) {
-        if let Err(errno) = call(number::RANDOM, [part.as_mut_ptr() as u64, part.len() as u64]) {
-            refused("give random bytes", errno)
+        if let Err(errno) = call(number::GETRANDOM, [part.as_mut_ptr() as u64, part.len() as u64]) {
+            refused("read random bytes", errno)
         }
     }
 }
@@ -123,7 +124,7 @@ pub(crate) fn heap_grow(bytes: usize) -> Result<u64, Errno> {
 /// Writes all of `bytes` to stream 1 or 2.
 pub(crate) fn write(stream: u64, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        let taken = call(number::WRITE, [stream, bytes.as_ptr() as u64, bytes.len() as u64])? as usize;
+        let taken = call(number::STDIO_WRITE, [stream, bytes.as_ptr() as u64, bytes.len() as u64])? as usize;
         if taken == 0 {
             return Err(Errno::Io);
         }
@@ -132,27 +133,27 @@ pub(crate) fn write(stream: u64, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends an unfinished line of stream 1 or 2 on its way.
+/// Sends an unfinished line of stream 1 or 2.
 pub(crate) fn flush(stream: u64) -> Result<(), Errno> {
-    call(number::FLUSH, [stream]).map(drop)
+    call(number::STDIO_FLUSH, [stream]).map(drop)
 }
 
 /// Reads a clock, in ns.
 pub(crate) fn clock(which: Clock) -> u64 {
-    call(number::CLOCK, [which as u64]).unwrap_or_else(|errno| refused("read a clock", errno))
+    call(number::CLOCK_GETTIME, [which as u64]).unwrap_or_else(|errno| refused("read a clock", errno))
 }
 
 /// Parks for at least `time`.
 pub(crate) fn sleep(time: Duration) {
-    if let Err(errno) = call(number::SLEEP, [nanos(time)]) {
+    if let Err(errno) = call(number::NANOSLEEP, [nanos(time)]) {
         refused("sleep", errno)
     }
 }
 
-/// Why this thread's last hostcall failed, in words; empty if there is nothing to add.
-pub(crate) fn explain() -> String {
+/// A text that explains why this thread's last hostcall failed; may be empty.
+pub(crate) fn last_error_message() -> String {
     let mut text = [0; 512];
-    let len = call(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64]).unwrap_or(0) as usize;
+    let len = call(number::LAST_ERROR_MESSAGE, [text.as_mut_ptr() as u64, text.len() as u64]).unwrap_or(0) as usize;
     let text: Vec<u8> = text[..len.min(512)].into();
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What may travel in a slot is decided by the compiler: these programs must not compile, and say why.
+//! What may travel in a slot is decided by the compiler: these programs must not compile, and the error gives the reason.
 //!
 //! The messages expected are word for word those of one version of the compiler. If another one words them differently,
 //! look at the differences and run the test with `TRYBUILD=overwrite`.

@@ -2,8 +2,8 @@
 //!
 //! Two halves, linked by different programs:
 //!
-//! * `user` (feature `user`) is part of every function image: how a function leaves, and where its threads begin.
-//! * `system` (feature `system`) is part of the visor: how user code is entered, and what it leaves through.
+//! * `user` (feature `user`) is part of every function image: how a function makes hostcalls, and where its threads begin.
+//! * `system` (feature `system`) is part of the visor: how user code is entered, and the gates through which it returns.
 #![no_std]
 
 #[cfg(feature = "user")]

@@ -1,6 +1,6 @@
-//! The user side of the gate: linked into function images, runs with the function's rights, trusted by nobody.
+//! The user side of the gate: linked into function images, runs with the function's rights, untrusted.
 //!
-//! A hostcall is an ordinary function call as far as the compiler can tell. [`hostcall`] saves what the System V ABI
+//! A hostcall is an ordinary function call for the compiler. [`hostcall`] saves what the System V ABI
 //! asks a callee to preserve (six registers, the control bits of MXCSR and the x87 control word) on the *user* stack
 //! and leaves through the carrier's gate, whose address is the first word at `gs`. While the thread is parked this
 //! frame is all that is left of it, besides its control block in the system partition:
@@ -69,7 +69,7 @@ unsafe extern "C" {
 /// Makes hostcall `number`; the value is the call's result, negative for a [`monohull_abi::Errno`].
 ///
 /// Arguments that are addresses are only claims to the other side, which checks them; a wrong number or argument is
-/// answered with an error. Only `EXIT`, `FAIL` and `THREAD_EXIT` do not come back.
+/// answered with an error. Only `EXIT`, `ABORT` and `THREAD_EXIT` do not come back.
 #[inline]
 pub fn hostcall(number: u32, args: [u64; 6]) -> i64 {
     let value: i64;
@@ -92,7 +92,7 @@ pub fn hostcall(number: u32, args: [u64; 6]) -> i64 {
     value
 }
 
-/// Defines a place where a user thread begins: a symbol to which the gate returns with a fresh stack and a word in
+/// Defines the entry point of a user thread: a symbol to which the gate returns with a fresh stack and a word in
 /// `rax`. It aligns the stack and calls `$body(word) -> !`.
 ///
 /// `$name` must be unique in the image.
@@ -103,7 +103,7 @@ macro_rules! thread_entry {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         $vis unsafe extern "C" fn $name() {
-            // rbp = 0 ends the chain of frames; the pushed zero is a return address nobody uses.
+            // rbp = 0 ends the chain of frames; the pushed zero is an unused return address.
             ::core::arch::naked_asm!(
                 "xor ebp, ebp",
                 "mov rdi, rax",

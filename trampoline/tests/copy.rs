@@ -29,9 +29,9 @@ fn every_byte_and_no_other() {
     }
 }
 
-/// Goes on where the copy says.
+/// Continues at the copy's fault address.
 extern "C" fn recover(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes the context of what was interrupted, which goes on as it says.
+    // SAFETY: the kernel passes the context of what was interrupted, which continues as it specifies.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     match copy_recovery(registers[libc::REG_RIP as usize] as u64) {
         Some(exit) => registers[libc::REG_RIP as usize] = exit as i64,

@@ -53,7 +53,7 @@ fn an_entry_stub_checks_its_key_against_an_immediate() {
             assert!(holds(stub, &frame.to_le_bytes()), "carrier {carrier}, key {key}");
             // Whatever was in rcx, the frame is empty afterwards.
             assert!(holds(stub, &EMPTIES_THE_FRAME), "carrier {carrier}, key {key}");
-            // Another carrier that jumps here is told by its gs.
+            // Another carrier that jumps here is identified by its gs.
             let line = INFO_BASE + (carrier * size_of::<CarrierLine>()) as u64;
             assert!(holds(stub, &line.to_le_bytes()), "carrier {carrier}, key {key}");
         }

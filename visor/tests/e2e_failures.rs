@@ -437,7 +437,7 @@ fn deadlock() {
 
 #[test]
 fn missing_slot() {
-    function_fails("missing-slot", "error").says("nobody is left who could fill slot `nobody-fills-this`");
+    function_fails("missing-slot", "error").says("no instance is left that could fill slot `nobody-fills-this`");
 }
 
 #[test]

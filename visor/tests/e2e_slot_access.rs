@@ -23,7 +23,7 @@ fn whoever_knows_the_name_can_have_the_slot() {
     assert!(report.error.is_none(), "{:#?}", report.error);
     assert_eq!(lines(&report, 1, 0), STOLEN);
     assert_eq!(text(&report, "answer"), "forged");
-    assert!(lines(&report, 2, 0)[0].contains("nobody is left who could fill slot `letter`"));
+    assert!(lines(&report, 2, 0)[0].contains("no instance is left that could fill slot `letter`"));
 }
 
 #[test]

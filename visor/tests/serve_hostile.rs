@@ -30,7 +30,7 @@ fn hostile(options: &[&str]) -> Server {
     server.put_shipped("echo.json");
     server.put_example("hostcall-abuse");
     for (what, name) in [(0, "endless"), (1, "long"), (2, "much"), (3, "unfolds"), (4, "crowds")] {
-        let args = json!({ "role": "ask", "number": number::CLOCK, "arguments": [what] });
+        let args = json!({ "role": "ask", "number": number::CLOCK_GETTIME, "arguments": [what] });
         server.put_workflow(&single(name, "hostcall-abuse", &json!({ "args": args })));
     }
     server

@@ -27,13 +27,13 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
 
 /// Has memory printed.
 fn print(address: u64) -> Booty {
-    let taken = hostcall(number::WRITE, [1, address, 8, 0, 0, 0]);
+    let taken = hostcall(number::STDIO_WRITE, [1, address, 8, 0, 0, 0]);
     if taken < 0 { Err(explain().into()) } else { Ok(format!("{taken} bytes printed")) }
 }
 
 /// Has memory filled with random bytes.
 fn fill(address: u64) -> Booty {
-    let filled = hostcall(number::RANDOM, [address, 8, 0, 0, 0, 0]);
+    let filled = hostcall(number::GETRANDOM, [address, 8, 0, 0, 0, 0]);
     if filled < 0 { Err(explain().into()) } else { Ok(format!("{filled} bytes filled")) }
 }
 
@@ -51,6 +51,6 @@ fn move_file(number: u32, address: u64) -> Booty {
 /// Why this thread's last hostcall was refused.
 fn explain() -> String {
     let mut text = [0u8; 256];
-    let len = hostcall(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
+    let len = hostcall(number::LAST_ERROR_MESSAGE, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
     String::from_utf8_lossy(&text[..len.max(0) as usize]).into_owned()
 }

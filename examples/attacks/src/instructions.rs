@@ -153,7 +153,7 @@ fn direction() {
     let line = b"this line is longer than what is copied in one or two words\n";
     set(DF);
     monohull_trampoline::user::hostcall(
-        monohull_abi::number::WRITE,
+        monohull_abi::number::STDIO_WRITE,
         [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
     );
     // SAFETY: the flag as everybody expects it.
@@ -174,7 +174,7 @@ fn thread_data() -> Booty {
     // SAFETY: none; it is an attack.
     unsafe { asm!("call {planted}", planted = sym monohull_planted, in("rdi") &raw mut room[base], clobber_abi("C")) };
     monohull_trampoline::user::hostcall(
-        monohull_abi::number::WRITE,
+        monohull_abi::number::STDIO_WRITE,
         [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
     );
     let written = |(index, word): &(usize, &u64)| **word != 0 && ![base, base + 2].contains(index);

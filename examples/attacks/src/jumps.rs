@@ -59,7 +59,7 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
     }
     if attack.chose("turns") {
         for _ in 0..TURNS {
-            hostcall(monohull_abi::number::YIELD, [0; 6]);
+            hostcall(monohull_abi::number::THREAD_YIELD, [0; 6]);
         }
     }
     match attack.what.as_str() {
@@ -173,7 +173,7 @@ fn exit(attack: &Attack) -> Booty {
     if attack.chose("print") {
         // The words lie in its cell where they lie in one's own.
         let words = WORDS.as_ptr() as u64 % CELL_SIZE + dear(Dear::Code)? / CELL_SIZE * CELL_SIZE;
-        registers.rax = monohull_abi::number::WRITE.into();
+        registers.rax = monohull_abi::number::STDIO_WRITE.into();
         (registers.rdi, registers.rsi, registers.rdx) = (1, words, WORDS.len() as u64);
     }
     // SAFETY: none; it is an attack.

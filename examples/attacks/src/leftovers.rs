@@ -35,9 +35,9 @@ pub(crate) fn strike(_: &Attack) -> Booty {
     let (at, len) = (room.as_mut_ptr() as u64, room.len() as u64);
     let calls: [(&str, Hostcall); 5] = [
         ("NULL", [number::NULL.into(), 0, 0, 0, 0, 0, 0]),
-        ("YIELD", [number::YIELD.into(), 0, 0, 0, 0, 0, 0]),
-        ("RANDOM", [number::RANDOM.into(), at, len, 0, 0, 0, 0]),
-        ("TEXT_READ", [number::TEXT_READ.into(), 0, at, len, 0, 0, 0]),
+        ("THREAD_YIELD", [number::THREAD_YIELD.into(), 0, 0, 0, 0, 0, 0]),
+        ("GETRANDOM", [number::GETRANDOM.into(), at, len, 0, 0, 0, 0]),
+        ("GET_STRING", [number::GET_STRING.into(), 0, at, len, 0, 0, 0]),
         ("SLOT_ALLOC", [number::SLOT_ALLOC.into(), len, 8, 0, 0, 0, 0]),
     ];
     let width = width();

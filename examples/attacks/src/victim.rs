@@ -129,7 +129,7 @@ fn count() -> Result<(), Box<dyn Error>> {
 /// Makes hostcalls without end.
 fn call() -> ! {
     loop {
-        hostcall(number::YIELD, [0; 6]);
+        hostcall(number::THREAD_YIELD, [0; 6]);
     }
 }
 
@@ -139,9 +139,9 @@ const NOT_THE_VICTIM: u64 = 77;
 /// Makes hostcalls that come back, all from the same stack, and then one that never does: who comes back from that was led here.
 fn sleep() -> ! {
     for _ in 0..4 {
-        hostcall(number::YIELD, [0; 6]);
+        hostcall(number::THREAD_YIELD, [0; 6]);
     }
-    hostcall(number::SLEEP, [u64::MAX, 0, 0, 0, 0, 0]);
+    hostcall(number::NANOSLEEP, [u64::MAX, 0, 0, 0, 0, 0]);
     hostcall(number::EXIT, [NOT_THE_VICTIM, 0, 0, 0, 0, 0]);
     unreachable!("EXIT does not come back")
 }

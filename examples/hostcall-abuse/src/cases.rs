@@ -10,7 +10,7 @@ pub(crate) use sockets::{Network, connection};
 use crate::addresses::{Addresses, Want};
 use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
 use monohull_abi::number::*;
-use monohull_abi::types::{BYTES_FINGERPRINT, Fact, MemoryStats, SlotView, TAKE_NOW, Text, TypeDesc};
+use monohull_abi::types::{BYTES_FINGERPRINT, Info, InfoString, MemoryStats, SlotView, TAKE_NOW, TypeDesc};
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
 
@@ -126,7 +126,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
 }
 
 fn core(cases: &mut Cases<'_>, own: &Own) {
-    let function = Text::Function as u64;
+    let function = InfoString::Function as u64;
     cases.add("does nothing", NULL, &[MAX, MAX, MAX, MAX, MAX, MAX], 0);
 
     cases.refused("the word differs", FUTEX_WAIT, &[own.word, 1, MAX], Errno::Again);
@@ -138,26 +138,26 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     cases.refused("a word in its own slot buffer", FUTEX_WAIT, &[own.buffer, 0, MAX], Fault);
     cases.refused("a word in its own slot buffer", FUTEX_WAKE, &[own.buffer, MAX], Fault);
 
-    cases.add("a name's length", TEXT_LEN, &[function], "hostcall-abuse".len() as i64);
-    cases.add("a name", TEXT_READ, &[function, own.bytes, 512], "hostcall-abuse".len() as i64);
-    cases.add("a part of a name", TEXT_READ, &[function, own.bytes, 4], 4);
-    cases.bad("room", TEXT_READ, &[function, HERE, 512], room(14, 1));
-    cases.bad("very much room", TEXT_READ, &[function, HERE, MAX], room(14, 1));
+    cases.add("a name's length", GET_STRING_LEN, &[function], "hostcall-abuse".len() as i64);
+    cases.add("a name", GET_STRING, &[function, own.bytes, 512], "hostcall-abuse".len() as i64);
+    cases.add("a part of a name", GET_STRING, &[function, own.bytes, 4], 4);
+    cases.bad("room", GET_STRING, &[function, HERE, 512], room(14, 1));
+    cases.bad("very much room", GET_STRING, &[function, HERE, MAX], room(14, 1));
     for what in [99, MAX, MIN, 1 << 32] {
-        cases.refused("no such text", TEXT_LEN, &[what], Invalid);
-        cases.refused("no such text", TEXT_READ, &[what, own.bytes, 512], Invalid);
-        cases.refused("no such fact", FACT, &[what], Invalid);
+        cases.refused("no such text", GET_STRING_LEN, &[what], Invalid);
+        cases.refused("no such text", GET_STRING, &[what, own.bytes, 512], Invalid);
+        cases.refused("no such fact", GET_INFO, &[what], Invalid);
     }
-    cases.add("the thread", FACT, &[Fact::Thread as u64], 0);
+    cases.add("the thread", GET_INFO, &[Info::Thread as u64], 0);
 
-    cases.add("some bytes", RANDOM, &[own.bytes, 512], 512);
-    cases.bad("room", RANDOM, &[HERE, 512], room(512, 1));
+    cases.add("some bytes", GETRANDOM, &[own.bytes, 512], 512);
+    cases.bad("room", GETRANDOM, &[HERE, 512], room(512, 1));
     for len in [64 * 1024 + 1, MIN, MAX] {
-        cases.refused("too many bytes", RANDOM, &[own.bytes, len], Invalid);
+        cases.refused("too many bytes", GETRANDOM, &[own.bytes, len], Invalid);
     }
 
     for (label, address) in cases.addresses.bad(room(26, 1)) {
-        cases.refused(&format!("room {label}"), EXPLAIN, &[address, 256], Fault);
+        cases.refused(&format!("room {label}"), LAST_ERROR_MESSAGE, &[address, 256], Fault);
         cases.last_after_a_refusal();
     }
 
@@ -166,7 +166,7 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
     }
     cases.add("a thread that never was", THREAD_JOIN, &[0x0fff_ffff], 0);
     for kind in [4, MIN, MAX] {
-        cases.refused("no such kind", FAIL, &[kind, own.bytes, 4], Invalid);
+        cases.refused("no such kind", ABORT, &[kind, own.bytes, 4], Invalid);
     }
 }
 
@@ -187,12 +187,12 @@ fn memory(cases: &mut Cases<'_>, own: &Own) {
     }
     // Not the memory behind it is wanted here, but a buffer of the caller's that starts there.
     let buffer = Want { bytes: 64, align: 1, writes: false, touches: true };
-    for (call, args) in [(SLOT_RESIZE, [HERE, 64]), (SLOT_FREE, [HERE, 0]), (SLOT_TOUCH, [HERE, 0])] {
+    for (call, args) in [(SLOT_RESIZE, [HERE, 64]), (SLOT_FREE, [HERE, 0]), (SLOT_MARK_WRITTEN, [HERE, 0])] {
         cases.bad("a buffer", call, &args, buffer);
         let inside = args.map(|arg| if arg == HERE { own.buffer + 8 } else { arg });
         cases.refused("the middle of a buffer", call, &inside, Fault);
     }
-    cases.add("its own buffer, which it did not take", SLOT_TOUCH, &[own.buffer], 0);
+    cases.add("its own buffer, which it did not take", SLOT_MARK_WRITTEN, &[own.buffer], 0);
 }
 
 fn slots(cases: &mut Cases<'_>, own: &Own) {
@@ -244,23 +244,23 @@ fn slots(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn output(cases: &mut Cases<'_>, own: &Own) {
-    cases.bad("a text", WRITE, &[1, HERE, 16], want(16, 1));
-    cases.bad("a text", WRITE, &[2, HERE, 16], want(16, 1));
+    cases.bad("a text", STDIO_WRITE, &[1, HERE, 16], want(16, 1));
+    cases.bad("a text", STDIO_WRITE, &[2, HERE, 16], want(16, 1));
     for len in [1 << 40, MIN, MAX] {
-        cases.refused("a text without end", WRITE, &[1, own.bytes, len], Fault);
+        cases.refused("a text without end", STDIO_WRITE, &[1, own.bytes, len], Fault);
     }
     for stream in [0, 3, MIN, MAX, 1 << 32 | 1] {
-        cases.refused("no such stream", WRITE, &[stream, own.bytes, 4], Invalid);
-        cases.refused("no such stream", FLUSH, &[stream], Invalid);
+        cases.refused("no such stream", STDIO_WRITE, &[stream, own.bytes, 4], Invalid);
+        cases.refused("no such stream", STDIO_FLUSH, &[stream], Invalid);
     }
     for clock in [2, MIN, MAX, 1 << 32] {
-        cases.refused("no such clock", CLOCK, &[clock], Invalid);
+        cases.refused("no such clock", CLOCK_GETTIME, &[clock], Invalid);
     }
-    cases.add("no time at all", SLEEP, &[0], 0);
+    cases.add("no time at all", NANOSLEEP, &[0], 0);
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system = [192, SLOT_LOOK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
+    let system = [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
     for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }

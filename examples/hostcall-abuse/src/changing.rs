@@ -70,7 +70,7 @@ pub(crate) fn addresses(port: u32) -> Result<(), String> {
     let socket = || hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
     let (sender, connected, bytes) = (socket(), socket(), Box::new([0u8; 8]));
     change(CALLS_ELSEWHERE, contents, |address| {
-        refused(hostcall(SOCKET_WRITE_TO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NotPermitted)
+        refused(hostcall(SOCKET_SENDTO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NotPermitted)
     })?;
     change(CALLS_ELSEWHERE, contents, |address| {
         let answer = hostcall(UDP_CONNECT, [connected, address, 0, 0, 0, 0]);
@@ -99,7 +99,7 @@ pub(crate) fn addresses_on_tap() -> Result<(), String> {
     let socket = || hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
     let (sender, connected, bytes) = (socket(), socket(), Box::new([0u8; 8]));
     change(CALLS, contents, |address| {
-        refused(hostcall(SOCKET_WRITE_TO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NetworkUnreachable)
+        refused(hostcall(SOCKET_SENDTO, [sender, bytes.as_ptr() as u64, 8, address, 0, 0]), NetworkUnreachable)
     })?;
     change(CALLS, contents, |address| {
         let answer = hostcall(UDP_CONNECT, [connected, address, 0, 0, 0, 0]);
@@ -296,7 +296,7 @@ fn chosen() -> Result<(), String> {
     let result = change(CALLS, PATHS, |path| {
         let answer = hostcall(FILE_CHDIR, [WORKING_DIRECTORY, path, 8, 0, 0, 0]);
         let mut now = [0u8; 64];
-        let len = hostcall(FILE_CWD, [now.as_mut_ptr() as u64, now.len() as u64, 0, 0, 0, 0]);
+        let len = hostcall(FILE_GETCWD, [now.as_mut_ptr() as u64, now.len() as u64, 0, 0, 0, 0]);
         let wanted: &[u8] = if answer == 0 { b"/work/cd" } else { b"/" };
         if now.get(..len.max(0) as usize) != Some(wanted) {
             return Err(format!("{answer}, and it works in {:?}", String::from_utf8_lossy(&now)));
@@ -387,7 +387,7 @@ fn local_address() -> Result<(), String> {
 /// An end of a socket has this address.
 fn leads_to(socket: u64, end: SocketEnd, address: [u8; 4]) -> Result<(), String> {
     let mut found = Box::new(SocketAddress::default());
-    hostcall(SOCKET_NAME, [socket, end as u64, &raw mut *found as u64, 0, 0, 0]);
+    hostcall(SOCKET_GETNAME, [socket, end as u64, &raw mut *found as u64, 0, 0, 0]);
     match found.address[..4] == address {
         true => Ok(()),
         false => Err(format!("the socket has the address {:?}", &found.address[..4])),
@@ -401,9 +401,9 @@ pub(crate) fn freed_while_a_call_waits() -> Result<(), String> {
     let here = at([127, 0, 0, 1], 0);
     let socket = hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
     for seconds in WAITS {
-        hostcall(SOCKET_SET, [socket, SocketOption::ReadTimeout as u64, seconds * 1_000_000_000, 0, 0, 0]);
+        hostcall(SOCKET_SET_OPTION, [socket, SocketOption::ReadTimeout as u64, seconds * 1_000_000_000, 0, 0, 0]);
         let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
-        let waiter = thread::spawn(move || hostcall(SOCKET_READ, [socket, buffer, 64, 0, 0, 0]));
+        let waiter = thread::spawn(move || hostcall(SOCKET_RECV, [socket, buffer, 64, 0, 0, 0]));
         thread::sleep(Duration::from_millis(10));
         while hostcall(SLOT_FREE, [buffer, 0, 0, 0, 0, 0]) == Errno::Busy.to_value() {
             thread::yield_now();

@@ -38,10 +38,10 @@ pub(crate) fn all(network: Network) -> Vec<Verdict> {
         ("FILE_PWRITE: a file that is closed during a call", files(write)),
         ("FILE_DUP: a file that is closed during a call", files(duplicate)),
         ("FILE_CLOSE: a file that is closed during a call", files(close)),
-        ("SOCKET_NAME: a socket that is closed during a call", sockets(SOCKET_NAME, network)),
+        ("SOCKET_GETNAME: a socket that is closed during a call", sockets(SOCKET_GETNAME, network)),
         ("SOCKET_DUP: a socket that is closed during a call", sockets(SOCKET_DUP, network)),
         ("SOCKET_CLOSE: a socket that is closed during a call", sockets(SOCKET_CLOSE, network)),
-        ("SOCKET_READ: a socket that is closed while a call waits", closed_while_a_call_waits(network)),
+        ("SOCKET_RECV: a socket that is closed while a call waits", closed_while_a_call_waits(network)),
     ]
 }
 
@@ -228,7 +228,7 @@ fn closed_while_a_call_waits(network: Network) -> Result<(), String> {
     let socket = datagrams(network);
     let mut room = Box::new([0u8; 8]);
     let room = room.as_mut_ptr() as u64;
-    let waiter = thread::spawn(move || hostcall(SOCKET_READ, [socket, room, 8, 0, 0, 0]));
+    let waiter = thread::spawn(move || hostcall(SOCKET_RECV, [socket, room, 8, 0, 0, 0]));
     thread::sleep(Duration::from_millis(10));
     let closed = hostcall(SOCKET_CLOSE, [socket, 0, 0, 0, 0, 0]);
     match waiter.join() {
@@ -240,7 +240,7 @@ fn closed_while_a_call_waits(network: Network) -> Result<(), String> {
 /// A socket's own port; 0 if there is no such socket.
 fn port_of(socket: u64) -> Result<u32, String> {
     let mut name = Box::new(SocketAddress::default());
-    let answer = hostcall(SOCKET_NAME, [socket, SocketEnd::Local as u64, &raw mut *name as u64, 0, 0, 0]);
+    let answer = hostcall(SOCKET_GETNAME, [socket, SocketEnd::Local as u64, &raw mut *name as u64, 0, 0, 0]);
     match answer {
         0 => Ok(name.port),
         _ if answer == BadDescriptor.to_value() => Ok(0),

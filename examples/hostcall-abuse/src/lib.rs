@@ -23,7 +23,7 @@ use addresses::Addresses;
 use cases::Network;
 use core::fmt::Write;
 use core::hint::black_box;
-use monohull_abi::types::{FailKind, Text};
+use monohull_abi::types::{AbortKind, InfoString};
 use monohull_abi::{Errno, number};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
@@ -78,7 +78,7 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
     let mut verdicts = SlotString::with_slot("verdicts");
     for case in cases::all(&addresses, network) {
         if case.after_a_refusal {
-            hostcall(number::FACT, [u64::MAX; 6]);
+            hostcall(number::GET_INFO, [u64::MAX; 6]);
         }
         let value = gate::any_hostcall(case.number, case.args);
         let why = explain();
@@ -101,7 +101,7 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
 /// Why this thread's last hostcall was refused.
 fn explain() -> String {
     let mut text = [0u8; 256];
-    let len = hostcall(number::EXPLAIN, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
+    let len = hostcall(number::LAST_ERROR_MESSAGE, [text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0, 0]);
     String::from_utf8_lossy(&text[..len.max(0) as usize]).into_owned()
 }
 
@@ -111,13 +111,13 @@ fn ask(number: u64, arguments: &[u64]) -> Result<(), Box<dyn Error>> {
     all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from);
     let answers: Vec<String> = (0..2).map(|_| format!("{}: {}", gate::any_hostcall(number, all), explain())).collect();
     let text = answers.join("\n");
-    hostcall(number::FAIL, [FailKind::Error as u64, text.as_ptr() as u64, text.len() as u64, 0, 0, 0]);
+    hostcall(number::ABORT, [AbortKind::Error as u64, text.as_ptr() as u64, text.len() as u64, 0, 0, 0]);
     Ok(())
 }
 
 /// Ends as failed, with a message in memory that is not its own.
 fn fail_badly() -> Result<(), Box<dyn Error>> {
-    hostcall(number::FAIL, [0, u64::MAX - 4, u64::MAX, 0, 0, 0]);
+    hostcall(number::ABORT, [0, u64::MAX - 4, u64::MAX, 0, 0, 0]);
     Ok(())
 }
 
@@ -132,15 +132,15 @@ fn spawn_badly() -> Result<(), Box<dyn Error>> {
 fn odd_registers() -> Result<(), Box<dyn Error>> {
     for (what, flags, mxcsr, x87) in gate::ODD {
         let mut text = [0u8; 100];
-        let args = [Text::Args as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
-        let len = gate::odd_hostcall(number::TEXT_READ.into(), args, flags, mxcsr, x87);
+        let args = [InfoString::Args as u64, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0];
+        let len = gate::odd_hostcall(number::GET_STRING.into(), args, flags, mxcsr, x87);
         let text = text.get(..len as usize).ok_or("no text")?;
         if text != br#"{"role":"odd-registers"}"# {
             return Err(format!("{what}: {}", String::from_utf8_lossy(text)).into());
         }
         let line = format!("{what} does no harm\n");
         let args = [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0];
-        let written = gate::odd_hostcall(number::WRITE.into(), args, flags, mxcsr, x87);
+        let written = gate::odd_hostcall(number::STDIO_WRITE.into(), args, flags, mxcsr, x87);
         if written != line.len() as i64 {
             return Err(format!("{what}: {written}").into());
         }

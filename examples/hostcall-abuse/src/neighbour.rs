@@ -52,7 +52,7 @@ impl Holdings {
             read == LEN as i64 && room[..TEXT.len()] == *TEXT
         };
         holds(FILE_READ, [self.file, 0])
-            && holds(SOCKET_READ, [self.socket, PEEK])
-            && holds(SOCKET_READ, [self.socket, 0])
+            && holds(SOCKET_RECV, [self.socket, PEEK])
+            && holds(SOCKET_RECV, [self.socket, 0])
     }
 }

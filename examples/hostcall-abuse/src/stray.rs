@@ -4,7 +4,7 @@
 use crate::gate;
 use core::hint::black_box;
 use monohull_abi::number::{
-    EXIT, FAIL, FUTEX_WAIT, HEAP_GROW, SLEEP, SLOT_TAKE, SYSTEM_ONLY, THREAD_EXIT, THREAD_JOIN, THREAD_SPAWN,
+    ABORT, EXIT, FUTEX_WAIT, HEAP_GROW, NANOSLEEP, SLOT_TAKE, SYSTEM_ONLY, THREAD_EXIT, THREAD_JOIN, THREAD_SPAWN,
     module_of, name_of,
 };
 use monohull_std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const UNTOUCHED: u8 = 0xa5;
 const CALLS: u32 = 10_000;
 /// Calls that end the caller, wait, or take memory away.
 const LEFT_OUT: [u32; 9] =
-    [EXIT, FAIL, THREAD_SPAWN, THREAD_EXIT, THREAD_JOIN, FUTEX_WAIT, SLEEP, HEAP_GROW, SLOT_TAKE];
+    [EXIT, ABORT, THREAD_SPAWN, THREAD_EXIT, THREAD_JOIN, FUTEX_WAIT, NANOSLEEP, HEAP_GROW, SLOT_TAKE];
 
 /// Prints which calls have written, and in a line that begins with `WRONG` what lies elsewhere.
 pub(crate) fn writes(seed: u64) {

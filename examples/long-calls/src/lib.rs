@@ -29,7 +29,7 @@ fn main(call: String) -> Result<(), Box<dyn Error>> {
     match call.as_str() {
         "null" => for_ever(|| _ = hostcall(number::NULL, [0; 6])),
         "random" => for_ever(|| {
-            hostcall(number::RANDOM, [bytes.as_mut_ptr() as u64, RANDOM_MAX as u64, 0, 0, 0, 0]);
+            hostcall(number::GETRANDOM, [bytes.as_mut_ptr() as u64, RANDOM_MAX as u64, 0, 0, 0, 0]);
         }),
         "clock" => for_ever(|| _ = black_box(Instant::now())),
         "yield" => for_ever(thread::yield_now),

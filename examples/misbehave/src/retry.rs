@@ -1,7 +1,7 @@
 //! Fails twice and then succeeds.
 
 use monohull_abi::number;
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 use monohull_std::Permanent;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
@@ -13,7 +13,7 @@ const LUCKY: i64 = 3;
 
 /// Fails unless this is the attempt that succeeds.
 fn try_once() -> Result<i64, Box<dyn Error>> {
-    let attempt = hostcall(number::FACT, [Fact::Attempt as u64, 0, 0, 0, 0, 0]);
+    let attempt = hostcall(number::GET_INFO, [Info::Attempt as u64, 0, 0, 0, 0, 0]);
     if attempt < LUCKY { Err(format!("attempt {attempt} has no luck").into()) } else { Ok(attempt) }
 }
 

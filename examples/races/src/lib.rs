@@ -78,7 +78,7 @@ fn close_while_another_thread_reads() -> Result<(), Box<dyn Error>> {
     let socket = hostcall(number::UDP_BIND, [&raw const address as u64, 0, 0, 0, 0, 0]) as u64;
     let reader = thread::spawn(move || {
         let mut byte = [0u8; 1];
-        let answer = hostcall(number::SOCKET_READ, [socket, byte.as_mut_ptr() as u64, 1, 0, 0, 0]);
+        let answer = hostcall(number::SOCKET_RECV, [socket, byte.as_mut_ptr() as u64, 1, 0, 0, 0]);
         DONE.store(1, Ordering::Release);
         answer
     });

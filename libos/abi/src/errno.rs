@@ -54,7 +54,7 @@ pub enum Errno {
     TooMany = 105,
     /// The time allowed has passed.
     TimedOut = 110,
-    /// Waiting would never end: nobody is left who could wake the caller.
+    /// Waiting would never end: no thread is left that could wake the caller.
     Deadlock = 35,
     /// The module that serves this call failed (it panicked, or has another version).
     ModuleFailed = 131,
@@ -66,9 +66,9 @@ pub enum Errno {
     NotSupported = 95,
     /// The address is in use already.
     AddressInUse = 98,
-    /// The address is none of this network's own.
+    /// The address does not belong to this network.
     AddressNotAvailable = 99,
-    /// The network is gone.
+    /// The network device was removed.
     NetworkDown = 100,
     /// No way leads to that network.
     NetworkUnreachable = 101,
@@ -80,14 +80,14 @@ pub enum Errno {
     IsConnected = 106,
     /// The socket is not connected.
     NotConnected = 107,
-    /// Nobody listens there.
+    /// No socket listens at the address.
     ConnectionRefused = 111,
     /// No way leads to that host.
     HostUnreachable = 113,
     /// A slot holds another type than the one asked for.
     WrongType = 1001,
-    /// Nobody is left who could fill this slot.
-    NobodyFills = 1002,
+    /// No instance is left that could fill this slot.
+    NeverFilled = 1002,
 }
 
 impl Errno {
@@ -133,7 +133,7 @@ impl Errno {
         Errno::ConnectionRefused,
         Errno::HostUnreachable,
         Errno::WrongType,
-        Errno::NobodyFills,
+        Errno::NeverFilled,
     ];
 
     /// The value a hostcall returns for this error.
@@ -192,7 +192,7 @@ impl Errno {
             Errno::ConnectionRefused => "the connection was refused",
             Errno::HostUnreachable => "the host cannot be reached",
             Errno::WrongType => "the slot holds another type",
-            Errno::NobodyFills => "nobody is left who could fill this slot",
+            Errno::NeverFilled => "no instance is left that could fill this slot",
         }
     }
 }

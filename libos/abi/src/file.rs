@@ -49,7 +49,7 @@ pub mod open {
     pub const ALL: u64 = (1 << 7) - 1;
 }
 
-/// Bits of `FILE_MAP`'s flags.
+/// Bits of `FILE_MMAP`'s flags.
 pub mod map {
     /// The mapping may be written to: what is written is its own, the file stays as it is.
     pub const WRITE: u64 = 1;
@@ -59,12 +59,12 @@ pub mod map {
     pub const ALL: u64 = (1 << 2) - 1;
 }
 
-/// The `len` of `FILE_MAP` that stands for all that comes after the offset.
+/// The `len` of `FILE_MMAP` that stands for all that comes after the offset.
 pub const TO_THE_END: u64 = u64::MAX;
 /// Most mappings of one instance.
 pub const MAPPINGS_MAX: usize = 1024;
 
-/// What will be done with a mapping (`FILE_MAP_ADVISE`).
+/// What will be done with a mapping (`FILE_MADVISE`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Advice {
@@ -170,7 +170,7 @@ pub struct IoVec {
     pub len: u64,
 }
 
-/// One entry of a directory (`FILE_LIST`): this header, then the name in UTF-8, then zeros up to a multiple of 8 bytes.
+/// One entry of a directory (`FILE_GETDENTS`): this header, then the name in UTF-8, then zeros up to a multiple of 8 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct DirEntry {
@@ -205,7 +205,7 @@ pub struct Extent {
 pub struct FilePin {
     /// Where in the file it begins.
     pub offset: u64,
-    /// Bytes, or [`TO_THE_END`]; the answer says how many those are.
+    /// Bytes, or [`TO_THE_END`]; replaced by the number of bytes.
     pub len: u64,
     /// Room for [`Extent`]s.
     pub extents: u64,
@@ -263,7 +263,7 @@ pub struct MountInfo {
     pub kind: MountKind,
     /// 1 if nothing on it may change.
     pub read_only: u32,
-    /// The most bytes it may hold, where the workflow says so.
+    /// Most bytes it may hold, if the workflow sets a limit.
     pub size: u64,
 }
 
@@ -271,7 +271,7 @@ pub struct MountInfo {
 /// number above it ([`FsOp::word`]); the others are listed. Paths are relative to the mount and clean: names with one `/`
 /// between them, `""` for the mount itself. Addresses of buffers have been checked; those of paths are the table's own.
 ///
-/// The table makes one call with a path at a time per mount. Calls with a node come at any moment, `Close` once nobody else
+/// The table makes one call with a path at a time per mount. Calls with a node come at any moment, `Close` once no other call
 /// uses the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

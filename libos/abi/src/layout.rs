@@ -63,7 +63,7 @@ pub const CELLS_END: u64 = CELLS_BASE + CELL_SIZE * CELL_COUNT as u64;
 pub const THREAD_STACKS_OFFSET: u64 = CELL_SIZE / 2;
 /// Offset in a cell where thread stacks end and mapped files begin.
 pub const MAPPINGS_OFFSET: u64 = CELL_SIZE / 4 * 3;
-/// Size of every stack of an instance unless the workflow says otherwise. Virtual; only touched pages cost memory.
+/// Size of every stack of an instance unless the workflow sets another. Virtual; only touched pages cost memory.
 pub const DEFAULT_STACK_SIZE: u64 = 1 << 20;
 /// The smallest stack, guard page included.
 pub const MIN_STACK_SIZE: u64 = 16 * 1024;

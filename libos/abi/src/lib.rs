@@ -15,17 +15,19 @@
 //! `docs/abi.md` is the same table in prose.
 #![no_std]
 
+pub mod call;
 pub mod errno;
 pub mod file;
 pub mod layout;
 pub mod module;
 pub mod network;
 pub mod number;
+mod services;
 pub mod types;
 pub mod user;
 
+pub use call::{Call, Outcome};
 pub use errno::Errno;
-pub use module::{Call, Outcome};
 
 /// Version of everything in this crate. A module or an image built for another version is refused.
 pub const ABI_VERSION: u32 = 1;

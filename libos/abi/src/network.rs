@@ -1,6 +1,6 @@
-//! Sockets: what travels through their hostcalls, and what the visor lends the module `socket` for them.
+//! Sockets: the data of their hostcalls, and the services of the visor for the module `socket`.
 //!
-//! A workflow has one of three networks, and its file says which:
+//! A workflow has one of three networks, chosen in its file:
 //!
 //! ```text
 //!            function ── SocketAddress, bytes ──▶ module `socket`
@@ -10,8 +10,8 @@
 //!   tap      TCP/IP in the module ── frames ────────┘
 //! ```
 
-use crate::module::Call;
-use core::ffi::c_void;
+use crate::call::Call;
+use crate::services::service_table;
 use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// The most sockets of one instance.
@@ -24,14 +24,14 @@ pub const HOST_NAME_MAX: usize = 253;
 pub const LOOKUP_MAX: usize = 32;
 /// The most resolvers of a workflow.
 pub const RESOLVERS_MAX: usize = 4;
-/// The longest frame, with the header that says what the device still has to do about it ([`FRAME_HEADER`]).
+/// The longest frame, with the header for checksum and segmentation offload ([`FRAME_HEADER`]).
 pub const FRAME_MAX: usize = 64 * 1024 + 64;
 /// Bytes of that header: `struct virtio_net_hdr`.
 pub const FRAME_HEADER: usize = 10;
 /// The most bytes one datagram carries.
 pub const DATAGRAM_MAX: usize = 65_507;
 
-/// `SOCKET_READ` and `SOCKET_READ_FROM` flag: leave the bytes where they are.
+/// `SOCKET_RECV` and `SOCKET_RECVFROM` flag: leave the bytes where they are.
 pub const PEEK: u64 = 1;
 
 /// An address and a port (user memory).
@@ -106,7 +106,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// Which end of a socket `SOCKET_NAME` asks for.
+    /// Which end of a socket `SOCKET_GETNAME` asks for.
     SocketEnd {
         /// Its own address.
         Local = 0,
@@ -128,7 +128,7 @@ numbered! {
 }
 
 numbered! {
-    /// What `SOCKET_GET` and `SOCKET_SET` are about. Times are in ns; 0 stands for none.
+    /// What `SOCKET_GET_OPTION` and `SOCKET_SET_OPTION` are about. Times are in ns; 0 stands for none.
     SocketOption {
         /// 1: calls that would wait answer `Again`.
         NonBlocking = 0,
@@ -136,7 +136,7 @@ numbered! {
         ReadTimeout = 1,
         /// The longest a write waits.
         WriteTimeout = 2,
-        /// 1: small writes leave at once.
+        /// 1: small writes are sent at once.
         NoDelay = 3,
         /// How many routers a packet passes, 1 to 255.
         Ttl = 4,
@@ -183,11 +183,11 @@ pub struct TapConfig {
     pub gateway6: [u8; 16],
     /// The device's hardware address on the workflow's side.
     pub mac: [u8; 6],
-    /// Nothing.
+    /// Unused.
     pub padding: [u8; 2],
-    /// Random: where the numbers that others must not guess begin.
+    /// Random: the seed of numbers that peers must not be able to guess.
     pub seed: [u32; 2],
-    /// Who is asked for the addresses of names.
+    /// The DNS resolvers.
     pub resolvers: [SocketAddress; RESOLVERS_MAX],
 }
 
@@ -204,81 +204,57 @@ pub enum Readiness {
 /// A kernel socket, as the visor numbers it.
 pub type SocketHandle = u32;
 
-/// What the visor lends the module `socket`. Every function takes `domain` first and may be called from any carrier; none
-/// of them waits. A negative answer is an [`Errno`](crate::Errno) negated; `NotPermitted` means that the workflow's list lacks the
-/// address.
-///
-/// User memory is named by addresses that the module has checked: the kernel copies straight to and from there, and
-/// survives holes.
-#[repr(C)]
-pub struct NetworkServices {
+service_table! {
+    /// The visor's services for the module `socket`. Every one may be called from any carrier; none of them waits. A negative
+    /// answer is an [`Errno`](crate::Errno) negated; `NotPermitted` means that the workflow's list lacks the address.
+    ///
+    /// User memory is named by addresses that the module has checked: the kernel copies straight to and from there, and
+    /// survives holes.
+    struct NetworkHost;
+    /// An implementation of these services: the visor's, or a test double.
+    trait NetworkServices;
+
     /// Which network the workflow has.
-    pub kind: unsafe extern "C" fn(domain: *mut c_void) -> NetworkKind,
+    fn kind(&domain) -> NetworkKind;
     /// A TCP socket that listens → handle.
-    pub listen: unsafe extern "C" fn(domain: *mut c_void, at: *const SocketAddress, backlog: u32) -> i64,
+    fn listen(&domain, at: *const SocketAddress, backlog: u32) -> i64;
     /// A TCP socket that begins to connect → handle. It becomes writable when it is connected or refused.
-    pub connect: unsafe extern "C" fn(domain: *mut c_void, to: *const SocketAddress) -> i64,
-    /// A connection that waits to be accepted → handle, and who is at its other end; `Again` if there is none.
-    pub accept: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, peer: *mut SocketAddress) -> i64,
+    fn connect(&domain, to: *const SocketAddress) -> i64;
+    /// A connection that waits to be accepted → handle, and the peer's address; `Again` if there is none.
+    fn accept(&domain, socket: SocketHandle, peer: *mut SocketAddress) -> i64;
     /// A UDP socket → handle.
-    pub bind: unsafe extern "C" fn(domain: *mut c_void, at: *const SocketAddress) -> i64,
+    fn bind(&domain, at: *const SocketAddress) -> i64;
     /// A UDP socket's only peer from here on → 0.
-    pub associate: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, to: *const SocketAddress) -> i64,
-    /// Bytes into user memory → how many, and from whom where `from` is not null; `Again` if there are none.
-    pub receive: unsafe extern "C" fn(
-        domain: *mut c_void,
-        socket: SocketHandle,
-        to: u64,
-        len: usize,
-        peek: u32,
-        from: *mut SocketAddress,
-    ) -> i64,
+    fn associate(&domain, socket: SocketHandle, to: *const SocketAddress) -> i64;
+    /// Bytes into user memory → how many, and the sender where `from` is not null; `Again` if there are none.
+    fn receive(&domain, socket: SocketHandle, to: u64, len: usize, peek: u32, from: *mut SocketAddress) -> i64;
     /// Bytes from user memory, to `to` where that is not null → how many; `Again` if there is no room.
-    pub send: unsafe extern "C" fn(
-        domain: *mut c_void,
-        socket: SocketHandle,
-        from: u64,
-        len: usize,
-        to: *const SocketAddress,
-    ) -> i64,
+    fn send(&domain, socket: SocketHandle, from: u64, len: usize, to: *const SocketAddress) -> i64;
     /// Ends a direction → 0.
-    pub shutdown: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, how: SocketShutdown) -> i64,
-    /// Closes a socket; who waits for it is woken.
-    pub close: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle),
-    /// An option's value. `NonBlocking` and the timeouts are the module's own affair.
-    pub get: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, option: SocketOption) -> i64,
+    fn shutdown(&domain, socket: SocketHandle, how: SocketShutdown) -> i64;
+    /// Closes a socket, and wakes the threads that wait for it.
+    fn close(&domain, socket: SocketHandle);
+    /// An option's value. `NonBlocking` and the timeouts are handled by the module.
+    fn get(&domain, socket: SocketHandle, option: SocketOption) -> i64;
     /// Sets an option → 0.
-    pub set: unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, option: SocketOption, value: u64) -> i64,
+    fn set(&domain, socket: SocketHandle, option: SocketOption, value: u64) -> i64;
     /// The address at an end → 0.
-    pub name:
-        unsafe extern "C" fn(domain: *mut c_void, socket: SocketHandle, end: SocketEnd, out: *mut SocketAddress) -> i64,
+    fn name(&domain, socket: SocketHandle, end: SocketEnd, out: *mut SocketAddress) -> i64;
     /// The addresses of a name on the workflow's list → how many; at most `most` are written. The port is 0.
-    pub lookup: unsafe extern "C" fn(
-        domain: *mut c_void,
-        name: *const u8,
-        len: usize,
-        out: *mut SocketAddress,
-        most: usize,
-    ) -> i64,
+    fn lookup(&domain, name: *const u8, len: usize, out: *mut SocketAddress, most: usize) -> i64;
     /// Registers the call's thread until the socket is ready, or until `deadline` (monotonic ns). It may have become
-    /// ready before. The wait does not count as one that nobody can end.
-    pub wait: unsafe extern "C" fn(
-        domain: *mut c_void,
-        call: *mut Call,
-        socket: SocketHandle,
-        readiness: Readiness,
-        deadline: u64,
-    ),
+    /// ready before. The deadlock detector does not count the wait.
+    fn wait(&domain, call: *mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
     /// The workflow's addresses → 0. From here on the module's [`poll`](crate::module::ModuleTable::poll) is called when
     /// frames have arrived.
-    pub tap: unsafe extern "C" fn(domain: *mut c_void, out: *mut TapConfig) -> i64,
+    fn tap(&domain, out: *mut TapConfig) -> i64;
     /// A frame with its header → bytes; `Again` if there is none.
-    pub frame_in: unsafe extern "C" fn(domain: *mut c_void, to: *mut u8, len: usize) -> i64,
+    fn frame_in(&domain, to: *mut u8, len: usize) -> i64;
     /// Sends a frame with its header → bytes; `Again` if there is no room.
-    pub frame_out: unsafe extern "C" fn(domain: *mut c_void, from: *const u8, len: usize) -> i64,
+    fn frame_out(&domain, from: *const u8, len: usize) -> i64;
     /// The module's `poll` is to be called at this time (monotonic ns, or never); replaces what was asked for before.
-    pub alarm: unsafe extern "C" fn(domain: *mut c_void, at: u64),
-    /// Registers the call's thread on a key that frames or alarms may lead to waking. As with `wait`, it does not count as a
-    /// wait that nobody can end.
-    pub wait_for_key: unsafe extern "C" fn(domain: *mut c_void, call: *mut Call, key: u64, deadline: u64),
+    fn alarm(&domain, at: u64);
+    /// Registers the call's thread on a key that frames or alarms may lead to waking. As with `wait`, the
+    /// deadlock detector does not count it.
+    fn wait_for_key(&domain, call: *mut Call, key: u64, deadline: u64);
 }

@@ -12,7 +12,7 @@ macro_rules! hostcalls {
     ($( $module:literal { $( $(#[$doc:meta])* $name:ident = $number:literal, )* } )*) => {
         $( $( $(#[$doc])* pub const $name: u32 = $number; )* )*
 
-        /// The module that serves `number`: `"core"` for the visor itself, `None` for a number nobody has.
+        /// The module that serves `number`: `"core"` for the visor itself, `None` for an unknown number.
         pub const fn module_of(number: u32) -> Option<&'static str> {
             match number {
                 $( $( $name => Some($module), )* )*
@@ -32,12 +32,12 @@ macro_rules! hostcalls {
 
 hostcalls! {
     "core" {
-        /// `()` → 0. Does nothing; measures the way there and back.
+        /// `()` → 0. Does nothing; measures the cost of a call.
         NULL = 0,
         /// `(status: i32)`. Ends the instance: 0 is success, anything else fails it as `exit`.
         EXIT = 1,
-        /// `(kind: FailKind, text, len)`. Ends the instance as failed, with a text for the report.
-        FAIL = 2,
+        /// `(kind: AbortKind, text, len)`. Ends the instance as failed, with a text for the report.
+        ABORT = 2,
         /// `(entry, argument)` → thread number. `entry` gets `argument` in `rax` on a fresh stack.
         THREAD_SPAWN = 3,
         /// `()`. Ends the calling thread only; on the main thread the same as `EXIT(0)`.
@@ -45,22 +45,22 @@ hostcalls! {
         /// `(thread)` → 0. Parks until that thread of the caller's instance has ended.
         THREAD_JOIN = 5,
         /// `()` → 0. Lets another ready thread run.
-        YIELD = 6,
+        THREAD_YIELD = 6,
         /// `(address of u32, expected, timeout in ns or u64::MAX)` → 0. Parks while `*address == expected`;
         /// `Again` if it already differs, `TimedOut` after the timeout.
         FUTEX_WAIT = 7,
         /// `(address of u32, most)` → number of threads woken.
         FUTEX_WAKE = 8,
-        /// `(what: Text)` → bytes. Length of one of the instance's texts.
-        TEXT_LEN = 9,
-        /// `(what: Text, buffer, len)` → bytes copied.
-        TEXT_READ = 10,
-        /// `(what: Fact)` → value. One of the instance's numbers.
-        FACT = 11,
+        /// `(what: InfoString)` → bytes. Length of one of the instance's strings.
+        GET_STRING_LEN = 9,
+        /// `(what: InfoString, buffer, len)` → bytes copied.
+        GET_STRING = 10,
+        /// `(what: Info)` → value. One of the instance's numbers.
+        GET_INFO = 11,
         /// `(buffer, len)` → `len`. Fills the buffer with random bytes; at most 64 KiB.
-        RANDOM = 12,
-        /// `(buffer, len)` → bytes. Why this thread's last hostcall failed, in words; 0 if there is nothing to add.
-        EXPLAIN = 13,
+        GETRANDOM = 12,
+        /// `(buffer, len)` → bytes of a text that explains why this thread's last hostcall failed; 0 if there is none.
+        LAST_ERROR_MESSAGE = 13,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.
@@ -73,26 +73,26 @@ hostcalls! {
         SLOT_RESIZE = 35,
         /// `(address)` → 0. Frees an owned buffer.
         SLOT_FREE = 36,
-        /// `(name, name len, address, count, TypeDesc)` → 0. Hands an owned buffer on under a name; wakes who waits.
+        /// `(name, name len, address, count, TypeDesc)` → 0. Transfers ownership of a buffer to the slot of that name; wakes its waiters.
         SLOT_PUBLISH = 37,
-        /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes a buffer over; parks until it is there,
+        /// `(name, name len, TypeDesc, SlotView out, flags)` → 0. Takes ownership of the buffer in a slot; parks until it is there,
         /// unless `flags` has [`crate::types::TAKE_NOW`].
         SLOT_TAKE = 38,
-        /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not whole
-        /// any more, so a retry of this instance alone is off.
-        SLOT_TOUCH = 39,
+        /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not
+        /// intact any more, so this instance cannot be retried alone.
+        SLOT_MARK_WRITTEN = 39,
     }
     "stdio" {
-        /// `(stream: 1 or 2, bytes, len)` → bytes taken. Leaves as whole lines tagged with function and instance.
-        WRITE = 64,
-        /// `(stream)` → 0. Sends an unfinished line on its way.
-        FLUSH = 65,
+        /// `(stream: 1 or 2, bytes, len)` → bytes taken. Sent as whole lines, tagged with function and instance.
+        STDIO_WRITE = 64,
+        /// `(stream)` → 0. Sends an unfinished line.
+        STDIO_FLUSH = 65,
     }
     "time" {
         /// `(clock: Clock)` → nanoseconds.
-        CLOCK = 80,
+        CLOCK_GETTIME = 80,
         /// `(ns)` → 0. Parks for at least that long.
-        SLEEP = 81,
+        NANOSLEEP = 81,
     }
     "fdtab" {
         /// `(dir, path, len, flags: [`crate::file::open`])` → descriptor. `dir` is a descriptor of a directory, or
@@ -119,7 +119,7 @@ hostcalls! {
         /// `(descriptor, FileStat out)` → 0.
         FILE_FSTAT = 106,
         /// `(descriptor, buffer, len)` → bytes of whole [`crate::file::DirEntry`] records; 0 at the end.
-        FILE_LIST = 107,
+        FILE_GETDENTS = 107,
         /// `(dir, path, len)` → 0. Makes a directory.
         FILE_MKDIR = 108,
         /// `(dir, path, len)` → 0. Removes an empty directory.
@@ -129,22 +129,22 @@ hostcalls! {
         /// `(dir, path, len, dir, path, len)` → 0. Renames the first to the second, replacing it.
         FILE_RENAME = 111,
         /// `(descriptor, size)` → 0. Cuts a file, or extends it with zeros.
-        FILE_RESIZE = 112,
-        /// `(descriptor)` → 0. What was written survives a crash of the host, where the mount outlives the workflow.
-        FILE_SYNC = 113,
+        FILE_FTRUNCATE = 112,
+        /// `(descriptor)` → 0. Written data survives a crash of the host if the mount outlives the workflow.
+        FILE_FSYNC = 113,
         /// `(descriptor, target or LOWEST_FREE)` → descriptor for the same open file; `target` is closed first.
         FILE_DUP = 114,
         /// `(dir, path, len)` → 0. Changes the working directory.
         FILE_CHDIR = 115,
         /// `(buffer, len)` → bytes of the working directory's path.
-        FILE_CWD = 116,
+        FILE_GETCWD = 116,
         /// `(descriptor, flags or KEEP_FLAGS)` → flags it was opened with. Only `APPEND` can change.
         FILE_FLAGS = 117,
         /// `(dir, path, len, buffer, len)` → bytes of the absolute path of something that exists.
         FILE_REALPATH = 118,
     }
     "socket" {
-        /// System only: `()` → 1 while something that functions have written has not been sent.
+        /// System only: `()` → 1 while data that functions have written has not been sent.
         NETWORK_BUSY = 208,
     }
     "ramfs" {
@@ -156,32 +156,32 @@ hostcalls! {
         TCP_LISTEN = 128,
         /// `(SocketAddress, timeout in ns or u64::MAX)` → socket. Parks until the TCP connection stands or is refused.
         TCP_CONNECT = 129,
-        /// `(socket, SocketAddress out)` → socket. Parks until somebody connects; `out` may be null.
+        /// `(socket, SocketAddress out)` → socket. Parks until a peer connects; `out` may be null.
         TCP_ACCEPT = 130,
         /// `(SocketAddress)` → socket. A UDP socket with this address.
         UDP_BIND = 131,
-        /// `(socket, SocketAddress)` → 0. From here on the UDP socket knows this peer alone.
+        /// `(socket, SocketAddress)` → 0. Sets the only peer of a UDP socket.
         UDP_CONNECT = 132,
         /// `(socket, buffer, len, flags)` → bytes; 0 at the end of a connection. Parks until there are some.
-        SOCKET_READ = 133,
+        SOCKET_RECV = 133,
         /// `(socket, bytes, len)` → bytes taken. Parks until there is room.
-        SOCKET_WRITE = 134,
-        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_READ`, and says from whom.
-        SOCKET_READ_FROM = 135,
+        SOCKET_SEND = 134,
+        /// `(socket, buffer, len, flags, SocketAddress out)` → bytes. As `SOCKET_RECV`, with the sender's address.
+        SOCKET_RECVFROM = 135,
         /// `(socket, bytes, len, SocketAddress)` → bytes taken. One datagram to an address.
-        SOCKET_WRITE_TO = 136,
+        SOCKET_SENDTO = 136,
         /// `(socket, SocketShutdown)` → 0. Ends one direction of a connection, or both.
         SOCKET_SHUTDOWN = 137,
-        /// `(socket)` → 0. Gives the number back; the socket closes with its last number.
+        /// `(socket)` → 0. Releases the number; the socket closes with its last number.
         SOCKET_CLOSE = 138,
         /// `(socket)` → socket. Another number for the same socket.
         SOCKET_DUP = 139,
         /// `(socket, SocketOption)` → value.
-        SOCKET_GET = 140,
+        SOCKET_GET_OPTION = 140,
         /// `(socket, SocketOption, value)` → 0.
-        SOCKET_SET = 141,
+        SOCKET_SET_OPTION = 141,
         /// `(socket, SocketEnd, SocketAddress out)` → 0.
-        SOCKET_NAME = 142,
+        SOCKET_GETNAME = 142,
         /// `(name, name len, SocketAddress out, most)` → how many addresses were written. Parks until the name is
         /// resolved; `NotFound` if it has none.
         HOST_LOOKUP = 143,
@@ -193,17 +193,17 @@ hostcalls! {
     "mmap-file" {
         /// `(descriptor, offset, len, flags: [`crate::file::map`])` → address. Maps bytes of a file into the caller's cell, from
         /// a page's start on.
-        FILE_MAP = 160,
+        FILE_MMAP = 160,
         /// `(address)` → 0. Takes back the mapping that begins there.
-        FILE_UNMAP = 161,
-        /// `(address, offset, len, Advice)` → 0. What will be done with a part of the mapping that begins there.
-        FILE_MAP_ADVISE = 162,
+        FILE_MUNMAP = 161,
+        /// `(address, offset, len, Advice)` → 0. Announces how a part of the mapping that begins there will be used.
+        FILE_MADVISE = 162,
         /// `(address, writable: 0 or 1)` → 0. Whether the mapping that begins there may be written to.
-        FILE_MAP_PROTECT = 163,
+        FILE_MPROTECT = 163,
     }
     "fdtab" {
-        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and what it holds where
-        /// it is.
+        /// System only: `(instance, descriptor, FilePin in and out)` → pin. Keeps an instance's file open, and its
+        /// bytes at their addresses.
         FILE_PIN = 203,
         /// System only: `(pin)` → 0.
         FILE_UNPIN = 204,
@@ -214,9 +214,9 @@ hostcalls! {
     }
     "mm" {
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.
-        SLOT_LOOK = 193,
+        SLOT_PEEK = 193,
         /// System only: `(instance, address, len)` → 1 if the whole range lies in one buffer of that instance, which is
-        /// then pinned: it is neither freed, handed on nor moved.
+        /// then pinned: it is neither freed, published nor moved.
         SLOT_PIN = 194,
         /// System only: `(address)` → 0. Takes back one pin of the buffer around an address.
         SLOT_UNPIN = 195,

@@ -1,36 +1,36 @@
 //! Structures and enumerations that travel through hostcalls. All are plain data with a C layout.
 
-/// Why a function ends itself as failed (`FAIL`).
+/// Why a function ends itself as failed (`ABORT`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-pub enum FailKind {
+pub enum AbortKind {
     /// `panic!`.
     Panic = 0,
     /// `main` returned an `Err`.
     Error = 1,
     /// An allocation was refused.
     OutOfMemory = 2,
-    /// `main` returned an error that another attempt would not mend.
+    /// `main` returned an error that a retry would not fix.
     Permanent = 3,
 }
 
-impl FailKind {
+impl AbortKind {
     /// The kind with this number.
-    pub const fn from_raw(raw: u64) -> Option<FailKind> {
+    pub const fn from_raw(raw: u64) -> Option<AbortKind> {
         match raw {
-            0 => Some(FailKind::Panic),
-            1 => Some(FailKind::Error),
-            2 => Some(FailKind::OutOfMemory),
-            3 => Some(FailKind::Permanent),
+            0 => Some(AbortKind::Panic),
+            1 => Some(AbortKind::Error),
+            2 => Some(AbortKind::OutOfMemory),
+            3 => Some(AbortKind::Permanent),
             _ => None,
         }
     }
 }
 
-/// Texts an instance can ask for (`TEXT_LEN`, `TEXT_READ`). All are UTF-8.
+/// Strings that an instance can read (`GET_STRING_LEN`, `GET_STRING`). All are UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-pub enum Text {
+pub enum InfoString {
     /// The step's `args`, a JSON object.
     Args = 0,
     /// The step's `env`, a JSON object of strings.
@@ -45,25 +45,25 @@ pub enum Text {
     Stdin = 5,
 }
 
-impl Text {
-    /// The text with this number.
-    pub const fn from_raw(raw: u64) -> Option<Text> {
+impl InfoString {
+    /// The variant with this number.
+    pub const fn from_raw(raw: u64) -> Option<InfoString> {
         match raw {
-            0 => Some(Text::Args),
-            1 => Some(Text::Env),
-            2 => Some(Text::Function),
-            3 => Some(Text::Step),
-            4 => Some(Text::Workflow),
-            5 => Some(Text::Stdin),
+            0 => Some(InfoString::Args),
+            1 => Some(InfoString::Env),
+            2 => Some(InfoString::Function),
+            3 => Some(InfoString::Step),
+            4 => Some(InfoString::Workflow),
+            5 => Some(InfoString::Stdin),
             _ => None,
         }
     }
 }
 
-/// Numbers an instance can ask for (`FACT`).
+/// Numbers that an instance can read (`GET_INFO`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-pub enum Fact {
+pub enum Info {
     /// Which of the step's instances this is, from 0.
     InstanceIndex = 0,
     /// How many instances the step has.
@@ -84,25 +84,25 @@ pub enum Fact {
     InitCount = 8,
 }
 
-impl Fact {
-    /// The fact with this number.
-    pub const fn from_raw(raw: u64) -> Option<Fact> {
+impl Info {
+    /// The variant with this number.
+    pub const fn from_raw(raw: u64) -> Option<Info> {
         match raw {
-            0 => Some(Fact::InstanceIndex),
-            1 => Some(Fact::InstanceCount),
-            2 => Some(Fact::StackSize),
-            3 => Some(Fact::Thread),
-            4 => Some(Fact::MemoryLimit),
-            5 => Some(Fact::Parallelism),
-            6 => Some(Fact::Attempt),
-            7 => Some(Fact::InitArray),
-            8 => Some(Fact::InitCount),
+            0 => Some(Info::InstanceIndex),
+            1 => Some(Info::InstanceCount),
+            2 => Some(Info::StackSize),
+            3 => Some(Info::Thread),
+            4 => Some(Info::MemoryLimit),
+            5 => Some(Info::Parallelism),
+            6 => Some(Info::Attempt),
+            7 => Some(Info::InitArray),
+            8 => Some(Info::InitCount),
             _ => None,
         }
     }
 }
 
-/// Which clock `CLOCK` reads.
+/// Which clock `CLOCK_GETTIME` reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Clock {
@@ -138,7 +138,7 @@ pub struct SlotView {
     pub capacity: u64,
 }
 
-/// A published buffer as trusted code sees it (`SLOT_LOOK`).
+/// A published buffer as trusted code sees it (`SLOT_PEEK`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct SlotInfo {
@@ -172,7 +172,7 @@ pub struct MemoryStats {
     pub owned: u64,
     /// Limit for both together.
     pub limit: u64,
-    /// Buffers in the arena, whoever owns them.
+    /// Buffers in the arena, of all owners.
     pub arena_buffers: u64,
     /// Bytes in those buffers.
     pub arena_bytes: u64,

@@ -21,7 +21,7 @@ use core::mem::MaybeUninit;
 
 /// Why an address was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum AccessError {
     /// The address is 0.
     Null,
     /// The address is not a multiple of the alignment.
@@ -41,22 +41,22 @@ pub enum Refusal {
     Unmapped,
 }
 
-impl core::fmt::Display for Refusal {
+impl core::fmt::Display for AccessError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Refusal::Null => f.write_str("the address is null"),
-            Refusal::Misaligned { align } => write!(f, "the address is not a multiple of {align}"),
-            Refusal::Wraps => f.write_str("the range wraps around the end of memory"),
-            Refusal::Trusted => f.write_str("the range touches the system partition"),
-            Refusal::NotYours => f.write_str("the range lies outside the caller's cell"),
-            Refusal::NotYourBuffer => f.write_str("the range is not inside a slot buffer that the caller owns"),
-            Refusal::Unmapped => f.write_str("nothing the caller may use is mapped there"),
+            AccessError::Null => f.write_str("the address is null"),
+            AccessError::Misaligned { align } => write!(f, "the address is not a multiple of {align}"),
+            AccessError::Wraps => f.write_str("the range wraps around the end of memory"),
+            AccessError::Trusted => f.write_str("the range touches the system partition"),
+            AccessError::NotYours => f.write_str("the range lies outside the caller's cell"),
+            AccessError::NotYourBuffer => f.write_str("the range is not inside a slot buffer that the caller owns"),
+            AccessError::Unmapped => f.write_str("nothing the caller may use is mapped there"),
         }
     }
 }
 
-impl From<Refusal> for Errno {
-    fn from(_: Refusal) -> Errno {
+impl From<AccessError> for Errno {
+    fn from(_: AccessError) -> Errno {
         Errno::Fault
     }
 }
@@ -111,12 +111,12 @@ impl<T: Plain> UserSlice<T> {
     }
 
     /// Compares the claim with what `call`'s instance may name. An empty slice is always fine.
-    pub fn check<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, Refusal> {
+    pub fn check<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, AccessError> {
         let refusal = match self.check_cell(host, call) {
             Ok(checked) => return Ok(checked),
             Err(refusal) => refusal,
         };
-        if refusal != Refusal::NotYours {
+        if refusal != AccessError::NotYours {
             return Err(refusal);
         }
         // It lies in the user partition as a whole, so neither of these wraps.
@@ -125,39 +125,39 @@ impl<T: Plain> UserSlice<T> {
             return Err(refusal);
         }
         // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
-        match unsafe { (host.pin)(host.domain, call.instance, self.address, bytes) } {
+        match unsafe { host.pin(call.instance, self.address, bytes) } {
             1 => Ok(CheckedSlice { pinned: true, ..self.allowed(host) }),
-            _ => Err(Refusal::NotYourBuffer),
+            _ => Err(AccessError::NotYourBuffer),
         }
     }
 
-    /// The same where only the caller's own cell will do, as for a word that threads wait on: a buffer changes hands. Such
+    /// The same for memory that must be in the caller's own cell, such as a futex word: buffers change their owner. Such
     /// a slice pins nothing.
-    pub fn check_cell<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, Refusal> {
+    pub fn check_cell<'h>(self, host: &'h Host, call: &Call) -> Result<CheckedSlice<'h, T>, AccessError> {
         if self.count == 0 {
             return Ok(self.allowed(host));
         }
         if self.address == 0 {
-            return Err(Refusal::Null);
+            return Err(AccessError::Null);
         }
         let align = align_of::<T>() as u64;
         if !self.address.is_multiple_of(align) {
-            return Err(Refusal::Misaligned { align });
+            return Err(AccessError::Misaligned { align });
         }
-        let bytes = self.count.checked_mul(size_of::<T>() as u64).ok_or(Refusal::Wraps)?;
-        let end = self.address.checked_add(bytes).ok_or(Refusal::Wraps)?;
+        let bytes = self.count.checked_mul(size_of::<T>() as u64).ok_or(AccessError::Wraps)?;
+        let end = self.address.checked_add(bytes).ok_or(AccessError::Wraps)?;
         if call.instance == SYSTEM_INSTANCE {
             return Ok(self.allowed(host));
         }
         // SAFETY: `host.domain` belongs to this `Host`, which is alive for 'h.
-        let own = unsafe { (host.bounds)(host.domain, call.instance) };
+        let own = unsafe { host.bounds(call.instance) };
         if self.address >= own.start && end <= own.end {
             return Ok(self.allowed(host));
         }
         if self.address < USER_BASE || end > USER_END {
-            return Err(Refusal::Trusted);
+            return Err(AccessError::Trusted);
         }
-        Err(Refusal::NotYours)
+        Err(AccessError::NotYours)
     }
 
     const fn allowed(self, host: &Host) -> CheckedSlice<'_, T> {
@@ -182,7 +182,7 @@ impl<T> Drop for CheckedSlice<'_, T> {
     fn drop(&mut self) {
         if self.pinned {
             // SAFETY: the domain is the host's own, and the address was pinned for this slice, once.
-            unsafe { (self.host.unpin)(self.host.domain, self.address) }
+            unsafe { self.host.unpin(self.address) }
         }
     }
 }
@@ -204,56 +204,56 @@ impl<T: Plain> CheckedSlice<'_, T> {
     }
 
     /// Copies elements out, from element `start` on, until `to` is full. Read once: the copy is the reader's own.
-    pub fn read_at<'t>(&self, start: usize, to: &'t mut [MaybeUninit<T>]) -> Result<&'t mut [T], Refusal> {
+    pub fn read_at<'t>(&self, start: usize, to: &'t mut [MaybeUninit<T>]) -> Result<&'t mut [T], AccessError> {
         let from = self.range(start, to.len())?;
         // SAFETY: `to` is writable for its whole size, and `from` has been checked to be the caller's; holes are
         // survived by the copy routine.
-        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        let status = unsafe { self.host.read_user(to.as_mut_ptr().cast(), from, size_of_val(to)) };
         if status != 0 {
-            return Err(Refusal::Unmapped);
+            return Err(AccessError::Unmapped);
         }
         // SAFETY: every byte has just been written, and all bit patterns of a `Plain` type are valid.
         Ok(unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) })
     }
 
     /// The same into a slice that holds something already.
-    pub fn read_into(&self, start: usize, to: &mut [T]) -> Result<(), Refusal> {
+    pub fn read_into(&self, start: usize, to: &mut [T]) -> Result<(), AccessError> {
         let from = self.range(start, to.len())?;
         // SAFETY: as in `read_at`.
-        let status = unsafe { (self.host.read_user)(to.as_mut_ptr().cast(), from, size_of_val(to)) };
-        if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
+        let status = unsafe { self.host.read_user(to.as_mut_ptr().cast(), from, size_of_val(to)) };
+        if status == 0 { Ok(()) } else { Err(AccessError::Unmapped) }
     }
 
     /// Copies `from` to the start of the slice, which must be at least as long.
-    pub fn write(&self, from: &[T]) -> Result<(), Refusal> {
+    pub fn write(&self, from: &[T]) -> Result<(), AccessError> {
         self.write_at(0, from)
     }
 
     /// Copies `from` to the slice, from element `start` on.
-    pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), Refusal> {
+    pub fn write_at(&self, start: usize, from: &[T]) -> Result<(), AccessError> {
         let to = self.range(start, from.len())?;
         // SAFETY: `from` is readable, `to` has been checked to be the caller's; holes are survived.
-        let status = unsafe { (self.host.write_user)(to, from.as_ptr().cast(), size_of_val(from)) };
-        if status == 0 { Ok(()) } else { Err(Refusal::Unmapped) }
+        let status = unsafe { self.host.write_user(to, from.as_ptr().cast(), size_of_val(from)) };
+        if status == 0 { Ok(()) } else { Err(AccessError::Unmapped) }
     }
 
-    fn range(&self, start: usize, count: usize) -> Result<u64, Refusal> {
-        let end = start.checked_add(count).ok_or(Refusal::Wraps)?;
+    fn range(&self, start: usize, count: usize) -> Result<u64, AccessError> {
+        let end = start.checked_add(count).ok_or(AccessError::Wraps)?;
         if end > self.count {
-            return Err(Refusal::NotYours);
+            return Err(AccessError::NotYours);
         }
         Ok(self.address + (start * size_of::<T>()) as u64)
     }
 }
 
 /// One `T` that a function names; the same as a slice of one.
-pub fn read_one<T: Plain>(host: &Host, call: &Call, address: u64) -> Result<T, Refusal> {
+pub fn read_one<T: Plain>(host: &Host, call: &Call, address: u64) -> Result<T, AccessError> {
     let mut value = [MaybeUninit::uninit()];
     let slice = UserSlice::<T>::new(address, 1).check(host, call)?;
     Ok(slice.read_at(0, &mut value)?[0])
 }
 
 /// Writes one `T` where a function asked for it.
-pub fn write_one<T: Plain>(host: &Host, call: &Call, address: u64, value: T) -> Result<(), Refusal> {
+pub fn write_one<T: Plain>(host: &Host, call: &Call, address: u64, value: T) -> Result<(), AccessError> {
     UserSlice::<T>::new(address, 1).check(host, call)?.write(&[value])
 }

@@ -1,4 +1,4 @@
-//! Directories: slots of 32 bytes, in a place of their own or in a chain.
+//! Directories: slots of 32 bytes, in an area of their own or in a chain.
 
 use crate::name::{self, LongName};
 use crate::{Error, Geometry, Image, Runs, decode_time, read_u16, runs};
@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 
 /// Bytes of a slot.
 pub(crate) const SLOT: u64 = 32;
-/// Where a slot has flags that say how its short name is spelt, and one of ours: the file has another name already, and this one was
+/// Offset of a slot's flags for the case of its short name, and one flag of ours: the file has another name already, and this one was
 /// about to go.
 pub(crate) const FLAGS: u64 = 12;
 pub(crate) const MOVED: u8 = 0x01;
-/// What slots say they are that are no names: a piece of a long one, or the volume's label.
+/// Attributes of slots that are not names: a piece of a long name, or the volume's label.
 pub(crate) const LONG: u8 = 0x0f;
 pub(crate) const LABEL: u8 = 0x08;
 /// No directory is longer than this.
@@ -62,7 +62,7 @@ impl Found {
         }
     }
 
-    /// First cluster of a directory; 0 for a root that has a place of its own.
+    /// First cluster of a directory; 0 for a root with an area of its own.
     fn cluster(&self, geometry: &Geometry) -> Result<u32, Error> {
         match self {
             Found::Root => Ok(geometry.root_cluster),
@@ -88,7 +88,7 @@ enum Place {
 }
 
 impl<'i, I: Image + ?Sized> Slots<'i, I> {
-    /// Those of the directory that begins at `cluster`; 0 is a root with a place of its own.
+    /// Those of the directory that begins at `cluster`; 0 is a root with an area of its own.
     pub fn new(geometry: &Geometry, image: &'i I, cluster: u32) -> Result<Slots<'i, I>, Error> {
         let place = match cluster {
             0 => Place::Own { start: geometry.root_start, len: geometry.root_bytes },
@@ -97,7 +97,7 @@ impl<'i, I: Image + ?Sized> Slots<'i, I> {
         Ok(Slots::at(image, place))
     }
 
-    /// Those of a directory that has these clusters; none is a root with a place of its own.
+    /// Those of a directory that has these clusters; none is a root with an area of its own.
     pub(crate) fn of(geometry: &Geometry, image: &'i I, clusters: &[u32]) -> Result<Slots<'i, I>, Error> {
         let place = match clusters {
             [] => Place::Own { start: geometry.root_start, len: geometry.root_bytes },
@@ -116,7 +116,7 @@ impl<'i, I: Image + ?Sized> Slots<'i, I> {
         Slots { image, place, next: 0, block: [0; BLOCK as usize], loaded: None }
     }
 
-    /// The next slot and its place; `None` at the end.
+    /// The next slot and its offset; `None` at the end.
     pub fn next_slot(&mut self) -> Result<Option<(u64, [u8; 32])>, Error> {
         let at = self.next;
         let offset = match &self.place {
@@ -152,7 +152,7 @@ pub fn entries<I: Image + ?Sized>(
     entries_in_slots(geometry, Slots::new(geometry, image, directory.cluster(geometry)?)?, |entry, _| each(entry))
 }
 
-/// The same, each with the places of all its slots.
+/// The same, each with the offsets of all its slots.
 pub(crate) fn entries_in_slots<I: Image + ?Sized>(
     geometry: &Geometry,
     mut slots: Slots<'_, I>,
@@ -252,7 +252,7 @@ pub fn find_in<I: Image + ?Sized>(
 /// What a path leads to: names with a `/` between them; the root for none.
 pub fn find<I: Image + ?Sized>(geometry: &Geometry, image: &I, path: &str) -> Result<Found, Error> {
     let mut found = Found::Root;
-    // Whoever walks through all directories would never come to an end in one that lies in itself.
+    // A walk through all directories would never end in a directory that contains itself.
     let mut above = Vec::new();
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if !found.is_directory() {

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::edit::Store;
 use lamfat::{FormatVolumeOptions, IoBase, IoError, Read, Seek, SeekFrom, Write};
 
-/// Makes an empty file system in all of an image, whose bytes are zeros. `volume` tells it from others.
+/// Makes an empty file system in all of an image, whose bytes are zeros. `volume` is its serial number.
 pub fn format<S: Store>(image: &S, volume: u32) -> Result<(), Error> {
     let mut disk = Disk { image, position: 0 };
     let options = FormatVolumeOptions::new().volume_id(volume).volume_label(*b"MONOHULL   ");

@@ -13,10 +13,10 @@ pub enum Kind {
     Fat32,
 }
 
-/// What the FAT says of a cluster.
+/// The FAT entry of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FatEntry {
-    /// Nobody has it.
+    /// It is free.
     Free,
     /// The chain goes on here.
     Next(u32),
@@ -26,7 +26,7 @@ pub enum FatEntry {
     Bad,
 }
 
-/// Where things lie in an image. All places have been compared with its end.
+/// Offsets in an image. All have been compared with its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Bits of the FAT.
@@ -41,7 +41,7 @@ pub struct Geometry {
     pub fat_bytes: u64,
     /// How many copies of the FAT there are.
     pub fats: u64,
-    /// First byte of the root directory, where it has a place of its own.
+    /// First byte of the root directory, if it lies in an area of its own.
     pub root_start: u64,
     /// Bytes of the root directory there; 0 if it is a chain.
     pub root_bytes: u64,
@@ -49,7 +49,7 @@ pub struct Geometry {
     pub root_cluster: u32,
     /// First byte of cluster 2.
     pub data_start: u64,
-    /// Place of the free-cluster count, if there is one.
+    /// Offset of the free-cluster count, if there is one.
     pub info: Option<u64>,
 }
 
@@ -74,16 +74,16 @@ impl Geometry {
         }
         let sector = u16_at(11);
         if !sector.is_power_of_two() || !(512..=4096).contains(&sector) {
-            return Err(Error::NotFat("the size of a sector is none"));
+            return Err(Error::NotFat("the sector size is invalid"));
         }
         let per_cluster = u64::from(boot[13]);
         if !per_cluster.is_power_of_two() {
-            return Err(Error::NotFat("the size of a cluster is none"));
+            return Err(Error::NotFat("the cluster size is invalid"));
         }
         let reserved = u16_at(14);
         let fats = u64::from(boot[16]);
         if reserved == 0 || !(1..=2).contains(&fats) {
-            return Err(Error::NotFat("there is no place for the FAT"));
+            return Err(Error::NotFat("there is no room for the FAT"));
         }
         let root_bytes = (u16_at(17) * 32).next_multiple_of(sector);
         let sectors = if u16_at(19) != 0 { u16_at(19) } else { u32_at(32) };
@@ -94,12 +94,12 @@ impl Geometry {
         let data_start = root_start + root_bytes;
         let end = sectors * sector;
         if end > image.len() {
-            return Err(Error::NotFat("it is shorter than its boot sector says"));
+            return Err(Error::NotFat("it is shorter than its boot sector declares"));
         }
         let cluster_size = per_cluster * sector;
         let Some(clusters) = end.checked_sub(data_start).map(|bytes| bytes / cluster_size).filter(|count| *count > 0)
         else {
-            return Err(Error::NotFat("there is no place for data"));
+            return Err(Error::NotFat("there is no room for data"));
         };
         let kind = match clusters {
             ..4085 => Kind::Fat12,
@@ -115,7 +115,7 @@ impl Geometry {
         let clusters = clusters.filter(|_| needed <= fat_bytes).ok_or(Error::NotFat("the FAT is too small"))?;
         let is_32 = kind == Kind::Fat32;
         if is_32 != (root_bytes == 0) {
-            return Err(Error::NotFat("the root directory has no place"));
+            return Err(Error::NotFat("the root directory has no room"));
         }
         let info_sector = u16_at(48);
         let info = (is_32 && (1..reserved).contains(&info_sector)).then_some(info_sector * sector + 488);
@@ -154,7 +154,7 @@ impl Geometry {
         u32::try_from(index).ok()?.checked_add(FIRST).filter(|cluster| self.has(*cluster))
     }
 
-    /// Place of a cluster's entry in the first FAT.
+    /// Offset of a cluster's entry in the first FAT.
     pub fn entry_offset(&self, cluster: u32) -> u64 {
         let cluster = u64::from(cluster);
         self.fat_start
@@ -195,7 +195,7 @@ impl Geometry {
         new.to_le_bytes()
     }
 
-    /// What the first FAT says of a cluster.
+    /// A cluster's entry in the first FAT.
     pub fn entry<I: Image + ?Sized>(&self, image: &I, cluster: u32) -> Result<FatEntry, Error> {
         let value = self.value(image, cluster)?;
         Ok(match value {
@@ -219,7 +219,7 @@ impl Geometry {
         }
     }
 
-    /// Place of the byte whose lowest bit says that the image was not closed.
+    /// Offset of the byte whose lowest bit is the dirty flag.
     pub fn dirty_flag(&self) -> u64 {
         if self.kind == Kind::Fat32 { 0x41 } else { 0x25 }
     }

@@ -2,13 +2,13 @@
 //! whether all of it fits together.
 //!
 //! Names are made, removed and moved by a published FAT library, on a stage ([`edit`]). What a file system needs besides is
-//! this crate's own: the places of a file's bytes, which the library does not tell, and a check that names what is lost.
+//! this crate's own: the offsets of a file's bytes, which the library does not give, and a check that reports losses.
 //!
 //! ```text
 //!   | boot sector | reserved | FAT | FAT (copy) | root directory (12, 16) | cluster 2 | cluster 3 | … |
 //! ```
 //!
-//! An image is somebody else's bytes. Nothing in it is believed: every place is compared with the image's end, every
+//! An image is untrusted input: every offset is compared with the image's end, every
 //! chain is followed for no longer than there are clusters, and what does not fit is an [`Error`], never a panic.
 #![no_std]
 #![deny(unsafe_code)]
@@ -32,7 +32,7 @@ pub use format::format;
 pub use geometry::{FatEntry, Geometry, Kind};
 pub use time::{decode_time, encode_time};
 
-/// What the names of files begin with, in the root directory, that are there for a while: they were removed while somebody had them
+/// Prefix of the names of temporary files in the root directory: they were removed while a descriptor had them
 /// open, or are not complete yet. They are not shown, and go when an image is next written to or repaired.
 pub const ASIDE: &str = ".monohull-removed-";
 

@@ -89,7 +89,7 @@ pub(crate) fn folded(name: &str) -> String {
     name.chars().flat_map(char::to_uppercase).collect()
 }
 
-/// Whether two names are the same to FAT, which does not tell capital from small letters.
+/// Whether two names are equal to FAT, which ignores case.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     a.chars().flat_map(char::to_uppercase).eq(b.chars().flat_map(char::to_uppercase))
 }

@@ -11,7 +11,7 @@ use monohull_module::Checked;
 /// The largest file that FAT can hold.
 pub(crate) const SIZE_MAX: u64 = u32::MAX as u64;
 
-/// A file that somebody has open.
+/// An open file.
 pub(crate) struct File {
     /// Where the library finds it.
     pub(crate) path: String,
@@ -26,7 +26,7 @@ pub(crate) struct File {
     /// It has a name that functions can see.
     pub(crate) named: bool,
     pub(crate) opened: u32,
-    /// How many read its clusters without asking: as long as anybody does, the file gives none back.
+    /// Number of pins: while a cluster may be read through one, the file frees none.
     pub(crate) pinned: u32,
     pub(crate) read_only: bool,
     pub(crate) created: i64,
@@ -60,7 +60,7 @@ impl File {
         offset.checked_add(len).is_some_and(|end| end <= self.size)
     }
 
-    /// Replaces bytes that have a place.
+    /// Replaces bytes inside the clusters.
     pub(crate) fn overwrite(&self, image: &Mapped, offset: u64, from: Checked) -> Result<(), Errno> {
         self.pieces(offset, from.len(), |at, done, len| image.copy_in(at, from.part(done, len)))
     }
@@ -91,7 +91,7 @@ impl File {
         self.clear
     }
 
-    /// Moves the end inside of what the clusters reach. The slot says so at once: one aligned word.
+    /// Moves the end inside of what the clusters reach. The slot is updated at once: one aligned word.
     pub(crate) fn set_size(&mut self, image: &Mapped, size: u64) -> Result<(), Errno> {
         image.write(self.slot + 28, &(size as u32).to_le_bytes())?;
         self.has_size(size);
@@ -103,7 +103,7 @@ impl File {
         self.clear = self.clear.min(self.runs.capacity()).max(self.size);
     }
 
-    /// Its slot says that it has this size.
+    /// Its slot has this size.
     pub(crate) fn has_size(&mut self, size: u64) {
         self.clear = if size < self.size { size } else { self.clear.max(size) };
         self.size = size;
@@ -129,7 +129,7 @@ impl File {
         Ok(extents)
     }
 
-    /// Cuts a range into pieces that lie side by side in the image: place, bytes before it, bytes.
+    /// Cuts a range into pieces that lie side by side in the image: offset, bytes before it, bytes.
     fn pieces(
         &self,
         offset: u64,

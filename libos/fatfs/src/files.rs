@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
-use monohull_module::{RwLock, RwLockWriteGuard, Segments, SleepingMutex};
+use monohull_module::{FutexMutex, FutexRwLock, FutexRwLockWriteGuard, Segments};
 
 /// Most files open at the same time, all instances together.
 const OPEN_MAX: usize = 1 << 16;
@@ -18,22 +18,22 @@ const UNCHANGED: i64 = i64::MIN;
 /// All open files.
 pub(crate) struct Files {
     places: Segments<Place>,
-    table: SleepingMutex<Table>,
+    table: FutexMutex<Table>,
 }
 
-/// Which places are in use, and for what.
+/// Which entries are in use, and for what.
 #[derive(Default)]
 struct Table {
-    /// Numbers of open files by the place of their slot in the image.
+    /// Numbers of open files by the offset of their slot in the image.
     by_slot: BTreeMap<u64, u64>,
     free: Vec<u32>,
     next: u32,
 }
 
-/// One place for an open file.
+/// One entry of the table.
 #[derive(Default)]
 pub(crate) struct Place {
-    content: RwLock<Content>,
+    content: FutexRwLock<Content>,
     /// When its bytes last changed.
     modified: AtomicI64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Content {
 
 impl Files {
     pub(crate) fn new() -> Files {
-        Files { places: Segments::new(OPEN_MAX), table: SleepingMutex::default() }
+        Files { places: Segments::new(OPEN_MAX), table: FutexMutex::default() }
     }
 
     /// The number of the open file that has this slot.
@@ -64,7 +64,7 @@ impl Files {
         self.places.get(node as u32 as usize).ok_or(Errno::BadDescriptor)
     }
 
-    /// A number for a file that nobody has open yet.
+    /// A number for a file that has no descriptor yet.
     pub(crate) fn insert(&self, file: File) -> Result<u64, Errno> {
         let mut table = self.table.lock();
         let index = table.free.pop().unwrap_or(table.next);
@@ -78,7 +78,7 @@ impl Files {
         Ok(node)
     }
 
-    /// Takes a file out whose last descriptor has been closed.
+    /// Removes a file whose last descriptor has been closed.
     pub(crate) fn remove(&self, node: u64) {
         let Ok(place) = self.place(node) else { return };
         let mut table = self.table.lock();
@@ -102,17 +102,17 @@ impl Files {
 }
 
 impl Place {
-    /// Keeps everybody else from the file.
-    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, Content> {
+    /// Locks the file exclusively.
+    pub(crate) fn lock(&self) -> FutexRwLockWriteGuard<'_, Content> {
         self.content.write()
     }
 
-    /// Looks at the file, together with others.
+    /// Reads the file, shared with other readers.
     pub(crate) fn read<R>(&self, node: u64, look: impl FnOnce(&File) -> Result<R, Errno>) -> Result<R, Errno> {
         look(self.content.read().get(node)?)
     }
 
-    /// Changes the file, alone.
+    /// Changes the file exclusively.
     pub(crate) fn write<R>(&self, node: u64, change: impl FnOnce(&mut File) -> Result<R, Errno>) -> Result<R, Errno> {
         change(self.lock().get_mut(node)?)
     }

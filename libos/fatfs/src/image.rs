@@ -1,7 +1,7 @@
 //! A mapped image, as this module and the crate that knows FAT see it.
 //!
 //! The image's file may have holes, and the disk of the host no room for what is to fill them. A store there fails like one on a disk
-//! that is broken. So after a failure room is asked for, and the store is made again: what the host says of the room is the answer.
+//! that is broken. So after a failure the module has the host allocate blocks, and repeats the store; the result of the allocation is the answer.
 
 use monohull_abi::Errno;
 use monohull_abi::file::Extent;

@@ -12,7 +12,7 @@
 //! Locks, outermost first:
 //!
 //! - the volume's editor: while names or chains change, and while a file is opened or closed. A file that grows by gigabytes gets its
-//!   clusters in pieces. Who waits for it sleeps.
+//!   clusters in pieces. Its waiters sleep.
 //! - a file: shared while bytes are copied, alone while its end or its clusters change; never for more than a piece of it.
 //! - the table of open files: for a few instructions.
 #![no_std]
@@ -126,7 +126,7 @@ impl FileSystem for FatFs {
     }
 
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno> {
-        // A file's pins are told apart by nothing: there are only more of them or fewer.
+        // A file's pins are only counted.
         Ok((0, self.volume(mount)?.pin(node, offset, len)?))
     }
 

@@ -1,7 +1,7 @@
 //! Files that lose their name, or get another, while they are open.
 //!
-//! FAT has nothing but names: a file is where its slot in a directory says. So an open file that is removed goes on under a
-//! name that nobody sees, and one that is renamed is found anew.
+//! FAT has nothing but names: a file is identified by its slot in a directory. So an open file that is removed gets a hidden name, and
+//! one that is renamed is looked up again.
 
 use crate::file::File;
 use crate::files::Place;
@@ -28,7 +28,7 @@ impl Volume {
         }
     }
 
-    /// Gives a file that is open a name that nobody sees.
+    /// Gives an open file a hidden name.
     fn hide(&self, path: &str, entry: &Entry, node: u64) -> Result<(), Errno> {
         let name = self.hidden_name();
         let mut editor = self.editor.lock();
@@ -41,7 +41,7 @@ impl Volume {
         })
     }
 
-    /// A name that nobody sees and nothing has.
+    /// An unused hidden name.
     fn hidden_name(&self) -> String {
         loop {
             let name = format!("{ASIDE}{}", self.next_removed.fetch_add(1, Ordering::Relaxed));
@@ -134,7 +134,7 @@ impl Volume {
         Ok(below)
     }
 
-    /// How much of a path leads to the directory with this slot, if the path goes on from there. Spelling says nothing: case
+    /// How much of a path leads to the directory with this slot, if the path goes on from there. Spelling does not matter: case
     /// does not count, and a long name has a short one too.
     fn way_through(&self, path: &str, slot: u64) -> Option<usize> {
         let here = |at: &usize| matches!(self.find(&path[..*at]), Ok(Found::Entry(entry)) if entry.slot == slot);

@@ -13,7 +13,7 @@ use monohull_fat::check::left_over;
 use monohull_fat::edit::{EditError, Editor};
 use monohull_fat::{ASIDE, Entry, Found, Geometry, decode_time, entries, find, runs};
 use monohull_module::fs::{Listing, in_pieces};
-use monohull_module::{Checked, HostRef, SleepingMutex};
+use monohull_module::{Checked, FutexMutex, HostRef};
 
 /// A file that grows gets at most this many bytes of clusters more than it needs; they go back when it is closed.
 const AHEAD_MAX: u64 = 16 << 20;
@@ -28,9 +28,9 @@ pub(crate) struct Volume {
     writable: bool,
     pub(crate) image: Mapped,
     pub(crate) geometry: Geometry,
-    pub(crate) editor: SleepingMutex<Editor<Mapped>>,
+    pub(crate) editor: FutexMutex<Editor<Mapped>>,
     pub(crate) files: Files,
-    /// The image says that it is in use.
+    /// The image has its dirty flag set.
     marked: AtomicBool,
     pub(crate) next_removed: AtomicU64,
 }
@@ -46,7 +46,7 @@ impl Volume {
             writable: info.read_only == 0,
             image,
             geometry,
-            editor: SleepingMutex::new(Editor::new(image, geometry, move || host.realtime() as i64)),
+            editor: FutexMutex::new(Editor::new(image, geometry, move || host.realtime() as i64)),
             files: Files::new(),
             marked: AtomicBool::new(false),
             next_removed: AtomicU64::new(0),
@@ -72,7 +72,7 @@ impl Volume {
         change(&mut self.editor.lock()).map_err(errno_of)
     }
 
-    /// The image is to say that it is in use: we write to it.
+    /// Sets the image's dirty flag before a write.
     fn mark(&self) {
         if !self.marked.swap(true, Ordering::Relaxed) {
             // An image that cannot be written fails everywhere else too.
@@ -138,7 +138,7 @@ impl Volume {
     }
 
     fn open_entry(&self, path: &str, entry: &Entry) -> Result<u64, Errno> {
-        // Against a close that finds nobody else at the file.
+        // Against a close that finds no other descriptor of the file.
         let _editor = self.editor.lock();
         let node = match self.files.at(entry.slot) {
             Some(node) => node,
@@ -166,7 +166,7 @@ impl Volume {
         if !last {
             return Ok(());
         }
-        // Nobody can read or write any more: the descriptor table has forgotten the number.
+        // There are no more reads or writes: the descriptor table has dropped the number.
         let closed = place.write(node, |file| {
             if !file.named {
                 editor.remove(&file.path).map_err(errno_of)
@@ -266,7 +266,7 @@ impl Volume {
             if done {
                 break;
             }
-            // Somebody else has moved the end meanwhile.
+            // Another thread has moved the end meanwhile.
         }
         place.touch(self.host.realtime() as i64);
         Ok(())
@@ -302,8 +302,7 @@ impl Volume {
         })
     }
 
-    /// Gives a file room up to an offset and zeroes it. That may be gigabytes: whoever wants the file, or another, has it between two
-    /// pieces.
+    /// Allocates clusters up to an offset and zeroes them. That may be gigabytes: between two pieces the file is unlocked.
     fn clear(&self, place: &Place, node: u64, to: u64) -> Result<(), Errno> {
         loop {
             let capacity = place.read(node, |file| Ok(file.runs.capacity()))?;
@@ -311,7 +310,7 @@ impl Volume {
                 break;
             }
             if let Err(errno) = self.grow(place, node, to.min(capacity + GROWN_AT_ONCE)) {
-                // What it has got so far is of no use.
+                // The clusters allocated so far are of no use.
                 let _ = self.give_back(place, node);
                 return Err(errno);
             }
@@ -319,7 +318,7 @@ impl Volume {
         let piece = |file: &mut File| {
             let piece = to.min(file.cleared() + CLEARED_AT_ONCE).min(file.runs.capacity());
             file.clear(&self.image, piece)?;
-            // Somebody may have cut it meanwhile, and its clusters: then there is nothing more to clear here.
+            // The file may have been truncated meanwhile: then there is nothing more to clear.
             Ok(piece < to && piece < file.runs.capacity())
         };
         while place.write(node, piece)? {}

@@ -1,6 +1,6 @@
 //! The calls that move bytes, and those about one descriptor.
 
-use crate::mounts::Place;
+use crate::mounts::Location;
 use crate::tables::Open;
 use crate::{Answer, Files, Stop, outcome};
 use alloc::sync::Arc;
@@ -13,14 +13,14 @@ use monohull_abi::module::Call;
 use monohull_abi::user::{UserSlice, write_one};
 use monohull_abi::{Errno, Outcome};
 
-/// Buffers of a vector that are looked at together.
+/// Buffers of a vector that are checked together.
 const BATCH: usize = 16;
 
-/// Most bytes that one call moves, whatever buffers it has. A caller that asks for more gets a short count, as `read` and `write`
-/// may always give: no deadline interrupts a transfer, and this much takes some milliseconds.
+/// Most bytes that one call transfers. A longer request gets a short count, as POSIX permits: no deadline interrupts a transfer, and
+/// this much takes some milliseconds.
 const TRANSFER_MAX: u64 = 8 << 20;
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Read,
@@ -49,7 +49,7 @@ impl Files {
         let [descriptor, address, len, ..] = call.args;
         let open = self.open_for(call, descriptor, way)?;
         let moved = self.try_transfer(call, &open, way, IoVec { address, len }, offset);
-        self.let_go(open);
+        self.release(open);
         moved
     }
 
@@ -59,7 +59,7 @@ impl Files {
             let (bytes, _) = self.one(call, open, way, Some(offset), buffer, TRANSFER_MAX)?;
             return Ok(bytes);
         }
-        let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
+        let _guard = open.position_lock.acquire(self.host, call).ok_or(Stop::Parked)?;
         let (bytes, position) = self.one(call, open, way, None, buffer, TRANSFER_MAX)?;
         open.position.store(position, Ordering::Relaxed);
         Ok(bytes)
@@ -73,12 +73,12 @@ impl Files {
         outcome(self.vector(call, Way::Write))
     }
 
-    /// Several buffers, one behind the other in the file.
+    /// Several buffers, consecutive in the file.
     fn vector(&self, call: &mut Call, way: Way) -> Answer {
         let [descriptor, address, count, offset, ..] = call.args;
         let open = self.open_for(call, descriptor, way)?;
         let moved = self.try_vector(call, &open, way, (address, count), offset);
-        self.let_go(open);
+        self.release(open);
         moved
     }
 
@@ -90,8 +90,8 @@ impl Files {
             AT_POSITION => None,
             offset => Some(self.offset(call, offset)?),
         };
-        let _turn = match offset {
-            None => Some(open.turn.take(self.host, call).ok_or(Stop::Parked)?),
+        let _guard = match offset {
+            None => Some(open.position_lock.acquire(self.host, call).ok_or(Stop::Parked)?),
             Some(_) => None,
         };
         let (mut done, mut at) = (0, offset);
@@ -109,7 +109,7 @@ impl Files {
                 }
                 let (bytes, position) = match self.one(call, open, way, at, vector, TRANSFER_MAX - done) {
                     Ok(moved) => moved,
-                    // What was moved is told; the failure comes again with the next call.
+                    // The count is returned; the next call fails again.
                     Err(_) if done > 0 => return Ok(done),
                     Err(stop) => return Err(stop),
                 };
@@ -127,7 +127,7 @@ impl Files {
         Ok(done)
     }
 
-    /// Moves the bytes of one buffer, at most so many: how many, and the position behind them.
+    /// Transfers the bytes of one buffer, at most `most`: how many, and the position behind them.
     fn one(
         &self,
         call: &Call,
@@ -150,12 +150,12 @@ impl Files {
         let len = len.min(most);
         let moved = match way {
             Way::Read => {
-                let asked = self.mounts.ask(FsOp::Read, mount, [open.node, at, address, len, 0]);
+                let asked = self.mounts.request(FsOp::Read, mount, [open.node, at, address, len, 0]);
                 asked.map(|(bytes, _)| (bytes, at.saturating_add(bytes)))
             }
             Way::Write => {
                 let at = if open.has(open::APPEND) { FsOp::APPEND } else { at };
-                let asked = self.mounts.ask(FsOp::Write, mount, [open.node, at, address, len, 0]);
+                let asked = self.mounts.request(FsOp::Write, mount, [open.node, at, address, len, 0]);
                 asked.map(|(bytes, scratch)| (bytes, scratch[0]))
             }
         };
@@ -171,31 +171,31 @@ impl Files {
         outcome(self.with_open(call, |files, call, open| {
             let [_, offset, whence, ..] = call.args;
             let Some(whence) = Whence::from_raw(whence) else {
-                return Err(files.refuse(call, Errno::Invalid, format_args!("there is no whence {whence}")));
+                return Err(files.refuse(call, Errno::Invalid, format_args!("{whence} is not a valid whence")));
             };
-            let _turn = open.turn.take(files.host, call).ok_or(Stop::Parked)?;
+            let _guard = open.position_lock.acquire(files.host, call).ok_or(Stop::Parked)?;
             let from = match whence {
                 Whence::Start => 0,
                 Whence::Current => open.position.load(Ordering::Relaxed),
                 Whence::End => files.stat_of(call, open)?.size,
             };
             if let Some(directory) = &open.directory {
-                // A directory can begin anew, with the entries there are then, and tell where it is.
+                // A directory can be rewound, and then lists the entries of that time; and its position can be read.
                 match (whence, offset) {
-                    (Whence::Start, 0) => files.forget_listing(directory),
+                    (Whence::Start, 0) => files.drop_listing(directory),
                     (Whence::Current, 0) => return Ok(from),
                     _ => {
                         return Err(files.refuse(
                             call,
                             Errno::Invalid,
-                            format_args!("a directory can only begin anew"),
+                            format_args!("a directory can only be rewound"),
                         ));
                     }
                 }
             }
             let to = from.checked_add_signed(offset as i64).filter(|to| *to <= FILE_SIZE_MAX);
             let Some(to) = to.filter(|_| whence != Whence::Start || offset as i64 >= 0) else {
-                let why = format_args!("{from} and {} is no position in a file", offset as i64);
+                let why = format_args!("{from} plus {} is not a position in a file", offset as i64);
                 return Err(files.refuse(call, Errno::Invalid, why));
             };
             open.position.store(to, Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Files {
         outcome(self.with_open(call, |files, call, open| {
             let stat = files.stat_of(call, open)?;
             write_one(files.host.raw(), call, call.args[1], stat)
-                .map_err(|refusal| files.refuse_address(call, refusal, "the place for what is known"))?;
+                .map_err(|refusal| files.refuse_address(call, refusal, "the buffer for the metadata"))?;
             Ok(0)
         }))
     }
@@ -215,13 +215,13 @@ impl Files {
     fn stat_of(&self, call: &mut Call, open: &Open) -> Result<FileStat, Stop> {
         let stat = match (&open.directory, open.mount) {
             (Some(_), _) => {
-                let place = self.mounts.place(&open.path)?;
-                let _turn = self.turn(call, place)?;
-                self.mounts.stat(place)
+                let location = self.mounts.locate(&open.path)?;
+                let _guard = self.lock_paths(call, location)?;
+                self.mounts.stat(location)
             }
             (None, Some(mount)) => {
                 let mut stat = FileStat::default();
-                let asked = self.mounts.ask(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0]);
+                let asked = self.mounts.request(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0]);
                 asked.map(|_| self.mounts.with_rights(mount, stat))
             }
             (None, None) => Err(Errno::BadDescriptor),
@@ -234,12 +234,12 @@ impl Files {
             let size = call.args[1];
             let mount = open.mount.filter(|_| open.directory.is_none() && open.has(open::WRITE));
             let Some(mount) = mount else {
-                return Err(files.refuse(call, Errno::Invalid, format_args!("it is not open for writing")));
+                return Err(files.refuse(call, Errno::Invalid, format_args!("the descriptor is not open for writing")));
             };
             if size > FILE_SIZE_MAX {
-                return Err(files.refuse(call, Errno::Invalid, format_args!("{size} is no size of a file")));
+                return Err(files.refuse(call, Errno::Invalid, format_args!("{size} is not a valid file size")));
             }
-            let resized = files.mounts.ask(FsOp::Resize, mount, [open.node, size, 0, 0, 0]);
+            let resized = files.mounts.request(FsOp::Resize, mount, [open.node, size, 0, 0, 0]);
             resized.map(|_| 0).map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
         }))
     }
@@ -247,11 +247,13 @@ impl Files {
     pub(crate) fn sync(&self, call: &mut Call) -> Outcome {
         outcome(self.with_open(call, |files, call, open| {
             let synced = match (&open.directory, open.mount) {
-                (Some(_), _) => match files.mounts.place(&open.path)? {
-                    Place::On(mount, path) => files.mounts.ask_path(FsOp::SyncDirectory, mount, path, [0; 3]),
-                    Place::Between => Ok(0),
+                (Some(_), _) => match files.mounts.locate(&open.path)? {
+                    Location::OnMount(mount, path) => {
+                        files.mounts.request_path(FsOp::SyncDirectory, mount, path, [0; 3])
+                    }
+                    Location::AboveMounts => Ok(0),
                 },
-                (None, Some(mount)) => files.mounts.ask(FsOp::Sync, mount, [open.node, 0, 0, 0, 0]).map(|_| 0),
+                (None, Some(mount)) => files.mounts.request(FsOp::Sync, mount, [open.node, 0, 0, 0, 0]).map(|_| 0),
                 (None, None) => Ok(0),
             };
             synced.map_err(|errno| files.refuse(call, errno, format_args!("{errno}")))
@@ -263,7 +265,7 @@ impl Files {
         outcome(self.admit(call).and_then(|()| {
             let open = self.tables.find(call.instance).and_then(|table| table.remove(descriptor));
             let Some(open) = open else { return Err(self.refuse_descriptor(call, descriptor)) };
-            self.let_go(open);
+            self.release(open);
             Ok(0)
         }))
     }
@@ -275,16 +277,16 @@ impl Files {
             let Some(open) = table.get(descriptor) else { return Err(self.refuse_descriptor(call, descriptor)) };
             match target {
                 LOWEST_FREE => table.insert(open).map_err(|open| {
-                    self.let_go(open);
+                    self.release(open);
                     self.refuse_full(call)
                 }),
                 target => match table.replace(target, open) {
                     Ok(old) => {
-                        old.into_iter().for_each(|old| self.let_go(old));
+                        old.into_iter().for_each(|old| self.release(old));
                         Ok(target)
                     }
                     Err(open) => {
-                        self.let_go(open);
+                        self.release(open);
                         Err(self.refuse_descriptor(call, target))
                     }
                 },
@@ -313,11 +315,11 @@ impl Files {
         let descriptor = call.args[0];
         let open = self.tables.open(call.instance, descriptor).map_err(|_| self.refuse_descriptor(call, descriptor))?;
         let answer = run(self, call, &open);
-        self.let_go(open);
+        self.release(open);
         answer
     }
 
-    /// What a descriptor leads to, if bytes may go this way.
+    /// The open file of a descriptor, if it permits this direction.
     fn open_for(&self, call: &mut Call, descriptor: u64, way: Way) -> Result<Arc<Open>, Stop> {
         self.admit(call)?;
         let open = self.tables.open(call.instance, descriptor).map_err(|_| self.refuse_descriptor(call, descriptor))?;
@@ -326,7 +328,7 @@ impl Files {
             Way::Write => (open::WRITE, "writing"),
         };
         let refusal = if !open.has(needed) {
-            Some(self.refuse(call, Errno::BadDescriptor, format_args!("it was not opened for {word}")))
+            Some(self.refuse(call, Errno::BadDescriptor, format_args!("the descriptor is not open for {word}")))
         } else if open.directory.is_some() {
             Some(self.refuse(call, Errno::IsDirectory, format_args!("{}", Errno::IsDirectory)))
         } else {
@@ -335,7 +337,7 @@ impl Files {
         match refusal {
             None => Ok(open),
             Some(refusal) => {
-                self.let_go(open);
+                self.release(open);
                 Err(refusal)
             }
         }
@@ -344,13 +346,13 @@ impl Files {
     fn offset(&self, call: &Call, offset: u64) -> Result<u64, Stop> {
         match offset {
             0..=FILE_SIZE_MAX => Ok(offset),
-            _ => Err(self.refuse(call, Errno::Invalid, format_args!("{} is no offset", offset as i64))),
+            _ => Err(self.refuse(call, Errno::Invalid, format_args!("{} is not a valid offset", offset as i64))),
         }
     }
 
     #[cold]
     fn refuse_descriptor(&self, call: &Call, descriptor: u64) -> Stop {
-        self.refuse(call, Errno::BadDescriptor, format_args!("{descriptor} is no descriptor of an open file"))
+        self.refuse(call, Errno::BadDescriptor, format_args!("{descriptor} is not an open descriptor"))
     }
 
     #[cold]

@@ -1,18 +1,18 @@
-//! Libos module: descriptors, mounts and paths. The bytes are the file systems' business.
+//! Libos module: descriptors, mounts and paths. File systems are modules of their own.
 //!
 //! ```text
 //!   path ──▶ paths: clean, absolute ──▶ mounts: which file system ──▶ RAMFS(op, …)
 //!   descriptor ──▶ tables: one per cell ──▶ Open { mount, node, flags, position } ──▶ the same
 //! ```
 //!
-//! An open file is plain data: nothing of it lives in a thread or in the kernel. Several descriptors may lead to one
-//! (`FILE_DUP`); the last that goes closes it, be it by a call or because its instance ended.
+//! An open file is plain data: no part of it lives in a thread or in the kernel. Several descriptors may refer to one open file
+//! (`FILE_DUP`). Closing the last one, by a call or at the end of the instance, closes the file.
 //!
 //! # Waiting
 //!
-//! Calls with paths take turns on each mount, so that a file system sees one of them at a time. Calls that read or write
-//! at a descriptor's position take turns on that descriptor. Whoever finds it taken parks and is called again; nobody
-//! holds a lock of this module while bytes move.
+//! Two kinds of locks park the calls that wait for them ([`park_lock`]). Calls with paths lock their mount, so that a file system
+//! serves one of them at a time. Calls that read or write at a descriptor's position lock the position. No other lock of this
+//! module is held while bytes are copied.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -21,24 +21,24 @@ extern crate alloc;
 extern crate std;
 
 mod data;
-mod listing;
+mod file_pins;
 mod mounts;
-mod names;
+mod park_lock;
+mod path_ops;
 mod paths;
-mod pins;
+mod readdir;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use alloc::boxed::Box;
 use core::fmt;
+use file_pins::Pins;
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE, Wake};
-use monohull_abi::user::Refusal;
+use monohull_abi::user::AccessError;
 use monohull_abi::{Errno, Outcome, number};
-use monohull_module::{HostRef, Module, SleepingMutex, module};
+use monohull_module::{FutexMutex, HostRef, Module, module};
 use mounts::Mounts;
-use pins::Pins;
 use tables::Tables;
 
 /// The files of one domain.
@@ -46,7 +46,7 @@ pub struct Files {
     host: HostRef,
     mounts: Mounts,
     tables: Box<Tables>,
-    pins: SleepingMutex<Pins>,
+    pins: FutexMutex<Pins>,
 }
 
 module! {
@@ -62,16 +62,16 @@ module! {
         number::FILE_SEEK => Files::seek,
         number::FILE_STAT => Files::stat,
         number::FILE_FSTAT => Files::stat_open,
-        number::FILE_LIST => Files::list,
+        number::FILE_GETDENTS => Files::list,
         number::FILE_MKDIR => Files::make_directory,
         number::FILE_RMDIR => Files::remove_directory,
         number::FILE_UNLINK => Files::remove_file,
         number::FILE_RENAME => Files::rename,
-        number::FILE_RESIZE => Files::resize,
-        number::FILE_SYNC => Files::sync,
+        number::FILE_FTRUNCATE => Files::resize,
+        number::FILE_FSYNC => Files::sync,
         number::FILE_DUP => Files::duplicate,
         number::FILE_CHDIR => Files::change_directory,
-        number::FILE_CWD => Files::working_directory,
+        number::FILE_GETCWD => Files::working_directory,
         number::FILE_FLAGS => Files::flags,
         number::FILE_REALPATH => Files::real_path,
         number::FILE_PIN => Files::pin,
@@ -83,26 +83,25 @@ impl Module for Files {
     const NAME: &'static str = "fdtab";
 
     fn start(host: HostRef) -> Option<Files> {
-        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new(), pins: SleepingMutex::default() })
+        Some(Files { host, mounts: Mounts::load(host), tables: Tables::new(), pins: FutexMutex::default() })
     }
 
-    /// Files that an instance wrote are an effect outside of it, like a request it sent: they do not make its inputs any
-    /// less whole.
+    /// Files that an instance wrote are an effect outside of it, like a request it sent: its inputs stay intact.
     fn ended(&self, instance: u32, _: Ending) -> bool {
         if let Some(table) = self.tables.find(instance) {
             for open in table.clear() {
-                self.let_go(open);
+                self.release(open);
             }
         }
         true
     }
 }
 
-/// Why a call does not come to its end now.
+/// Why a call does not complete now.
 enum Stop {
     /// It is refused.
     Refused(Errno),
-    /// Its turn has not come; it has been registered and will be called again.
+    /// A lock is held; the call has been registered and will run again.
     Parked,
 }
 
@@ -112,7 +111,7 @@ impl From<Errno> for Stop {
     }
 }
 
-/// What a handler ends with.
+/// The result of a handler.
 type Answer = Result<u64, Stop>;
 
 /// A handler's outcome.
@@ -125,7 +124,7 @@ fn outcome(answer: Answer) -> Outcome {
 }
 
 impl Files {
-    /// Refuses with words.
+    /// Refuses with an explanation.
     #[cold]
     fn refuse(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Stop {
         Stop::Refused(self.host.explain(call, errno, why))
@@ -133,16 +132,16 @@ impl Files {
 
     /// Refuses an address.
     #[cold]
-    fn refuse_address(&self, call: &Call, refusal: Refusal, what: &str) -> Stop {
+    fn refuse_address(&self, call: &Call, refusal: AccessError, what: &str) -> Stop {
         self.refuse(call, refusal.into(), format_args!("{what}: {refusal}"))
     }
 
-    /// Only functions have descriptors, and nothing that waits here waits for anything but a call that is under way.
+    /// Only functions have descriptors. Calls wait here only for other calls that are under way.
     fn admit(&self, call: &Call) -> Result<(), Stop> {
         if call.instance == SYSTEM_INSTANCE {
             return Err(Errno::NotPermitted.into());
         }
-        if call.wake == Wake::Nobody {
+        if call.wake == Wake::Deadlock {
             return Err(self.refuse(
                 call,
                 Errno::Deadlock,

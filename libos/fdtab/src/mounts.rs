@@ -1,9 +1,9 @@
-//! Mounts: which file system a path lies on, and how it is asked.
+//! Mounts: the file system of a path, and calls to it.
 //!
-//! A path belongs to the mount with the longest mount point that leads to it. Where no mount lies, the directories on
-//! the way to mount points exist, can be listed and nothing else.
+//! A path belongs to the mount with the longest mount point that is a prefix of it. Directories above mount points exist and can be
+//! listed, nothing else.
 
-use crate::turns::Turn;
+use crate::park_lock::ParkLock;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::file::{FileKind, FileStat, FsOp, MountInfo, MountKind};
@@ -21,27 +21,27 @@ pub(crate) struct Mount {
     /// Its mount point, clean.
     point: String,
     pub(crate) info: MountInfo,
-    /// Held by calls with paths.
-    pub(crate) turn: Turn,
+    /// Calls with paths hold it.
+    pub(crate) path_lock: ParkLock,
 }
 
-/// What a clean path leads to.
+/// The location of a clean path.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'p> {
+pub(crate) enum Location<'p> {
     /// A path on a mount.
-    On(u32, &'p str),
-    /// A directory that leads to mount points.
-    Between,
+    OnMount(u32, &'p str),
+    /// A directory above mount points.
+    AboveMounts,
 }
 
 impl Mounts {
-    /// Asks the host for all of them.
+    /// Reads all of them from the host.
     pub(crate) fn load(host: HostRef) -> Mounts {
         let mounts = (0..).map_while(|index| host.mount(index));
         let mount = |(info, point): (MountInfo, String)| Mount {
             point: point.trim_matches('/').into(),
             info,
-            turn: Turn::new(),
+            path_lock: ParkLock::new(),
         };
         Mounts { host, list: mounts.map(mount).collect() }
     }
@@ -50,20 +50,20 @@ impl Mounts {
         &self.list[mount as usize]
     }
 
-    /// Where a clean path leads.
-    pub(crate) fn place<'p>(&self, path: &'p str) -> Result<Place<'p>, Errno> {
+    /// Locates a clean path.
+    pub(crate) fn locate<'p>(&self, path: &'p str) -> Result<Location<'p>, Errno> {
         let below = |mount: &Mount| below(path, &mount.point);
         let on = (0..).zip(&self.list).filter_map(|(index, mount)| Some((index, mount, below(mount)?)));
         if let Some((index, _, rest)) = on.max_by_key(|(_, mount, _)| mount.point.len()) {
-            return Ok(Place::On(index, rest));
+            return Ok(Location::OnMount(index, rest));
         }
         if path.is_empty() || self.leads_to_mount(path) {
-            return Ok(Place::Between);
+            return Ok(Location::AboveMounts);
         }
         Err(Errno::NotFound)
     }
 
-    /// Whether something is mounted at a clean path or below it: it can then neither go nor get another name.
+    /// Whether there is a mount point at a clean path or below it: it can then be neither removed nor renamed.
     pub(crate) fn holds_mount(&self, path: &str) -> bool {
         path.is_empty() || self.list.iter().any(|mount| mount.point == path) || self.leads_to_mount(path)
     }
@@ -72,14 +72,14 @@ impl Mounts {
         self.list.iter().any(|mount| below(&mount.point, path).is_some_and(|rest| !rest.is_empty()))
     }
 
-    /// The names of mount points, or of what leads to them, directly below a clean path.
+    /// The names of mount points, or of directories above them, directly below a clean path.
     pub(crate) fn names_below<'m>(&'m self, path: &'m str) -> impl Iterator<Item = &'m str> {
         let rests = self.list.iter().filter_map(move |mount| below(&mount.point, path));
         rests.map(|rest| rest.split('/').next().unwrap_or(rest)).filter(|name| !name.is_empty())
     }
 
-    /// Asks a mount's file system: the value, and the scratch words it left.
-    pub(crate) fn ask(&self, op: FsOp, mount: u32, args: [u64; 5]) -> Result<(u64, [u64; 4]), Errno> {
+    /// Calls a mount's file system: the value, and the scratch words.
+    pub(crate) fn request(&self, op: FsOp, mount: u32, args: [u64; 5]) -> Result<(u64, [u64; 4]), Errno> {
         let number = match self.list[mount as usize].info.kind {
             MountKind::Memory => number::RAMFS,
             MountKind::Image => number::FATFS,
@@ -89,27 +89,27 @@ impl Mounts {
         self.host.call(number, [op.word(mount), a, b, c, d, e])
     }
 
-    /// Asks about one path.
-    pub(crate) fn ask_path(&self, op: FsOp, mount: u32, path: &str, more: [u64; 3]) -> Result<u64, Errno> {
+    /// Calls a mount's file system with one path.
+    pub(crate) fn request_path(&self, op: FsOp, mount: u32, path: &str, more: [u64; 3]) -> Result<u64, Errno> {
         let [c, d, e] = more;
-        self.ask(op, mount, [path.as_ptr() as u64, path.len() as u64, c, d, e]).map(|(value, _)| value)
+        self.request(op, mount, [path.as_ptr() as u64, path.len() as u64, c, d, e]).map(|(value, _)| value)
     }
 
-    /// What is known of a place.
-    pub(crate) fn stat(&self, place: Place<'_>) -> Result<FileStat, Errno> {
-        let Place::On(mount, path) = place else { return Ok(between()) };
+    /// The metadata of a location.
+    pub(crate) fn stat(&self, location: Location<'_>) -> Result<FileStat, Errno> {
+        let Location::OnMount(mount, path) = location else { return Ok(between()) };
         let mut stat = FileStat::default();
-        self.ask_path(FsOp::Stat, mount, path, [&raw mut stat as u64, 0, 0])?;
+        self.request_path(FsOp::Stat, mount, path, [&raw mut stat as u64, 0, 0])?;
         Ok(self.with_rights(mount, stat))
     }
 
-    /// What a file system knows, and what its mount forbids.
+    /// The metadata of a file system, read-only if its mount is.
     pub(crate) fn with_rights(&self, mount: u32, stat: FileStat) -> FileStat {
         FileStat { read_only: stat.read_only | self.get(mount).info.read_only, ..stat }
     }
 }
 
-/// What is known of a directory that only leads to mount points.
+/// The metadata of a directory above mount points.
 pub(crate) fn between() -> FileStat {
     FileStat { kind: FileKind::Directory as u32, read_only: 1, mount: u32::MAX, links: 1, ..FileStat::default() }
 }

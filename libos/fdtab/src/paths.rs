@@ -1,8 +1,8 @@
 //! Paths: from the bytes a function passes to an absolute path in clean form.
 //!
 //! The clean form has no first `/`, one `/` between names, no `.` and no `..`; the root is `""`. There are no symbolic
-//! links on this side, so `..` is the name before it taken away. What is taken away must exist and be a directory, as
-//! the kernel would find out; at the root `..` stays there.
+//! links on this side, so `..` removes the name before it. The removed name must be a directory that exists, as in the kernel; at the
+//! root `..` is the root.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -13,12 +13,11 @@ use monohull_abi::file::{NAME_MAX, PATH_MAX};
 #[derive(Debug, PartialEq)]
 pub(crate) struct Clean {
     pub(crate) path: String,
-    /// It was written in a way that only a directory can have: with `/`, `.` or `..` at its end.
+    /// It ends with `/`, `.` or `..`, which only a directory can.
     pub(crate) directory: bool,
 }
 
-/// Cleans `path`; a relative one counts from `base`, which is clean. `visit` is asked whether what `..` leaves is a
-/// directory.
+/// Cleans `path`; a relative one starts at `base`, which is clean. `visit` checks that each path to which `..` applies is a directory.
 pub(crate) fn clean<E: From<Errno>>(
     base: &str,
     path: &[u8],

@@ -1,6 +1,6 @@
 //! Descriptors: one table per cell, found by the instance's number without a lock.
 
-use crate::turns::Turn;
+use crate::park_lock::ParkLock;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,38 +9,38 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{DESCRIPTORS_MAX, FIRST_DESCRIPTOR};
 use monohull_abi::layout::CELL_COUNT;
-use monohull_module::{Once, Segments, SleepingMutex};
+use monohull_module::{FutexMutex, Once, Segments};
 
 /// An open file or directory.
 #[repr(align(64))]
 pub(crate) struct Open {
-    /// Where it lies; `None` for a directory that only mount points give existence to.
+    /// The mount; `None` for a directory above mount points.
     pub(crate) mount: Option<u32>,
-    /// What the file system calls it; 0 for directories.
+    /// The file system's number for it; 0 for directories.
     pub(crate) node: u64,
     pub(crate) flags: AtomicU64,
     /// Where the next read or write begins; of a directory, bytes of the listing that have been read.
     pub(crate) position: AtomicU64,
-    /// Held by calls that use the position.
-    pub(crate) turn: Turn,
-    /// Its absolute path when it was opened, without the first `/`; what has that name now may be something else.
+    /// Calls that use the position hold it.
+    pub(crate) position_lock: ParkLock,
+    /// Its absolute path when it was opened, without the first `/`. Another file may have that name now.
     pub(crate) path: String,
     /// Of a directory.
     pub(crate) directory: Option<Directory>,
 }
 
-/// What is known of an open directory.
+/// The state of an open directory.
 pub(crate) struct Directory {
     /// The instance that its listing is charged to.
     pub(crate) owner: u32,
     /// Its entries as they were when the first was asked for.
-    pub(crate) listing: SleepingMutex<Option<Arc<Vec<u8>>>>,
+    pub(crate) listing: FutexMutex<Option<Arc<Vec<u8>>>>,
 }
 
-/// What one descriptor leads to. Threads that use neighbouring descriptors at the same time do not share a cache line.
+/// One descriptor. Threads that use neighbouring descriptors at the same time do not share a cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Entry(SleepingMutex<Option<Arc<Open>>>);
+struct Entry(FutexMutex<Option<Arc<Open>>>);
 
 /// The tables of all cells.
 pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
@@ -49,9 +49,9 @@ pub(crate) struct Tables([Once<Box<Table>>; CELL_COUNT]);
 pub(crate) struct Table {
     entries: Segments<Entry>,
     /// One bit for each descriptor in use. Bits and entries change together, under this lock.
-    used: SleepingMutex<[u64; DESCRIPTORS_MAX / 64]>,
+    used: FutexMutex<[u64; DESCRIPTORS_MAX / 64]>,
     /// The working directory: an absolute path without the first `/`.
-    pub(crate) working: SleepingMutex<String>,
+    pub(crate) working: FutexMutex<String>,
 }
 
 impl Tables {
@@ -59,7 +59,7 @@ impl Tables {
         Box::new(Tables([const { Once::new() }; CELL_COUNT]))
     }
 
-    /// The table of an instance's cell, if it has ever had one. An instance that ends leaves it empty.
+    /// The table of an instance's cell, if one has been made. It is empty after the end of an instance.
     pub(crate) fn find(&self, instance: u32) -> Option<&Table> {
         self.0[instance as usize % CELL_COUNT].get().map(|table| &**table)
     }
@@ -69,7 +69,7 @@ impl Tables {
         self.0[instance as usize % CELL_COUNT].call_once(Box::default)
     }
 
-    /// What a descriptor of an instance leads to.
+    /// The open file of a descriptor of an instance.
     pub(crate) fn open(&self, instance: u32, descriptor: u64) -> Result<Arc<Open>, Errno> {
         self.find(instance).and_then(|table| table.get(descriptor)).ok_or(Errno::BadDescriptor)
     }
@@ -78,7 +78,7 @@ impl Tables {
 impl Default for Table {
     fn default() -> Table {
         let entries = Segments::new(DESCRIPTORS_MAX);
-        Table { entries, used: SleepingMutex::default(), working: SleepingMutex::default() }
+        Table { entries, used: FutexMutex::default(), working: FutexMutex::default() }
     }
 }
 
@@ -95,7 +95,7 @@ impl Table {
         Ok(descriptor)
     }
 
-    /// Gives an open file this descriptor; returns what had it.
+    /// Gives an open file this descriptor; returns the open file that had it.
     pub(crate) fn replace(&self, descriptor: u64, open: Arc<Open>) -> Result<Option<Arc<Open>>, Arc<Open>> {
         if !(FIRST_DESCRIPTOR..DESCRIPTORS_MAX as u64).contains(&descriptor) {
             return Err(open);
@@ -105,7 +105,7 @@ impl Table {
         Ok(self.set(descriptor, Some(open)))
     }
 
-    /// Takes a descriptor away.
+    /// Removes a descriptor.
     pub(crate) fn remove(&self, descriptor: u64) -> Option<Arc<Open>> {
         let mut used = self.used.lock();
         let open = self.entries.get(usize::try_from(descriptor).ok()?)?.0.lock().take()?;
@@ -113,7 +113,7 @@ impl Table {
         Some(open)
     }
 
-    /// Takes all descriptors away; the working directory is the root again.
+    /// Removes all descriptors; the working directory is the root again.
     pub(crate) fn clear(&self) -> Vec<Arc<Open>> {
         self.working.lock().clear();
         let used = *self.used.lock();

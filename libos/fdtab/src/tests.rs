@@ -140,7 +140,7 @@ fn descriptors_of_others_mean_nothing() {
     let mine = opened(&domain, "/f", RW);
     let other = 2;
     let buffer = domain.place(other, &[0; 16]);
-    for number in [number::FILE_READ, number::FILE_WRITE, number::FILE_PREAD, number::FILE_LIST] {
+    for number in [number::FILE_READ, number::FILE_WRITE, number::FILE_PREAD, number::FILE_GETDENTS] {
         let value = domain.call(other, number, [mine, buffer, 16, 0, 0, 0]);
         assert_eq!(value, Errno::BadDescriptor.to_value(), "{number}");
     }
@@ -200,7 +200,7 @@ fn a_write_that_cannot_be_read_changes_nothing() {
     let half = domain.place(ME, &[7; 4096]) + 4090;
     assert_eq!(domain.call(ME, number::FILE_PWRITE, [descriptor, half, 4096, 5, 0, 0]), Errno::Fault.to_value());
     assert_eq!(stat(&domain, "/f").unwrap().size, 10);
-    let resized = domain.call(ME, number::FILE_RESIZE, [descriptor, 30, 0, 0, 0, 0]);
+    let resized = domain.call(ME, number::FILE_FTRUNCATE, [descriptor, 30, 0, 0, 0, 0]);
     assert_eq!(resized, 0);
     assert_eq!(read_at(&domain, descriptor, 99, 10), [0; 20], "nothing of the failed write shows");
 }
@@ -214,7 +214,7 @@ fn a_full_file_system_says_so_and_goes_on() {
     assert_eq!(write(&domain, descriptor, &vec![1; 100 * 1024]), 100 * 1024);
     let far = domain.call(ME, number::FILE_PWRITE, [descriptor, domain.place(ME, b"x"), 1, 1 << 40, 0, 0]);
     assert_eq!(far, 1, "a hole costs nothing");
-    assert_eq!(domain.call(ME, number::FILE_RESIZE, [descriptor, 0, 0, 0, 0, 0]), 0);
+    assert_eq!(domain.call(ME, number::FILE_FTRUNCATE, [descriptor, 0, 0, 0, 0, 0]), 0);
     let mut made = 0;
     while path(&domain, number::FILE_MKDIR, &std::format!("/{made}"), [0; 3]) == 0 {
         made += 1;
@@ -233,9 +233,9 @@ fn a_huge_offset_costs_little() {
         let value = domain.call(ME, number::FILE_PWRITE, [descriptor, byte, 1, offset, 0, 0]);
         assert!([Errno::FileTooLarge, Errno::Invalid].map(Errno::to_value).contains(&value), "{offset:#x}: {value}");
     }
-    assert_eq!(domain.call(ME, number::FILE_RESIZE, [descriptor, i64::MAX as u64, 0, 0, 0, 0]), 0);
+    assert_eq!(domain.call(ME, number::FILE_FTRUNCATE, [descriptor, i64::MAX as u64, 0, 0, 0, 0]), 0);
     assert_eq!(read_at(&domain, descriptor, 8, 1 << 50), [0; 8]);
-    assert_eq!(domain.call(ME, number::FILE_RESIZE, [descriptor, 1 << 63, 0, 0, 0, 0]), Errno::Invalid.to_value());
+    assert_eq!(domain.call(ME, number::FILE_FTRUNCATE, [descriptor, 1 << 63, 0, 0, 0, 0]), Errno::Invalid.to_value());
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_wait_that_cannot_end_is_an_error() {
     let domain = one();
     let descriptor = opened(&domain, "/f", RW);
     let mut call = domain.prepare(ME, number::FILE_READ, [descriptor, domain.place(ME, &[0]), 1, 0, 0, 0]);
-    call.wake = Wake::Nobody;
+    call.wake = Wake::Deadlock;
     assert_eq!(domain.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
 }
 
@@ -270,10 +270,10 @@ fn directories_are_bases_of_paths() {
     assert_eq!(domain.call(ME, number::FILE_OPEN, [999, name, 8, RW, 0, 0]), Errno::BadDescriptor.to_value());
     assert_eq!(domain.call(ME, number::FILE_CHDIR, [d, domain.place(ME, b"."), 1, 0, 0, 0]), 0);
     let buffer = domain.place(ME, &[0; 64]);
-    assert_eq!(domain.call(ME, number::FILE_CWD, [buffer, 64, 0, 0, 0, 0]), 2);
+    assert_eq!(domain.call(ME, number::FILE_GETCWD, [buffer, 64, 0, 0, 0, 0]), 2);
     assert_eq!(domain.peek(buffer, 2), b"/d");
-    assert_eq!(domain.call(ME, number::FILE_CWD, [buffer, 1, 0, 0, 0, 0]), Errno::NameTooLong.to_value());
-    assert_eq!(domain.call(ME, number::FILE_LIST, [d, buffer, 3, 0, 0, 0]), Errno::Invalid.to_value());
+    assert_eq!(domain.call(ME, number::FILE_GETCWD, [buffer, 1, 0, 0, 0, 0]), Errno::NameTooLong.to_value());
+    assert_eq!(domain.call(ME, number::FILE_GETDENTS, [d, buffer, 3, 0, 0, 0]), Errno::Invalid.to_value());
     assert!(domain.explained().contains("24 bytes"), "{}", domain.explained());
     assert_eq!(domain.charged(ME), 24, "the copy of the directory is charged");
     domain.call(ME, number::FILE_CLOSE, [d, 0, 0, 0, 0, 0]);

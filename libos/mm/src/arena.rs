@@ -1,8 +1,8 @@
-//! Memory for buffers: pages that are committed and zero when they are handed out.
+//! Memory for buffers: pages that are committed and zeroed.
 //!
 //! Free pages are of two kinds. Those in the [`PageSpace`] have never been used or have been emptied, and read as
-//! zero. *Warm* runs were given back a moment ago; they keep their memory, up to a budget, and are zeroed when they are
-//! used again. That is much cheaper than a page fault per page.
+//! zero. *Warm* runs have been freed but keep their memory, up to a budget; they are zeroed when they are used again. That is much
+//! cheaper than a page fault per page.
 //!
 //! ```text
 //!  take ──▶ warm run of that size? ──▶ zero it ──▶ buffer
@@ -13,7 +13,7 @@
 //!               └─ no ─▶                        to the system's key, emptied ──▶           ──▶ free pages
 //! ```
 //!
-//! Giving memory back takes system calls, whose time grows with the memory. They are made without the lock that all buffers of the
+//! Freeing memory takes system calls, whose time grows with the memory. They are made without the lock that all buffers of the
 //! domain share, while the runs are in no list.
 
 use crate::pages::{HUGE, PageSpace, Run};
@@ -36,7 +36,7 @@ const EMPTY_STEP: u64 = 4 << 20;
 /// Most warm runs that make room for another one.
 const EVICTIONS_MAX: usize = 128;
 
-/// Pages as they come from the arena.
+/// Pages taken from the arena.
 pub(crate) struct Taken {
     pub(crate) run: Run,
     /// Whether the memory must be zeroed before a function sees it.
@@ -78,7 +78,7 @@ impl Returns {
             let (held, keep, start) = (first.held, first.keep, first.run.address());
             let range = start..group.last().map_or(start, |last| last.run.end());
             let is_systems = !held || host.arena_assign(SYSTEM_INSTANCE, start, range.end - start).is_ok();
-            // An instance with the key of the last owner could read what cannot be taken from it: it is emptied all the same.
+            // Pages that keep the key of their last owner are readable with that key, so they are emptied in any case.
             let is_clean = (keep && is_systems) || empty(host, range);
             group.iter_mut().for_each(|returned| returned.stuck = !is_systems || !is_clean);
         }
@@ -103,7 +103,7 @@ pub(crate) struct Arena {
     committed: u64,
     /// Runs that still have the key of their last owner, or that could not be emptied.
     stuck: VecDeque<Run>,
-    /// Pages of different owners are different mappings: so it was with the last that were handed over.
+    /// Pages of different owners are different mappings, as the last change of an owner has shown.
     kept_apart: bool,
 }
 
@@ -113,7 +113,7 @@ impl Arena {
         Arena { host, space, warm, warm_bytes: 0, committed: ARENA_BASE, stuck: VecDeque::new(), kept_apart: false }
     }
 
-    /// Takes at least `bytes`, at least one page. `None` if there is no more.
+    /// Takes at least `bytes`, at least one page. `None` if the arena is full.
     pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Option<Taken> {
         let bytes = page_up(bytes.max(1));
         if bytes > ARENA_END - ARENA_BASE {
@@ -131,14 +131,14 @@ impl Arena {
         None
     }
 
-    /// Makes a run longer in place, by zeroed memory, if what lies behind it is free.
+    /// Extends a run in place by zeroed memory if the pages behind it are free.
     pub(crate) fn extend(&mut self, run: &mut Run, bytes: u64) -> bool {
         // Committed first, so that nothing has to be undone.
         let Some(end) = run.end().checked_add(bytes).filter(|end| *end <= ARENA_END) else { return false };
         self.commit(end) && self.space.extend(run, bytes)
     }
 
-    /// Hands pages to an instance, or to the system.
+    /// Transfers pages to an instance, or to the system.
     pub(crate) fn assign(&mut self, run: &Run, owner: u32) -> bool {
         let answer = self.host.arena_assign(owner, run.address(), run.bytes());
         self.kept_apart = answer.unwrap_or(self.kept_apart);
@@ -158,7 +158,7 @@ impl Arena {
             self.warm_bytes += run.bytes();
         }
         returns.0.push(Returned { run, held: true, keep, stuck: false });
-        // What was refused then, for want of a mapping say, may be had now.
+        // What failed before, for lack of a mapping for example, may succeed now.
         if let Some(stuck) = self.stuck.pop_front() {
             returns.add(stuck);
         }
@@ -180,7 +180,7 @@ impl Arena {
         }
     }
 
-    /// Gives up warm runs for one of this size. The largest go first: they are the fewest, and cost the most memory.
+    /// Evicts warm runs in favour of one of this size, the largest first: they are the fewest, and hold the most memory.
     fn make_room(&mut self, bytes: u64, returns: &mut Returns) {
         while bytes <= WARM_BUDGET && self.warm_bytes + bytes > WARM_BUDGET && returns.0.len() < EVICTIONS_MAX {
             let Some(run) = self.take_largest_warm(bytes) else { return };
@@ -194,7 +194,7 @@ impl Arena {
         Some(run)
     }
 
-    /// The largest, unless it has just this size and would make room for its like.
+    /// Removes the largest, unless it has exactly this size and would be evicted for its equal.
     fn take_largest_warm(&mut self, size: u64) -> Option<Run> {
         loop {
             let mut class = self.warm.last_entry()?;
@@ -225,7 +225,7 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// The memory goes with the arena. What cannot be emptied goes with the domain's address space, right after.
+    /// Frees the memory. What cannot be emptied is freed with the domain's address space, right after.
     fn drop(&mut self) {
         if self.committed > ARENA_BASE {
             let _ = self.host.arena_discard(ARENA_BASE, self.committed - ARENA_BASE);

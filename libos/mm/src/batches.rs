@@ -1,42 +1,42 @@
-//! Freeing many buffers: when an instance has ended, and when its shelf is cleared.
+//! Freeing many buffers: when an instance has ended, and when its retained inputs are freed.
 //!
-//! An instance may leave hundreds of thousands of buffers behind, and the slot calls of all other instances wait for the same lock.
-//! So buffers are freed in batches. Under the lock, a batch leaves the table; without it, the batch gets the system calls it
-//! needs; under the lock again, its memory becomes free and the next batch leaves. A thread that waits gets the lock between two
-//! batches.
+//! An instance may own hundreds of thousands of buffers when it ends, and the slot calls of all other instances wait for the same
+//! lock. So buffers are freed in batches. Under the lock, a batch is removed from the table. Without it, the batch gets the system
+//! calls it needs. Under the lock again, its memory becomes free and the next batch is removed. A waiting thread gets the lock
+//! between two batches.
 //!
 //! ```text
 //!  lock     accept 0, withdraw 1          accept 1, withdraw 2          …
 //!  no lock                      settle 1                      settle 2
 //! ```
 //!
-//! The slots that a failed instance filled are empty for everybody else from the first moment on: see `Table::withdrawn`.
+//! For other instances, the slots that a failed instance filled are empty from the first batch on: see `Table::withdrawn`.
 
 use crate::Memory;
 use crate::arena::Returns;
 use crate::pages::Run;
-use crate::table::{Buffer, Denied, Place, Slot, Table};
+use crate::table::{Buffer, BufferState, Denied, Slot, Table};
 use alloc::boxed::Box;
 use alloc::collections::btree_set;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
-use monohull_module::{HostRef, SleepingGuard};
+use monohull_module::{FutexMutexGuard, HostRef};
 
-/// Most buffers that leave the table under one lock.
+/// Most buffers that are removed from the table under one lock.
 pub(crate) const BATCH: usize = 128;
 
-/// What an instance that has ended leaves behind.
-pub(crate) struct Leftovers {
+/// The buffers of an instance that has ended, while they are freed or returned.
+pub(crate) struct Cleanup {
     id: u32,
     ending: Ending,
     addresses: btree_set::IntoIter<u64>,
-    /// Untouched inputs of the last batch, which still have the instance's key.
+    /// Inputs of the last batch that were not written to; they still have the instance's key.
     found: Vec<Input>,
     /// Those of all batches before: they go back into their slots.
     inputs: Vec<Input>,
-    /// All inputs go back, and others have seen nothing of what the instance made.
-    whole: bool,
+    /// All inputs go back, and no other instance has taken what the instance published.
+    intact: bool,
 }
 
 /// A buffer that goes back into its slot.
@@ -47,24 +47,24 @@ struct Input {
 }
 
 impl Memory {
-    /// Works on the table for an instance, and makes memory free that leaves the table.
+    /// Works on the table for an instance, and frees the memory of buffers that are removed from it.
     pub(crate) fn with_table<R>(&self, instance: u32, work: impl FnOnce(&mut Table, &mut Returns) -> R) -> R {
         let mut returns = Returns::default();
-        let (result, has_useless_shelf) = {
+        let (result, must_free_retained) = {
             let mut table = self.table.lock();
-            (work(&mut table, &mut returns), table.has_useless_shelf(instance))
+            (work(&mut table, &mut returns), table.must_free_retained(instance))
         };
         if !returns.is_empty() {
             returns.settle(self.host);
             self.table.lock().arena.accept(&mut returns);
         }
-        if has_useless_shelf {
-            self.clear_shelf(instance);
+        if must_free_retained {
+            self.free_retained(instance);
         }
         result
     }
 
-    /// The same for work that may reach the instance's memory limit; then the shelf is cleared, and it is tried again.
+    /// The same for work that may reach the instance's memory limit: then its retained inputs are freed, and the work is tried again.
     pub(crate) fn with_room<R>(
         &self,
         instance: u32,
@@ -74,18 +74,18 @@ impl Memory {
         if !matches!(first, Err(Denied::Limit(_))) {
             return first;
         }
-        self.clear_shelf(instance);
+        self.free_retained(instance);
         self.with_table(instance, work)
     }
 
-    /// Frees the inputs shelved for an instance, which needs the memory or cannot be repeated any more.
-    pub(crate) fn clear_shelf(&self, instance: u32) {
+    /// Frees the inputs retained for an instance, which needs the memory or cannot be run again any more.
+    pub(crate) fn free_retained(&self, instance: u32) {
         let mut returns = Returns::default();
         loop {
             let mut table = self.table.lock();
             table.arena.accept(&mut returns);
-            let found = table.unshelve(instance, &mut returns);
-            SleepingGuard::unlock_fair(table);
+            let found = table.release_retained(instance, &mut returns);
+            FutexMutexGuard::unlock_fair(table);
             if !found {
                 return;
             }
@@ -93,29 +93,29 @@ impl Memory {
         }
     }
 
-    /// Frees what an instance that has ended leaves behind. Returns whether its inputs are whole.
+    /// Frees the buffers of an instance that has ended. Returns whether its inputs are intact.
     pub(crate) fn end(&self, instance: u32, ending: Ending) -> bool {
-        let Some(mut left) = self.table.lock().end(instance, ending) else { return true };
+        let Some(mut cleanup) = self.table.lock().end(instance, ending) else { return true };
         let mut returns = Returns::default();
         loop {
             let mut table = self.table.lock();
             table.arena.accept(&mut returns);
-            let found = table.withdraw(&mut left, &mut returns);
-            SleepingGuard::unlock_fair(table);
+            let found = table.withdraw(&mut cleanup, &mut returns);
+            FutexMutexGuard::unlock_fair(table);
             if !found {
                 break;
             }
-            left.take_keys(self.host, &mut returns);
+            cleanup.take_keys(self.host, &mut returns);
             returns.settle(self.host);
         }
         // Only now: the instance may have published something under the name of an input.
         loop {
             let mut table = self.table.lock();
             table.arena.accept(&mut returns);
-            let refilled = table.refill(&mut left, &mut returns);
-            SleepingGuard::unlock_fair(table);
+            let refilled = table.refill(&mut cleanup, &mut returns);
+            FutexMutexGuard::unlock_fair(table);
             if refilled.is_empty() && returns.is_empty() {
-                return left.whole;
+                return cleanup.intact;
             }
             returns.settle(self.host);
             for name in refilled {
@@ -125,14 +125,15 @@ impl Memory {
     }
 }
 
-impl Leftovers {
-    /// In a slot, a buffer is the system's. What cannot be taken from the instance, which may be tried again with the same key, is lost.
+impl Cleanup {
+    /// Gives the inputs the system's key, as all buffers in slots have it. An input for which that fails is lost: the instance may run
+    /// again with the same key.
     fn take_keys(&mut self, host: HostRef, returns: &mut Returns) {
         for input in self.found.drain(..) {
             if host.arena_assign(SYSTEM_INSTANCE, input.run.address(), input.run.bytes()).is_ok() {
                 self.inputs.push(input);
             } else {
-                self.whole = false;
+                self.intact = false;
                 returns.add(input.run);
             }
         }
@@ -140,21 +141,21 @@ impl Leftovers {
 }
 
 impl Table {
-    /// Frees some of the inputs shelved for an instance, which is spoiled from here on. False if there are none left.
-    fn unshelve(&mut self, id: u32, returns: &mut Returns) -> bool {
-        let Some(instance) = self.instances.get_mut(&id).filter(|instance| !instance.shelf.is_empty()) else {
+    /// Frees some of the inputs retained for an instance, whose inputs are dirty from here on. False if none remain.
+    fn release_retained(&mut self, id: u32, returns: &mut Returns) -> bool {
+        let Some(instance) = self.instances.get_mut(&id).filter(|instance| !instance.retained.is_empty()) else {
             return false;
         };
-        instance.spoiled = true;
-        let rest = instance.shelf.len().saturating_sub(BATCH);
-        for address in instance.shelf.split_off(rest) {
+        instance.inputs_dirty = true;
+        let rest = instance.retained.len().saturating_sub(BATCH);
+        for address in instance.retained.split_off(rest) {
             self.release(id, address, returns);
         }
         true
     }
 
-    /// An instance has ended: it is charged for nothing any more, and what it filled is withdrawn if it has failed.
-    fn end(&mut self, id: u32, ending: Ending) -> Option<Leftovers> {
+    /// An instance has ended: refunds its charges, and withdraws what it published if it has failed.
+    fn end(&mut self, id: u32, ending: Ending) -> Option<Cleanup> {
         let instance = self.instances.remove(&id)?;
         if instance.charged > 0 {
             self.host.refund(id, instance.charged);
@@ -163,27 +164,27 @@ impl Table {
             self.withdrawn.push(id);
         }
         let addresses = instance.addresses.into_iter();
-        let whole = !instance.spoiled;
-        Some(Leftovers { id, ending, addresses, found: Vec::new(), inputs: Vec::new(), whole })
+        let intact = !instance.inputs_dirty;
+        Some(Cleanup { id, ending, addresses, found: Vec::new(), inputs: Vec::new(), intact })
     }
 
-    /// Takes some of the leftovers out of the table. False if there are none left.
-    fn withdraw(&mut self, left: &mut Leftovers, returns: &mut Returns) -> bool {
+    /// Removes some of the buffers from the table. False if none remain.
+    fn withdraw(&mut self, cleanup: &mut Cleanup, returns: &mut Returns) -> bool {
         let mut found = false;
-        for address in left.addresses.by_ref().take(BATCH) {
+        for address in cleanup.addresses.by_ref().take(BATCH) {
             found = true;
-            if !self.buffers.get(&address).is_some_and(|buffer| buffer.goes_with(left.id, left.ending)) {
+            if !self.buffers.get(&address).is_some_and(|buffer| buffer.ends_with(cleanup.id, cleanup.ending)) {
                 continue;
             }
-            let Some(Buffer { run, place, align, .. }) = self.buffers.remove(&address) else { continue };
+            let Some(Buffer { run, state, align, .. }) = self.buffers.remove(&address) else { continue };
             self.bytes -= run.bytes();
-            let input = match place {
-                Place::Held { origin, .. } => {
+            let input = match state {
+                BufferState::Held { origin, .. } => {
                     self.held -= 1;
                     origin
                 }
-                Place::Shelved { slot, .. } => Some(slot),
-                Place::Filled { slot } => {
+                BufferState::Retained { slot, .. } => Some(slot),
+                BufferState::InSlot { slot } => {
                     // Another instance may have filled a slot of this name meanwhile.
                     if self.names.get(&slot.name) == Some(&address) {
                         self.names.remove(&slot.name);
@@ -191,30 +192,30 @@ impl Table {
                     slot.before
                 }
             };
-            match input.filter(|_| left.ending == Ending::Failed) {
-                Some(slot) => left.found.push(Input { run, align, slot }),
+            match input.filter(|_| cleanup.ending == Ending::Failed) {
+                Some(slot) => cleanup.found.push(Input { run, align, slot }),
                 None => self.arena.retire(run, returns),
             }
         }
         if !found {
-            self.withdrawn.retain(|id| *id != left.id);
+            self.withdrawn.retain(|id| *id != cleanup.id);
         }
         found
     }
 
-    /// Puts some of the inputs back into their slots, and returns the names of these.
-    fn refill(&mut self, left: &mut Leftovers, returns: &mut Returns) -> Vec<Arc<str>> {
+    /// Returns some of the inputs to their slots. Gives the names of these.
+    fn refill(&mut self, cleanup: &mut Cleanup, returns: &mut Returns) -> Vec<Arc<str>> {
         let mut refilled = Vec::new();
-        let rest = left.inputs.len().saturating_sub(BATCH);
-        for Input { run, align, slot } in left.inputs.drain(rest..) {
+        let rest = cleanup.inputs.len().saturating_sub(BATCH);
+        for Input { run, align, slot } in cleanup.inputs.drain(rest..) {
             if self.filled(&slot.name).is_some() {
-                left.whole = false;
+                cleanup.intact = false;
                 self.arena.retire(run, returns);
                 continue;
             }
             refilled.push(slot.name.clone());
             self.names.insert(slot.name.clone(), run.address());
-            self.insert(run, Place::Filled { slot }, align);
+            self.insert(run, BufferState::InSlot { slot }, align);
         }
         refilled
     }

@@ -1,12 +1,12 @@
 //! Libos module: memory. Heap growth, slot buffers and memory statistics.
 //!
-//! A slot buffer is a run of pages of the arena. What passes from function to function is its address; who may use it,
-//! and under which name it waits, is known here and nowhere else.
+//! A slot buffer is a run of pages of the arena. Functions pass its address to each other. This module alone records its owner, and the
+//! name under which it is published.
 //!
 //! ```text
 //!   slots    hostcalls: arguments in, answers and explanations out
 //!   batches  freeing many buffers
-//!   table    who owns which buffer, what lies in which slot
+//!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
 //!   pages    which pages are free
 //! ```
@@ -29,14 +29,14 @@ use monohull_abi::layout::page_up;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::types::MemoryStats;
 use monohull_abi::{Errno, number};
-use monohull_module::{HostRef, Module, SleepingMutex, module};
+use monohull_module::{FutexMutex, HostRef, Module, module};
 use table::Table;
 
 /// The memory of one domain.
 pub struct Memory {
     host: HostRef,
-    /// Taken by every call, and held while pages change their key: so waiting for it must not use up a processor.
-    table: SleepingMutex<Table>,
+    /// Every call takes it, and holds it while pages change their key; so its waiters sleep.
+    table: FutexMutex<Table>,
 }
 
 module! {
@@ -48,8 +48,8 @@ module! {
         number::SLOT_FREE => Memory::free,
         number::SLOT_PUBLISH => Memory::publish,
         number::SLOT_TAKE => Memory::take,
-        number::SLOT_TOUCH => Memory::touch,
-        number::SLOT_LOOK => Memory::look,
+        number::SLOT_MARK_WRITTEN => Memory::mark_written,
+        number::SLOT_PEEK => Memory::peek,
         number::SLOT_PIN => Memory::pin,
         number::SLOT_UNPIN => Memory::unpin,
         number::SLOT_NEXT => Memory::next,
@@ -60,7 +60,7 @@ impl Module for Memory {
     const NAME: &'static str = "mm";
 
     fn start(host: HostRef) -> Option<Memory> {
-        Some(Memory { host, table: SleepingMutex::new(Table::new(host)) })
+        Some(Memory { host, table: FutexMutex::new(Table::new(host)) })
     }
 
     fn ended(&self, instance: u32, ending: Ending) -> bool {
@@ -77,7 +77,7 @@ impl Memory {
         let bytes = page_up(asked);
         let mut grown = self.host.heap_grow(call.instance, bytes);
         if grown == Err(Errno::OutOfMemory) {
-            self.clear_shelf(call.instance);
+            self.free_retained(call.instance);
             grown = self.host.heap_grow(call.instance, bytes);
         }
         grown.map_err(|errno| if errno == Errno::OutOfMemory { self.over_limit(call, bytes) } else { errno })
@@ -95,7 +95,7 @@ impl Memory {
             arena_buffers,
             arena_bytes,
         };
-        self.write_out(call, call.args[0], stats, "the place for the statistics")?;
+        self.write_out(call, call.args[0], stats, "the address for the statistics")?;
         Ok(0)
     }
 }

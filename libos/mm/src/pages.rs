@@ -1,7 +1,7 @@
 //! Which pages of the arena are free.
 //!
-//! The index lies in trusted memory. A free list inside the free pages would be the functions' to forge, because the
-//! arena is theirs to write to. Free pages form *holes*, which are found by address, to merge neighbours, and by size,
+//! The index lies in trusted memory. Functions could forge a free list inside the free pages, because they may write to the
+//! arena. Free pages form *holes*, which are found by address, to merge neighbours, and by size,
 //! to find the smallest one that fits:
 //!
 //! ```text
@@ -19,7 +19,7 @@ use monohull_abi::layout::PAGE;
 
 /// Buffers from this size on are aligned to it, so that they can be backed by huge pages.
 pub(crate) const HUGE: u64 = 2 << 20;
-/// Holes that are tried before one is taken that is large enough wherever it begins.
+/// Holes that are tried before a hole that is large enough at any start address.
 const TRIES: usize = 16;
 
 /// Consecutive pages that belong to one holder. It cannot be copied, and only [`PageSpace`] makes one.
@@ -45,7 +45,7 @@ impl Run {
         self.address + self.bytes
     }
 
-    /// Cuts off what lies behind the first `bytes`, which are whole pages and not all of it.
+    /// Splits off everything behind the first `bytes`, which are whole pages and less than the run.
     pub(crate) fn split_off(&mut self, bytes: u64) -> Run {
         debug_assert!(bytes > 0 && bytes < self.bytes && bytes.is_multiple_of(PAGE));
         let tail = Run { address: self.address + bytes, bytes: self.bytes - bytes };
@@ -81,7 +81,7 @@ impl PageSpace {
         Some(Run { address, bytes })
     }
 
-    /// Makes a run longer if the pages behind it are free.
+    /// Extends a run if the pages behind it are free.
     pub(crate) fn extend(&mut self, run: &mut Run, bytes: u64) -> bool {
         let Some(&free) = self.by_address.get(&run.end()).filter(|free| **free >= bytes) else { return false };
         let hole = run.end()..run.end() + free;
@@ -91,7 +91,7 @@ impl PageSpace {
         true
     }
 
-    /// Gives pages back.
+    /// Frees pages.
     pub(crate) fn give(&mut self, run: Run) {
         let mut hole = run.address..run.end();
         if let Some((&start, &bytes)) = self.by_address.range(..hole.start).next_back()

@@ -11,13 +11,13 @@ use core::mem::MaybeUninit;
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, NEVER, SYSTEM_INSTANCE, Wake};
 use monohull_abi::types::{SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TYPE_NAME_MAX, TypeDesc, fingerprint};
-use monohull_abi::user::{Refusal, UserSlice, read_one, write_one};
+use monohull_abi::user::{AccessError, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
 
 /// Largest alignment a buffer may ask for.
 const ALIGN_MAX: u64 = crate::pages::HUGE;
 
-/// Tells the keys of slots from other keys, which are addresses.
+/// Distinguishes the keys of slots from other keys, which are addresses.
 const KEY_TAG: u64 = 1 << 63;
 
 /// What waiters for a slot wait on.
@@ -72,14 +72,14 @@ impl Memory {
         freed.map(|()| 0).map_err(|denied| self.deny(call, denied))
     }
 
-    pub(crate) fn touch(&self, call: &mut Call) -> Result<u64, Errno> {
-        let touched = self.with_table(call.instance, |table, _| table.touch(call.instance, call.args[0]));
+    pub(crate) fn mark_written(&self, call: &mut Call) -> Result<u64, Errno> {
+        let touched = self.with_table(call.instance, |table, _| table.mark_written(call.instance, call.args[0]));
         touched.map(|()| 0).map_err(|denied| self.deny(call, denied))
     }
 
     pub(crate) fn publish(&self, call: &mut Call) -> Result<u64, Errno> {
         let [name, name_len, address, count, desc, _] = call.args;
-        let (mut name_room, mut type_room) = (Room::<SLOT_NAME_MAX>::new(), Room::<TYPE_NAME_MAX>::new());
+        let (mut name_room, mut type_room) = (TextBuffer::<SLOT_NAME_MAX>::new(), TextBuffer::<TYPE_NAME_MAX>::new());
         let name = name_room.read(self, call, name, name_len, "the slot's name")?;
         self.allow(call, name, "fills", true)?;
         let desc = self.read_type(call, desc)?;
@@ -108,9 +108,9 @@ impl Memory {
             other => self.deny(call, other),
         })?;
         if call.instance != SYSTEM_INSTANCE {
-            self.host.handed_on(call.instance, bytes);
+            self.host.count_published(call.instance, bytes);
         }
-        // All of them: another name may have the same key, and who asks for the wrong type leaves the slot filled.
+        // All of them: another name may have the same key, and a waiter that asks for the wrong type does not take the buffer.
         self.host.wake(key_of(name), u64::MAX);
         Ok(0)
     }
@@ -126,16 +126,16 @@ impl Memory {
     /// `None` if the call has been registered to wait.
     fn try_take(&self, call: &mut Call) -> Result<Option<()>, Errno> {
         let [name, name_len, desc, out, flags, _] = call.args;
-        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let mut room = TextBuffer::<SLOT_NAME_MAX>::new();
         let name = room.read(self, call, name, name_len, "the slot's name")?;
         self.allow(call, name, "takes", false)?;
         let desc = self.read_type(call, desc)?;
-        // Before anything changes hands: is there a place for the answer?
-        self.write_out(call, out, SlotView::default(), "the place for the slot's view")?;
+        // Checked before ownership changes: can the answer be written?
+        self.write_out(call, out, SlotView::default(), "the address for the slot's view")?;
         let (instance, mut waits) = (call.instance, false);
         let found = self.with_room(instance, |table, _| {
             let found = table.take(instance, name, desc.fingerprint);
-            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Nobody {
+            if matches!(found, Ok(None)) && flags & TAKE_NOW == 0 && call.wake != Wake::Deadlock {
                 // Under the lock, so that a publisher that comes now finds the waiter.
                 self.host.wait(call, key_of(name), NEVER);
                 waits = true;
@@ -147,7 +147,7 @@ impl Memory {
         }
         let found = found.map_err(|denied| match denied {
             Denied::WrongType(holds) => {
-                let mut room = Room::<TYPE_NAME_MAX>::new();
+                let mut room = TextBuffer::<TYPE_NAME_MAX>::new();
                 let asked = match room.read(self, call, desc.name, desc.name_len, "the type's name") {
                     Ok(asked) => asked,
                     Err(errno) => return errno,
@@ -165,14 +165,14 @@ impl Memory {
             return Err(if flags & TAKE_NOW != 0 {
                 Errno::NotFound
             } else {
-                let why = format_args!("nobody is left who could fill slot `{name}`");
-                self.host.explain(call, Errno::NobodyFills, why)
+                let why = format_args!("no instance is left that could fill slot `{name}`");
+                self.host.explain(call, Errno::NeverFilled, why)
             });
         };
         if call.instance != SYSTEM_INSTANCE {
-            self.host.taken_over(call.instance, found.bytes);
+            self.host.count_taken(call.instance, found.bytes);
         }
-        self.write_out(call, out, found.view, "the place for the slot's view")?;
+        self.write_out(call, out, found.view, "the address for the slot's view")?;
         Ok(Some(()))
     }
 
@@ -189,19 +189,19 @@ impl Memory {
         Ok(0)
     }
 
-    pub(crate) fn look(&self, call: &mut Call) -> Result<u64, Errno> {
+    pub(crate) fn peek(&self, call: &mut Call) -> Result<u64, Errno> {
         self.trusted_only(call)?;
         let [name, name_len, out, text, capacity, _] = call.args;
-        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let mut room = TextBuffer::<SLOT_NAME_MAX>::new();
         let name = room.read(self, call, name, name_len, "the slot's name")?;
         let mut type_name = [0; TYPE_NAME_MAX];
         let (info, len): (SlotInfo, usize) = {
             let table = self.table.lock();
-            let (info, found) = table.look(name).ok_or(Errno::NotFound)?;
+            let (info, found) = table.peek(name).ok_or(Errno::NotFound)?;
             type_name[..found.len()].copy_from_slice(found.as_bytes());
             (info, found.len())
         };
-        self.write_out(call, out, info, "the place for the slot's facts")?;
+        self.write_out(call, out, info, "the address for the slot's facts")?;
         let copied = len.min(capacity as usize);
         UserSlice::<u8>::new(text, copied as u64).check(self.host.raw(), call)?.write(&type_name[..copied])?;
         Ok(len as u64)
@@ -210,7 +210,7 @@ impl Memory {
     pub(crate) fn next(&self, call: &mut Call) -> Result<u64, Errno> {
         self.trusted_only(call)?;
         let [name, name_len, out, text, capacity, _] = call.args;
-        let mut room = Room::<SLOT_NAME_MAX>::new();
+        let mut room = TextBuffer::<SLOT_NAME_MAX>::new();
         let name = if name_len == 0 { "" } else { room.read(self, call, name, name_len, "the slot's name")? };
         let mut next = [0; SLOT_NAME_MAX];
         let (filled, len) = {
@@ -219,7 +219,7 @@ impl Memory {
             next[..name.len()].copy_from_slice(name.as_bytes());
             (filled, name.len())
         };
-        self.write_out(call, out, filled, "the place for the slot's facts")?;
+        self.write_out(call, out, filled, "the address for the slot's facts")?;
         let copied = len.min(capacity as usize);
         UserSlice::<u8>::new(text, copied as u64).check(self.host.raw(), call)?.write(&next[..copied])?;
         Ok(len as u64)
@@ -246,7 +246,7 @@ impl Memory {
         Err(self.host.explain(call, Errno::NotPermitted, why))
     }
 
-    fn refuse(&self, call: &Call, what: &str, refusal: Refusal) -> Errno {
+    fn refuse(&self, call: &Call, what: &str, refusal: AccessError) -> Errno {
         self.host.explain(call, refusal.into(), format_args!("{what}: {refusal}"))
     }
 
@@ -254,7 +254,7 @@ impl Memory {
         if call.instance == SYSTEM_INSTANCE { Ok(()) } else { Err(Errno::NotPermitted) }
     }
 
-    /// A refusal by the table, in words; those that need a slot's name are worded by their callers.
+    /// The error for a refusal by the table. Callers explain refusals that need a slot's name.
     fn deny(&self, call: &Call, denied: Denied) -> Errno {
         let explain = |errno, why: fmt::Arguments<'_>| self.host.explain(call, errno, why);
         match denied {
@@ -268,9 +268,7 @@ impl Memory {
             }
             Denied::Limit(bytes) => self.over_limit(call, bytes),
             Denied::ArenaFull => explain(Errno::OutOfMemory, format_args!("the memory for slot buffers is exhausted")),
-            Denied::NoMemory => {
-                explain(Errno::OutOfMemory, format_args!("the host gives no memory for the slot buffer"))
-            }
+            Denied::NoMemory => explain(Errno::OutOfMemory, format_args!("the host has no memory for the slot buffer")),
             Denied::TooMany => {
                 let why = format_args!(
                     "an instance with a key of its own may hold {HELD_SHARE} slot buffers at a time, and more only while all \
@@ -296,12 +294,12 @@ impl Memory {
     }
 }
 
-/// Room for a text of at most `N` bytes.
-struct Room<const N: usize>([MaybeUninit<u8>; N]);
+/// A buffer for a text of at most `N` bytes.
+struct TextBuffer<const N: usize>([MaybeUninit<u8>; N]);
 
-impl<const N: usize> Room<N> {
-    const fn new() -> Room<N> {
-        Room([MaybeUninit::uninit(); N])
+impl<const N: usize> TextBuffer<N> {
+    const fn new() -> TextBuffer<N> {
+        TextBuffer([MaybeUninit::uninit(); N])
     }
 
     /// Copies a text out of user memory: not empty, not longer than the room, UTF-8.

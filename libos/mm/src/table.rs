@@ -1,4 +1,4 @@
-//! Who owns which buffer, and what lies in which slot.
+//! The owner of each buffer, and the buffer in each slot.
 //!
 //! A buffer has one owner at a time, an instance or a slot:
 //!
@@ -6,25 +6,25 @@
 //!            hold                publish "x"             take "x"                 free
 //!  arena ──────────▶ held by A ─────────────▶ in slot x ──────────▶ held by B ──────────▶ arena
 //!                        ▲                        │ A failed           │  │ ▲
-//!                        └── (its own again) ─────┴──▶ arena           │  │ │ free, untouched:
+//!                        └── (its own again) ─────┴──▶ arena           │  │ │ free, not written to:
 //!                                                 ▲                    │  ▼ │ kept until B has ended
-//!                                                 └──── B failed, ─────┴─ shelved
-//!                                                       buffer untouched
+//!                                                 └──── B failed, ─────┴─ retained
+//!                                                       not written to
 //! ```
 //!
-//! A failed instance can be repeated alone if its *inputs are whole*: all that it took and did not write to goes back
-//! into its slots, and nothing it made has been seen by others. That must also hold for an input that was freed before
-//! the failure, as a function does that returns an error; so a freed input is shelved, within limits, until its taker has
-//! ended. Once an instance is *spoiled*, its inputs cannot be whole any more, and nothing is shelved for it.
+//! A failed instance can be run again alone if its *inputs are intact*: every buffer that it took and did not write to goes back
+//! into its slot, and no other instance has taken what it published. This includes inputs that were freed before the failure,
+//! which is what a function does that returns an error. So a freed input is *retained*, within limits, until the instance that
+//! took it has ended. After a write to an input the instance's inputs are *dirty*, and nothing is retained for it any more.
 //!
-//! All slot calls of a domain share one lock, and an instance may hold or have shelved hundreds of thousands of buffers. So nothing
-//! that concerns all buffers of an instance is done under one lock: [`crate::batches`] frees them some at a time.
+//! All slot calls of a domain share one lock, and an instance may own hundreds of thousands of held and retained buffers. So
+//! [`crate::batches`] frees the buffers of an instance in batches, and releases the lock between two of them.
 //!
-//! While a hostcall copies from or to a held buffer, the buffer is *pinned*: it stays where and whose it is. So between
-//! the check of an address and its use nothing can change, whatever other threads of the holder do.
+//! While a hostcall copies from or to a held buffer, the buffer is *pinned*: it keeps its address and its owner. So nothing
+//! changes between the check of an address and its use, even if other threads of the same instance make slot calls.
 //!
-//! Memory is charged to the instance that holds a buffer, or that published it and has not ended: a limit that ended
-//! with `publish` would be no limit.
+//! Memory is charged to the instance that holds a buffer, or that published it and has not ended. An instance could otherwise
+//! avoid its limit by publishing.
 
 use crate::arena::{Arena, Returns, Taken};
 use crate::pages::Run;
@@ -41,13 +41,12 @@ use monohull_module::HostRef;
 
 type Hasher = foldhash::fast::FixedState;
 
-/// Most bytes that are shelved for one instance.
-const SHELF_MAX: u64 = 64 << 20;
-/// Where instances are kept apart, each buffer that one holds is up to two mappings, and a process has some 65 000: when there are no
-/// more, nobody gets anything and no instance starts. So each may hold this many...
+/// Most bytes that are retained for one instance.
+const RETAINED_MAX: u64 = 64 << 20;
+/// With a protection key for each instance, a held buffer is up to two mappings, and a process has some 65 000. Without free mappings
+/// no allocation succeeds and no instance starts. So each instance may hold this many...
 pub(crate) const HELD_SHARE: u32 = 1024;
-/// ...and more while all together hold fewer than this. There are 14 keys for instances: together at most some
-/// 22 000 buffers.
+/// ...and more while all instances together hold fewer than this. There are 14 keys for instances, so at most some 22 000 buffers.
 pub(crate) const HELD_TOGETHER: u32 = 8192;
 
 /// What a published buffer holds.
@@ -65,7 +64,7 @@ impl Content {
     }
 }
 
-/// Why the table refused.
+/// Why the table refuses a call.
 pub(crate) enum Denied {
     /// The address is not the start of a buffer that the caller holds.
     NotHeld,
@@ -77,11 +76,11 @@ pub(crate) enum Denied {
     TooSmall(u64),
     /// The slot holds another type, with this name.
     WrongType(Box<str>),
-    /// So many more bytes would exceed the caller's memory limit.
+    /// This many more bytes would exceed the caller's memory limit.
     Limit(u64),
     /// The arena is full.
     ArenaFull,
-    /// The host did not give the memory: zeroing it, or copying to it, has failed.
+    /// Zeroing the memory, or copying to it, has failed: the host has no memory for it.
     NoMemory,
     /// The caller holds as many buffers as it may.
     TooMany,
@@ -104,62 +103,63 @@ pub(crate) enum Resized {
 }
 
 impl Buffer {
-    /// Whether it goes when this instance has ended: not what another instance has taken meanwhile, or allocated at the same address.
-    pub(crate) fn goes_with(&self, id: u32, ending: Ending) -> bool {
-        match &self.place {
-            Place::Held { by, .. } | Place::Shelved { by, .. } => *by == id,
-            Place::Filled { slot } => slot.producer == id && !slot.taken && ending == Ending::Failed,
+    /// Whether the buffer is freed when this instance has ended. It is not if another instance has taken it meanwhile, or has
+    /// allocated one at the same address.
+    pub(crate) fn ends_with(&self, id: u32, ending: Ending) -> bool {
+        match &self.state {
+            BufferState::Held { by, .. } | BufferState::Retained { by, .. } => *by == id,
+            BufferState::InSlot { slot } => slot.producer == id && !slot.taken && ending == Ending::Failed,
         }
     }
 }
 
-/// A filled slot, or one that was filled until somebody took the buffer.
+/// A filled slot, or one that was filled until its buffer was taken.
 pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
     content: Content,
     /// The instance that published it.
     producer: u32,
-    /// Another instance has taken it since: it is not the producer's to withdraw, even if it has gone back into its slot.
+    /// Another instance has taken it since. The producer cannot withdraw it any more, even if it has gone back into its slot.
     taken: bool,
-    /// The slot in which the producer found it, if it handed on an input without writing to it.
+    /// The slot from which the producer took it, if it published an input without writing to it.
     pub(crate) before: Option<Box<Slot>>,
 }
 
-pub(crate) enum Place {
-    /// An instance works with it; `origin` is where it took it from, until it writes to it.
+pub(crate) enum BufferState {
+    /// An instance owns it. `origin` is the slot from which it was taken, until the instance writes to it.
     Held { by: u32, origin: Option<Box<Slot>> },
-    /// An instance is done with this input, but might be repeated.
-    Shelved { by: u32, slot: Box<Slot> },
-    /// Nobody has it.
-    Filled { slot: Box<Slot> },
+    /// An instance has freed this input, but may be run again.
+    Retained { by: u32, slot: Box<Slot> },
+    /// A slot owns it.
+    InSlot { slot: Box<Slot> },
 }
 
 pub(crate) struct Buffer {
     pub(crate) run: Run,
-    pub(crate) place: Place,
+    pub(crate) state: BufferState,
     /// What its address is a multiple of, wherever it moves.
     pub(crate) align: u64,
-    /// Its contents are being copied to where it will be.
+    /// Its contents are being copied to its next address.
     moves: bool,
-    /// Copies under way. They end before an instance does; what is left then, a module that panicked has left.
+    /// Copies under way. They end before the instance does.
     pins: u32,
 }
 
-/// What the table knows about a living instance.
+/// What the table records of a running instance.
 #[derive(Default)]
 pub(crate) struct Instance {
-    /// Buffers it holds or has shelved, and those it published that nobody has taken. Ordered, so that neighbours are freed together.
+    /// Held and retained buffers, and published ones that have not been taken. Ordered, so that neighbours are freed together.
     pub(crate) addresses: BTreeSet<u64>,
     /// Bytes in them.
     pub(crate) charged: u64,
-    /// The shelved ones.
-    pub(crate) shelf: Vec<u64>,
+    /// Retained buffers.
+    pub(crate) retained: Vec<u64>,
     /// Bytes in them.
-    pub(crate) shelved: u64,
-    /// How many it holds.
+    pub(crate) retained_bytes: u64,
+    /// Number of held buffers.
     held: u32,
-    /// Its inputs cannot be whole any more.
-    pub(crate) spoiled: bool,
+    /// Its inputs are not intact any more.
+    pub(crate) inputs_dirty: bool,
 }
 
 /// All buffers of one domain.
@@ -173,7 +173,7 @@ pub(crate) struct Table {
     /// Failed instances whose slots are being withdrawn: until that is done, they are empty already.
     pub(crate) withdrawn: Vec<u32>,
     pub(crate) bytes: u64,
-    /// How many buffers all instances hold.
+    /// Number of buffers that instances hold.
     pub(crate) held: u32,
 }
 
@@ -205,7 +205,7 @@ impl Table {
     pub(crate) fn pin(&mut self, instance: u32, address: u64, len: u64) -> bool {
         let Some((_, buffer)) = self.buffers.range_mut(..=address).next_back() else { return false };
         let fits = address.checked_add(len).is_some_and(|end| end <= buffer.run.end());
-        let held = fits && !buffer.moves && matches!(buffer.place, Place::Held { by, .. } if by == instance);
+        let held = fits && !buffer.moves && matches!(buffer.state, BufferState::Held { by, .. } if by == instance);
         buffer.pins += u32::from(held);
         held
     }
@@ -229,7 +229,7 @@ impl Table {
         })
     }
 
-    /// Makes pages a buffer of `by`, to which they have been charged. Returns its address.
+    /// Makes a buffer of `by` from pages that have been charged to it. Returns its address.
     pub(crate) fn hold(&mut self, by: u32, run: Run, align: u64, returns: &mut Returns) -> Result<u64, Denied> {
         let address = run.address();
         if !self.arena.assign(&run, by) {
@@ -237,9 +237,9 @@ impl Table {
             self.arena.retire(run, returns);
             return Err(Denied::ArenaFull);
         }
-        self.note(by, address);
-        self.holds(by, 1);
-        self.insert(run, Place::Held { by, origin: None }, align);
+        self.track(by, address);
+        self.adjust_held(by, 1);
+        self.insert(run, BufferState::Held { by, origin: None }, align);
         Ok(address)
     }
 
@@ -259,7 +259,7 @@ impl Table {
             return Ok(Resized::InPlace);
         }
         self.held_unpinned(by, address)?;
-        self.touch(by, address)?;
+        self.mark_written(by, address)?;
         self.charge(by, more)?;
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         if self.arena.extend(&mut buffer.run, more) {
@@ -289,19 +289,19 @@ impl Table {
             self.cancel_move(by, address, new, returns);
             return Err(Denied::ArenaFull);
         }
-        let Some(Buffer { run, place, align, .. }) = self.buffers.remove(&address) else {
+        let Some(Buffer { run, state, align, .. }) = self.buffers.remove(&address) else {
             return Err(Denied::NotHeld);
         };
         self.bytes -= run.bytes();
-        self.forget(by, address);
+        self.untrack(by, address);
         self.arena.retire(run, returns);
         let address = new.address();
-        self.note(by, address);
-        self.insert(new, place, align);
+        self.track(by, address);
+        self.insert(new, state, align);
         Ok(address)
     }
 
-    /// Leaves a buffer where it is.
+    /// Keeps a buffer at its address after its contents could not be copied.
     pub(crate) fn cancel_move(&mut self, by: u32, address: u64, new: Run, returns: &mut Returns) {
         if let Some(buffer) = self.buffers.get_mut(&address) {
             buffer.moves = false;
@@ -326,28 +326,29 @@ impl Table {
         }
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         let bytes = buffer.run.bytes();
-        let shelf = self.instances.get_mut(&by).filter(|i| !i.spoiled && i.shelved + bytes <= SHELF_MAX);
-        match (shelf, &mut buffer.place) {
-            (Some(instance), Place::Held { origin, .. }) if self.arena.assign(&buffer.run, SYSTEM_INSTANCE) => {
-                instance.shelved += bytes;
-                instance.shelf.push(address);
+        let retained =
+            self.instances.get_mut(&by).filter(|i| !i.inputs_dirty && i.retained_bytes + bytes <= RETAINED_MAX);
+        match (retained, &mut buffer.state) {
+            (Some(instance), BufferState::Held { origin, .. }) if self.arena.assign(&buffer.run, SYSTEM_INSTANCE) => {
+                instance.retained_bytes += bytes;
+                instance.retained.push(address);
                 if let Some(slot) = origin.take() {
-                    buffer.place = Place::Shelved { by, slot };
-                    self.holds(by, -1);
+                    buffer.state = BufferState::Retained { by, slot };
+                    self.adjust_held(by, -1);
                 }
             }
             _ => {
-                self.spoil(by);
+                self.set_inputs_dirty(by);
                 self.release(by, address, returns);
             }
         }
         Ok(())
     }
 
-    /// `by` is about to write to a buffer it holds.
-    pub(crate) fn touch(&mut self, by: u32, address: u64) -> Result<(), Denied> {
+    /// Records that `by` is about to write to a buffer that it holds.
+    pub(crate) fn mark_written(&mut self, by: u32, address: u64) -> Result<(), Denied> {
         if self.held(by, address)?.take().is_some() {
-            self.spoil(by);
+            self.set_inputs_dirty(by);
         }
         Ok(())
     }
@@ -364,16 +365,16 @@ impl Table {
         if !self.arena.assign(&buffer.run, SYSTEM_INSTANCE) {
             return Err(Denied::ArenaFull);
         }
-        let Place::Held { origin: before, .. } = &mut buffer.place else { return Err(Denied::NotHeld) };
+        let BufferState::Held { origin: before, .. } = &mut buffer.state else { return Err(Denied::NotHeld) };
         let name: Arc<str> = name.into();
         let slot = Slot { name: name.clone(), content, producer: by, taken: false, before: before.take() };
-        buffer.place = Place::Filled { slot: Box::new(slot) };
+        buffer.state = BufferState::InSlot { slot: Box::new(slot) };
         self.names.insert(name, address);
-        self.holds(by, -1);
+        self.adjust_held(by, -1);
         Ok(bytes)
     }
 
-    /// Takes a slot's buffer over; `None` if the slot is empty.
+    /// Transfers ownership of a slot's buffer to `by`; `None` if the slot is empty.
     pub(crate) fn take(&mut self, by: u32, name: &str, fingerprint: u64) -> Result<Option<Found>, Denied> {
         let Some((run, slot)) = self.filled(name) else { return Ok(None) };
         let address = run.address();
@@ -398,17 +399,17 @@ impl Table {
         }
         if !own {
             if from_living {
-                self.forget(producer, address);
+                self.untrack(producer, address);
                 self.refund(producer, view.capacity);
-                self.spoil(producer);
+                self.set_inputs_dirty(producer);
             }
-            self.note(by, address);
+            self.track(by, address);
         }
         self.names.remove(name);
-        self.holds(by, 1);
+        self.adjust_held(by, 1);
         if let Some(buffer) = self.buffers.get_mut(&address) {
-            let place = core::mem::replace(&mut buffer.place, Place::Held { by, origin: None });
-            if let (Place::Held { origin, .. }, Place::Filled { mut slot }) = (&mut buffer.place, place) {
+            let state = core::mem::replace(&mut buffer.state, BufferState::Held { by, origin: None });
+            if let (BufferState::Held { origin, .. }, BufferState::InSlot { mut slot }) = (&mut buffer.state, state) {
                 let before = slot.before.take();
                 slot.taken = true;
                 *origin = if own { before } else { Some(slot) };
@@ -417,8 +418,8 @@ impl Table {
         Ok(Some(found))
     }
 
-    /// What lies in a slot: its facts and its type's name.
-    pub(crate) fn look(&self, name: &str) -> Option<(SlotInfo, &str)> {
+    /// Describes the buffer in a slot, and names its type.
+    pub(crate) fn peek(&self, name: &str) -> Option<(SlotInfo, &str)> {
         let (run, slot) = self.filled(name)?;
         let Content { count, element_size, fingerprint, ref type_name } = slot.content;
         Some((SlotInfo { address: run.address(), count, element_size, fingerprint }, type_name))
@@ -426,7 +427,7 @@ impl Table {
 
     /// The buffer in a slot, unless it is being withdrawn.
     pub(crate) fn filled(&self, name: &str) -> Option<(&Run, &Slot)> {
-        let Buffer { run, place: Place::Filled { slot }, .. } = self.buffers.get(self.names.get(name)?)? else {
+        let Buffer { run, state: BufferState::InSlot { slot }, .. } = self.buffers.get(self.names.get(name)?)? else {
             return None;
         };
         (slot.taken || !self.withdrawn.contains(&slot.producer)).then_some((run, slot))
@@ -445,53 +446,53 @@ impl Table {
     /// The origin of a buffer that `by` holds.
     fn held(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
         match self.buffers.get_mut(&address) {
-            Some(Buffer { place: Place::Held { by: holder, origin }, .. }) if *holder == by => Ok(origin),
+            Some(Buffer { state: BufferState::Held { by: holder, origin }, .. }) if *holder == by => Ok(origin),
             _ => Err(Denied::NotHeld),
         }
     }
 
-    /// The same if nobody copies from or to it, so that it may go.
+    /// The same if no copy from or to it is under way, so that it may be freed or moved.
     fn held_unpinned(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
         let pinned = self.buffers.get(&address).is_some_and(|buffer| buffer.pins > 0 || buffer.moves);
         let origin = self.held(by, address)?;
         if pinned { Err(Denied::Pinned) } else { Ok(origin) }
     }
 
-    pub(crate) fn insert(&mut self, run: Run, place: Place, align: u64) {
+    pub(crate) fn insert(&mut self, run: Run, state: BufferState, align: u64) {
         self.bytes += run.bytes();
-        self.buffers.insert(run.address(), Buffer { run, place, align, moves: false, pins: 0 });
+        self.buffers.insert(run.address(), Buffer { run, state, align, moves: false, pins: 0 });
     }
 
     /// Frees a buffer that is charged to `by`.
     pub(crate) fn release(&mut self, by: u32, address: u64, returns: &mut Returns) {
         if let Some(buffer) = self.buffers.remove(&address) {
             self.bytes -= buffer.run.bytes();
-            self.forget(by, address);
+            self.untrack(by, address);
             self.refund(by, buffer.run.bytes());
-            if matches!(buffer.place, Place::Held { .. }) {
-                self.holds(by, -1);
+            if matches!(buffer.state, BufferState::Held { .. }) {
+                self.adjust_held(by, -1);
             }
             self.arena.retire(buffer.run, returns);
         }
     }
 
-    /// The inputs of an instance are lost. Its shelf is useless from here on, and the instance frees it.
-    pub(crate) fn spoil(&mut self, id: u32) {
+    /// Records that the inputs of an instance are not intact any more. Its retained buffers are of no use then; the instance frees them.
+    pub(crate) fn set_inputs_dirty(&mut self, id: u32) {
         if let Some(instance) = self.instances.get_mut(&id) {
-            instance.spoiled = true;
+            instance.inputs_dirty = true;
         }
     }
 
-    /// Whether an instance has a shelf that is useless.
-    pub(crate) fn has_useless_shelf(&self, id: u32) -> bool {
-        self.instances.get(&id).is_some_and(|instance| instance.spoiled && !instance.shelf.is_empty())
+    /// Whether an instance has retained buffers that are of no use.
+    pub(crate) fn must_free_retained(&self, id: u32) -> bool {
+        self.instances.get(&id).is_some_and(|instance| instance.inputs_dirty && !instance.retained.is_empty())
     }
 
     fn charge(&mut self, id: u32, bytes: u64) -> Result<(), Denied> {
         if id == SYSTEM_INSTANCE {
             return Ok(());
         }
-        // More than a limit can be is refused here; it might not fit in the number that the visor takes.
+        // The visor takes a signed number.
         if bytes <= i64::MAX as u64 && self.host.charge(id, bytes).is_ok() {
             self.instances.entry(id).or_default().charged += bytes;
             return Ok(());
@@ -513,8 +514,8 @@ impl Table {
         if room || id == SYSTEM_INSTANCE { Ok(()) } else { Err(Denied::TooMany) }
     }
 
-    /// An instance holds one buffer more, or less. Those that trusted code holds are like those nobody holds.
-    fn holds(&mut self, id: u32, change: i32) {
+    /// Adjusts the number of buffers that an instance holds. Buffers that trusted code holds are not counted.
+    fn adjust_held(&mut self, id: u32, change: i32) {
         if id != SYSTEM_INSTANCE {
             let instance = self.instances.entry(id).or_default();
             instance.held = instance.held.wrapping_add_signed(change);
@@ -522,13 +523,13 @@ impl Table {
         }
     }
 
-    fn note(&mut self, id: u32, address: u64) {
+    fn track(&mut self, id: u32, address: u64) {
         if id != SYSTEM_INSTANCE {
             self.instances.entry(id).or_default().addresses.insert(address);
         }
     }
 
-    fn forget(&mut self, id: u32, address: u64) {
+    fn untrack(&mut self, id: u32, address: u64) {
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.addresses.remove(&address);
         }

@@ -1,12 +1,12 @@
 //! Libos module: files of the libos, mapped into a cell.
 //!
-//! The visor maps, and fills what is touched; this module says with what. It asks the descriptor table to pin the file, so
+//! The visor maps, and fills pages that are touched; this module provides the extents. It asks the descriptor table to pin the file, so
 //! that the visor can read its bytes where they lie, at any moment and without a lock: the thread of a function that touches
 //! a page may be in the middle of a call on that very file.
 //!
 //! ```text
-//!   FILE_MAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
-//!   FILE_UNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
+//!   FILE_MMAP(descriptor, …) ──▶ FILE_PIN ──▶ file system: extents, which stay ──▶ Host::map_file ──▶ address
+//!   FILE_MUNMAP(address), or the instance ends ──▶ Host::unmap_file ──▶ FILE_UNPIN
 //! ```
 //!
 //! A mapping is the instance's own and private: it shows the file as it is when a page is first touched, and what is
@@ -29,7 +29,7 @@ use core::fmt;
 use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
-use monohull_module::{FileToMap, HostRef, Module, SleepingMutex, module};
+use monohull_module::{FileToMap, FutexMutex, HostRef, Module, module};
 
 /// Extents that there is room for at first.
 const EXTENTS: usize = 64;
@@ -39,16 +39,16 @@ const EXTENTS_MAX: usize = 1 << 20;
 /// The mapped files of one domain.
 pub struct MappedFiles {
     host: HostRef,
-    /// What keeps the file of a mapping where it is: by instance, and by address. All that an instance leaves is taken out at once.
-    pins: SleepingMutex<BTreeMap<u32, BTreeMap<u64, u64>>>,
+    /// The pin of each mapping's file, by instance and by address. Those of an instance that has ended are removed at once.
+    pins: FutexMutex<BTreeMap<u32, BTreeMap<u64, u64>>>,
 }
 
 module! {
     MappedFiles {
-        number::FILE_MAP => MappedFiles::map,
-        number::FILE_UNMAP => MappedFiles::unmap,
-        number::FILE_MAP_ADVISE => MappedFiles::advise,
-        number::FILE_MAP_PROTECT => MappedFiles::protect,
+        number::FILE_MMAP => MappedFiles::map,
+        number::FILE_MUNMAP => MappedFiles::unmap,
+        number::FILE_MADVISE => MappedFiles::advise,
+        number::FILE_MPROTECT => MappedFiles::protect,
     }
 }
 
@@ -56,7 +56,7 @@ impl Module for MappedFiles {
     const NAME: &'static str = "mmap-file";
 
     fn start(host: HostRef) -> Option<MappedFiles> {
-        Some(MappedFiles { host, pins: SleepingMutex::default() })
+        Some(MappedFiles { host, pins: FutexMutex::default() })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {
@@ -82,7 +82,11 @@ impl MappedFiles {
         let [descriptor, offset, len, flags, ..] = call.args;
         self.admit(call)?;
         if flags & !map::ALL != 0 {
-            return Err(self.refuse(call, Errno::Invalid, format_args!("{flags:#x} is no set of flags to map with")));
+            return Err(self.refuse(
+                call,
+                Errno::Invalid,
+                format_args!("{flags:#x} is not a valid set of mapping flags"),
+            ));
         }
         if len == 0 || offset > FILE_SIZE_MAX || len != TO_THE_END && len > FILE_SIZE_MAX {
             return Err(self.refuse(
@@ -128,7 +132,7 @@ impl MappedFiles {
             let args = [call.instance.into(), descriptor, &raw mut request as u64, 0, 0, 0];
             let (pin, _) = self.host.call(number::FILE_PIN, args).map_err(|errno| match errno {
                 Errno::BadDescriptor => {
-                    let why = format_args!("{descriptor} is no descriptor of a file that is open for reading");
+                    let why = format_args!("{descriptor} is not a descriptor of a file that is open for reading");
                     self.refuse(call, errno, why)
                 }
                 Errno::Invalid => self.refuse(call, errno, format_args!("the file ends before byte {offset} + {len}")),
@@ -204,7 +208,7 @@ impl MappedFiles {
         })
     }
 
-    /// Nobody reads the file where it lies any more.
+    /// The pin of a mapping is not needed any more.
     fn take_back(&self, instance: u32, address: u64, pin: u64) {
         // It is not there only if the visor has taken it back by itself.
         let _ = self.host.unmap_file(instance, address);

@@ -35,7 +35,7 @@ fn file(files: Files<'_>, path: &str) -> u64 {
 }
 
 fn mapped(files: Files<'_>, descriptor: u64, offset: u64, len: u64) -> Result<u64, Errno> {
-    files.call(number::FILE_MAP, [descriptor, offset, len, 0])
+    files.call(number::FILE_MMAP, [descriptor, offset, len, 0])
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn a_mapping_leads_to_the_files_bytes() {
     }
     let address = mapped(files, descriptor, 100, TO_THE_END).expect("mapped");
     assert_eq!(domain.touch_mapping(A, address), content()[100..]);
-    let copy = files.call(number::FILE_MAP, [descriptor, 0, TO_THE_END, map::WRITE]).expect("mapped");
+    let copy = files.call(number::FILE_MMAP, [descriptor, 0, TO_THE_END, map::WRITE]).expect("mapped");
     assert!(domain.mapping(A, copy).expect("it is there").writable);
-    assert_eq!(files.call(number::FILE_MAP_PROTECT, [copy, 0]), Ok(0));
+    assert_eq!(files.call(number::FILE_MPROTECT, [copy, 0]), Ok(0));
     assert!(!domain.mapping(A, copy).expect("it is there").writable);
 }
 
@@ -64,19 +64,19 @@ fn what_is_mapped_stays_whatever_becomes_of_the_file() {
     let files = domain.files(A);
     let descriptor = file(files, "/f");
     let address = mapped(files, descriptor, 0, TO_THE_END).expect("mapped");
-    files.call(number::FILE_RESIZE, [descriptor, 0]).expect("cut");
+    files.call(number::FILE_FTRUNCATE, [descriptor, 0]).expect("cut");
     assert_eq!(domain.touch_mapping(A, address), content());
     files.close(descriptor).expect("closed");
     let [dir, path, len] = [monohull_abi::file::WORKING_DIRECTORY, domain.place(A, b"/f"), 2];
     files.call(number::FILE_UNLINK, [dir, path, len]).expect("removed");
-    // Room for somebody else's bytes, if it had been given back.
+    // Room for another file's bytes, if it had been freed.
     for name in 0..8 {
         let other = files.make(&format!("/other-{name}"));
         files.write(other, &[0xee; LEN]).expect("room");
     }
     assert_eq!(domain.touch_mapping(A, address), content());
     // What is pinned counts against the mount until it is let go: 64 MiB are 12 such files, one of them is pinned.
-    assert_eq!(files.call(number::FILE_UNMAP, [address]), Ok(0));
+    assert_eq!(files.call(number::FILE_MUNMAP, [address]), Ok(0));
     assert_eq!((domain.mappings(), domain.mapping(A, address)), (0, None));
 }
 
@@ -92,11 +92,11 @@ fn what_is_pinned_counts_against_the_mount() {
     let (first, written) = write("/first");
     assert_eq!(written, Ok(40 << 20));
     let address = mapped(files, first, 0, TO_THE_END).expect("mapped");
-    files.call(number::FILE_RESIZE, [first, 0]).expect("cut");
+    files.call(number::FILE_FTRUNCATE, [first, 0]).expect("cut");
     let (second, written) = write("/second");
     assert!(written.is_err() || written.is_ok_and(|bytes| bytes <= 24 << 20), "{written:?}");
-    files.call(number::FILE_RESIZE, [second, 0]).expect("cut");
-    files.call(number::FILE_UNMAP, [address]).expect("taken back");
+    files.call(number::FILE_FTRUNCATE, [second, 0]).expect("cut");
+    files.call(number::FILE_MUNMAP, [address]).expect("taken back");
     assert_eq!(files.write_whole(second, &vec![1; 40 << 20], 0), Ok(40 << 20));
 }
 
@@ -107,12 +107,12 @@ fn nobody_reaches_anothers_files_or_mappings() {
     let descriptor = file(a, "/f");
     let address = mapped(a, descriptor, 0, 100).expect("mapped");
     assert_eq!(mapped(b, descriptor, 0, 100), Err(Errno::BadDescriptor));
-    for call in [number::FILE_UNMAP, number::FILE_MAP_ADVISE, number::FILE_MAP_PROTECT] {
+    for call in [number::FILE_MUNMAP, number::FILE_MADVISE, number::FILE_MPROTECT] {
         assert_eq!(b.call(call, [address, 0, 0]), Err(Errno::Invalid));
     }
     assert_eq!(domain.touch_mapping(A, address), content()[..100]);
-    assert_eq!(a.call(number::FILE_UNMAP, [address]), Ok(0));
-    assert_eq!(a.call(number::FILE_UNMAP, [address]), Err(Errno::Invalid), "once");
+    assert_eq!(a.call(number::FILE_MUNMAP, [address]), Ok(0));
+    assert_eq!(a.call(number::FILE_MUNMAP, [address]), Err(Errno::Invalid), "once");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn wild_arguments_are_refused() {
         assert_eq!(mapped(files, other, 0, 1), Err(Errno::BadDescriptor), "descriptor {other}");
     }
     for flags in [map::ALL + 1, u64::MAX] {
-        assert_eq!(files.call(number::FILE_MAP, [descriptor, 0, 1, flags]), Err(Errno::Invalid));
+        assert_eq!(files.call(number::FILE_MMAP, [descriptor, 0, 1, flags]), Err(Errno::Invalid));
     }
     let written = files.open("/f", open::WRITE).expect("open");
     assert_eq!(mapped(files, written, 0, 1), Err(Errno::BadDescriptor));
@@ -147,14 +147,14 @@ fn wild_arguments_are_refused() {
     assert_eq!(mapped(files, directory, 0, 1), Err(Errno::IsDirectory));
     let address = mapped(files, descriptor, 0, 5000).expect("mapped");
     for wrong in [0, 1, address + 1, address + PAGE, address - PAGE, u64::MAX] {
-        assert_eq!(files.call(number::FILE_UNMAP, [wrong]), Err(Errno::Invalid), "{wrong:#x}");
-        assert_eq!(files.call(number::FILE_MAP_PROTECT, [wrong, 1]), Err(Errno::Invalid), "{wrong:#x}");
+        assert_eq!(files.call(number::FILE_MUNMAP, [wrong]), Err(Errno::Invalid), "{wrong:#x}");
+        assert_eq!(files.call(number::FILE_MPROTECT, [wrong, 1]), Err(Errno::Invalid), "{wrong:#x}");
     }
     for (offset, len) in [(0, 5001), (5001, 0), (u64::MAX, 1), (1, u64::MAX)] {
-        assert_eq!(files.call(number::FILE_MAP_ADVISE, [address, offset, len, 3]), Err(Errno::Invalid));
+        assert_eq!(files.call(number::FILE_MADVISE, [address, offset, len, 3]), Err(Errno::Invalid));
     }
-    assert_eq!(files.call(number::FILE_MAP_ADVISE, [address, 0, 5000, 4]), Err(Errno::Invalid));
-    assert_eq!(files.call(number::FILE_MAP_PROTECT, [address, 2]), Err(Errno::Invalid));
+    assert_eq!(files.call(number::FILE_MADVISE, [address, 0, 5000, 4]), Err(Errno::Invalid));
+    assert_eq!(files.call(number::FILE_MPROTECT, [address, 2]), Err(Errno::Invalid));
     assert_eq!(domain.mappings(), 1, "only what was made on purpose");
 }
 
@@ -177,7 +177,7 @@ fn memory_limits_hold_and_a_refusal_leaves_nothing() {
     domain.set_limit(A, 8 << 20);
     let address = mapped(files, descriptor, 0, TO_THE_END).expect("mapped");
     assert_eq!(mapped(files, descriptor, 0, TO_THE_END), Err(Errno::OutOfMemory));
-    assert_eq!(files.call(number::FILE_UNMAP, [address]), Ok(0));
+    assert_eq!(files.call(number::FILE_MUNMAP, [address]), Ok(0));
     assert!(mapped(files, descriptor, 0, TO_THE_END).is_ok());
 }
 

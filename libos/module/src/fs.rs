@@ -1,4 +1,4 @@
-//! What a file system is to the descriptor table: one hostcall number, behind it this trait.
+//! File systems as the descriptor table calls them: one hostcall number, and this trait behind it.
 //!
 //! ```text
 //!   fdtab ── RAMFS(op and mount, …) ──▶ serve ──▶ FileSystem::open, read, write, …
@@ -13,19 +13,19 @@ use monohull_abi::file::{DirEntry, Extent, FileKind, FileStat, FsOp, PATH_MAX};
 use monohull_abi::module::{Call, SYSTEM_INSTANCE};
 use monohull_abi::user::{UserSlice, write_one};
 
-/// A file system. Paths are relative to the mount and clean; see [`FsOp`], which also says what comes at the same time.
+/// A file system. Paths are relative to the mount and clean; see [`FsOp`], also for which calls are concurrent.
 pub trait FileSystem: Module {
-    /// Opens, and makes or cuts, as the flags say: the node, and what is known of it.
+    /// Opens, and creates or truncates according to the flags: the node, and its metadata.
     fn open(&self, mount: u32, path: &str, flags: u64) -> Result<(u64, FileStat), Errno>;
-    /// Nobody has this node open any more.
+    /// Closes a node: no descriptor refers to it any more.
     fn close(&self, mount: u32, node: u64) -> Result<(), Errno>;
     /// Reads up to a whole buffer; 0 at the end.
     fn read(&self, mount: u32, node: u64, offset: u64, to: Checked) -> Result<u64, Errno>;
     /// Writes up to a whole buffer at an offset, or at the end for `None`: bytes, and the position behind them.
     fn write(&self, mount: u32, node: u64, offset: Option<u64>, from: Checked) -> Result<(u64, u64), Errno>;
-    /// What is known of a path.
+    /// The metadata of a path.
     fn stat(&self, mount: u32, path: &str) -> Result<FileStat, Errno>;
-    /// What is known of an open node.
+    /// The metadata of an open node.
     fn stat_node(&self, mount: u32, node: u64) -> Result<FileStat, Errno>;
     /// Pushes entries of a directory, the first `start` left out, until the listing is full.
     fn list(&self, mount: u32, path: &str, start: u64, listing: &mut Listing) -> Result<(), Errno>;
@@ -35,18 +35,18 @@ pub trait FileSystem: Module {
     fn remove_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
     /// Removes a file.
     fn remove_file(&self, mount: u32, path: &str) -> Result<(), Errno>;
-    /// Gives a file or directory another name, in the place of what has it.
+    /// Renames a file or directory, replacing the target.
     fn rename(&self, mount: u32, from: &str, to: &str) -> Result<(), Errno>;
-    /// Cuts a file, or extends it with zeros.
+    /// Truncates a file, or extends it with zeros.
     fn resize(&self, mount: u32, node: u64, size: u64) -> Result<(), Errno>;
-    /// Makes sure that what was written stays.
+    /// Writes a file's data to stable storage.
     fn sync(&self, mount: u32, node: u64) -> Result<(), Errno>;
-    /// Makes sure that the names in a directory stay.
+    /// Writes the names in a directory to stable storage.
     fn sync_directory(&self, mount: u32, path: &str) -> Result<(), Errno>;
-    /// Where the bytes of a range lie, which is inside the file: they stay there, and stay the file's, until `unpin` gets the
-    /// number that is given with them.
+    /// The extents of a range inside the file. The bytes stay at these addresses, and belong to the file, until `unpin` gets the
+    /// returned number.
     fn pin(&self, mount: u32, node: u64, offset: u64, len: u64) -> Result<(u64, Vec<Extent>), Errno>;
-    /// Nobody reads them there any more.
+    /// Ends a pin.
     fn unpin(&self, mount: u32, node: u64, pin: u64) -> Result<(), Errno>;
 }
 
@@ -160,7 +160,7 @@ impl Listing {
     }
 }
 
-/// Most bytes that are copied under one hold of a file's lock: a long read or write lets others at the file in between.
+/// Most bytes that are copied under a file's lock at a time: a long read or write unlocks the file in between.
 const PIECE: u64 = 1 << 20;
 
 /// Calls `each` for pieces of a buffer until one is short. A failure counts only if nothing was done before it.

@@ -1,16 +1,16 @@
-//! What [`crate::module!`] expands to: the C edge of a module. Nobody calls this by hand.
+//! What [`crate::module!`] expands to: the C edge of a module. Not for direct use.
 
 use crate::{HostRef, Module, heap};
 use alloc::boxed::Box;
 use core::ffi::c_void;
-use monohull_abi::module::{Call, Ending, Host, MAGIC, ModuleEntry, ModuleTable, Sizes};
+use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable};
 
 /// The table for a module with these entries.
 pub const fn table<M: Module>(entries: &'static [ModuleEntry]) -> ModuleTable {
     ModuleTable {
         magic: MAGIC,
         abi_version: monohull_abi::ABI_VERSION,
-        sizes: Sizes::HERE,
+        layout: Layout::HERE,
         name: padded(M::NAME),
         entry_count: entries.len() as u64,
         entries: entries.as_ptr(),
@@ -33,7 +33,7 @@ pub unsafe fn enter<'a, M: Module>(state: *mut c_void, call: *mut Call) -> (&'a 
 unsafe extern "C" fn start<M: Module>(host: *const Host) -> *mut c_void {
     // SAFETY: the visor passes a live `Host` that outlives the state made here.
     let host = unsafe { HostRef::new(host) };
-    heap::lend(host);
+    heap::set_services(host);
     match M::start(host) {
         Some(state) => Box::into_raw(Box::new(state)).cast(),
         None => core::ptr::null_mut(),

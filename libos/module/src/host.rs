@@ -23,7 +23,7 @@ pub struct FileToMap<'a> {
     pub flags: u64,
     /// Where the bytes are.
     pub extents: &'a [Extent],
-    /// What the visor calls the file, if it is one of its own; otherwise 0.
+    /// The visor's number for the file, if it is a file of the host; otherwise 0.
     pub host_node: u64,
     /// The file's path, for reports.
     pub path: &'a str,
@@ -53,89 +53,89 @@ impl HostRef {
 
     /// Monotonic time in ns.
     pub fn now(&self) -> u64 {
-        // SAFETY: no conditions; as for all services called below, the table comes from the visor.
-        unsafe { (self.0.now)() }
+        // SAFETY: no conditions: as for all services below, the table comes from the visor.
+        unsafe { self.0.now() }
     }
 
     /// Wall-clock time in ns since 1970.
     pub fn realtime(&self) -> u64 {
         // SAFETY: no conditions.
-        unsafe { (self.0.realtime)() }
+        unsafe { self.0.realtime() }
     }
 
     /// Registers the call's thread on `key` until `deadline` (monotonic ns, or
     /// [`NEVER`](monohull_abi::module::NEVER)). Call it under the lock that wakers take; then return
     /// [`Outcome::park`](monohull_abi::Outcome::park).
     pub fn wait(&self, call: &mut Call, key: u64, deadline: u64) {
-        // SAFETY: the domain is this table's own, and the call is the handler's.
-        unsafe { (self.0.wait)(self.0.domain, call, key, deadline) }
+        // SAFETY: the call is the handler's.
+        unsafe { self.0.wait(call, key, deadline) }
     }
 
     /// Wakes up to `most` threads that wait on `key`; returns how many.
     pub fn wake(&self, key: u64, most: u64) -> u64 {
-        // SAFETY: the domain is this table's own.
-        unsafe { (self.0.wake)(self.0.domain, key, most) }
+        // SAFETY: no conditions.
+        unsafe { self.0.wake(key, most) }
     }
 
-    /// Sends a whole line (without its newline) of an instance's output stream 1 or 2 on its way.
+    /// Sends a whole line (without its newline) of an instance's output stream 1 or 2.
     pub fn line(&self, instance: u32, stream: u32, text: &[u8]) {
-        // SAFETY: the domain is this table's own; the text is readable for its length.
-        unsafe { (self.0.line)(self.0.domain, instance, stream, text.as_ptr(), text.len()) }
+        // SAFETY: the text is readable for its length.
+        unsafe { self.0.line(instance, stream, text.as_ptr(), text.len()) }
     }
 
-    /// Leaves words for `EXPLAIN`: why this call is about to be refused. Gives `errno` back, to be returned.
+    /// Sets the text for `LAST_ERROR_MESSAGE`: why this call is about to be refused. Returns `errno`.
     #[cold]
     pub fn explain(&self, call: &Call, errno: Errno, why: fmt::Arguments<'_>) -> Errno {
         let mut text = Text::<768>::new();
         // A `Text` takes what fits and never fails.
         let _ = text.write_fmt(why);
         let text = text.as_bytes();
-        // SAFETY: the domain is this table's own; the text is readable for its length.
-        unsafe { (self.0.explain)(self.0.domain, call, text.as_ptr(), text.len()) };
+        // SAFETY: the text is readable for its length.
+        unsafe { self.0.explain(call, text.as_ptr(), text.len()) };
         errno
     }
 
     /// Adds whole pages to the heap of an instance; returns the first address.
     pub fn heap_grow(&self, instance: u32, bytes: u64) -> Result<u64, Errno> {
-        // SAFETY: the domain is this table's own.
-        Errno::from_value(unsafe { (self.0.heap_grow)(self.0.domain, instance, bytes) })
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.heap_grow(instance, bytes) })
     }
 
     /// Bytes of heap of an instance.
     pub fn heap_size(&self, instance: u32) -> u64 {
-        // SAFETY: the domain is this table's own.
-        unsafe { (self.0.heap_size)(self.0.domain, instance) }
+        // SAFETY: no conditions.
+        unsafe { self.0.heap_size(instance) }
     }
 
     /// The memory limit of an instance in bytes.
     pub fn memory_limit(&self, instance: u32) -> u64 {
-        // SAFETY: the domain is this table's own.
-        unsafe { (self.0.memory_limit)(self.0.domain, instance) }
+        // SAFETY: no conditions.
+        unsafe { self.0.memory_limit(instance) }
     }
 
     /// Whether the workflow lets an instance take the slot of this name, or fill it.
     pub fn slot_allowed(&self, instance: u32, name: &str, fills: bool) -> bool {
-        // SAFETY: the domain is this table's own; the name lives during the call.
-        unsafe { (self.0.slot_allowed)(self.0.domain, instance, name.as_ptr(), name.len(), fills.into()) == 1 }
+        // SAFETY: the name lives during the call.
+        unsafe { self.0.slot_allowed(instance, name.as_ptr(), name.len(), fills.into()) == 1 }
     }
 
     /// Charges bytes to an instance's memory limit.
     pub fn charge(&self, instance: u32, bytes: u64) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        Errno::from_value(unsafe { (self.0.charge)(self.0.domain, instance, bytes as i64) }).map(drop)
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.charge(instance, bytes as i64) }).map(drop)
     }
 
     /// Takes a charge back.
     pub fn refund(&self, instance: u32, bytes: u64) {
-        // SAFETY: the domain is this table's own. A refund is never refused.
-        unsafe { (self.0.charge)(self.0.domain, instance, -(bytes as i64)) };
+        // SAFETY: no conditions. A refund is never refused.
+        unsafe { self.0.charge(instance, -(bytes as i64)) };
     }
 
-    /// Has another module serve `number`: the value, and the scratch words it left.
+    /// Calls another module's `number`: the value, and the scratch words.
     pub fn call(&self, number: u32, args: [u64; 6]) -> Result<(u64, [u64; 4]), Errno> {
         let mut call = Call::system(number, args);
-        // SAFETY: the domain is this table's own; the call lives until the other handler has returned.
-        let value = unsafe { (self.0.call)(self.0.domain, &raw mut call) };
+        // SAFETY: the call lives until the other handler has returned.
+        let value = unsafe { self.0.call(&raw mut call) };
         Errno::from_value(value).map(|value| (value, call.scratch))
     }
 
@@ -143,38 +143,38 @@ impl HostRef {
     pub fn mount(&self, index: u32) -> Option<(MountInfo, String)> {
         let mut info = MountInfo { kind: MountKind::Memory, read_only: 0, size: 0 };
         let mut point = vec![0; PATH_MAX];
-        // SAFETY: the domain is this table's own; both places are writable for their sizes.
-        let len = unsafe { (self.0.mount)(self.0.domain, index, &raw mut info, point.as_mut_ptr(), point.len()) };
+        // SAFETY: both are writable for their sizes.
+        let len = unsafe { self.0.mount(index, &raw mut info, point.as_mut_ptr(), point.len()) };
         point.truncate(Errno::from_value(len).ok()? as usize);
         Some((info, String::from_utf8(point).ok()?))
     }
 
     /// The bytes of the disk image behind a mount: mapped when they are first asked for, shared with the file or private to
-    /// this domain, as the workflow has it.
+    /// this domain, according to the workflow.
     pub fn image(&self, mount: u32) -> Result<Memory, Errno> {
         let mut len = 0;
-        // SAFETY: the domain is this table's own; the place is writable.
-        let address = unsafe { (self.0.image_map)(self.0.domain, mount, &raw mut len) };
+        // SAFETY: it is writable.
+        let address = unsafe { self.0.image_map(mount, &raw mut len) };
         let address = Errno::from_value(address)?;
         // SAFETY: the mapping is there for this module alone, which reaches it through `Memory` only.
         Ok(unsafe { Memory::new(*self, address, len) })
     }
 
-    /// Makes sure that what was written to the image behind a mount survives a crash of the host.
+    /// Writes the image behind a mount to the host's disk.
     pub fn image_sync(&self, mount: u32) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        Errno::from_value(unsafe { (self.0.image_sync)(self.0.domain, mount) }).map(drop)
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.image_sync(mount) }).map(drop)
     }
 
-    /// Has the host find room for a range of the image behind a mount, after a store there has failed: afterwards it may work.
+    /// Allocates blocks of the host's file system for a range of the image behind a mount, after a store there has failed.
     pub fn image_reserve(&self, mount: u32, offset: u64, len: u64) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        Errno::from_value(unsafe { (self.0.image_reserve)(self.0.domain, mount, offset, len) }).map(drop)
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.image_reserve(mount, offset, len) }).map(drop)
     }
 
     /// Maps bytes of a file into an instance's cell; returns the first address.
     ///
-    /// What the extents lead to stays there, and stays the file's, until [`HostRef::unmap_file`] has returned or the
+    /// The bytes of the extents stay at their addresses, and belong to the file, until [`HostRef::unmap_file`] has returned or the
     /// instance's mappings have been taken back by the visor.
     pub fn map_file(&self, instance: u32, file: &FileToMap<'_>) -> Result<u64, Errno> {
         let request = MapRequest {
@@ -187,78 +187,78 @@ impl HostRef {
             path: file.path.as_ptr(),
             path_len: file.path.len() as u64,
         };
-        // SAFETY: the domain is this table's own; the request and what it leads to are readable.
-        Errno::from_value(unsafe { (self.0.map_file)(self.0.domain, instance, &raw const request) })
+        // SAFETY: the request and what it leads to are readable.
+        Errno::from_value(unsafe { self.0.map_file(instance, &raw const request) })
     }
 
     /// Takes back the mapping of an instance that begins at an address.
     pub fn unmap_file(&self, instance: u32, address: u64) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        Errno::from_value(unsafe { (self.0.unmap_file)(self.0.domain, instance, address) }).map(drop)
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.unmap_file(instance, address) }).map(drop)
     }
 
-    /// Says what will be done with a part of that mapping.
+    /// Announces how a part of that mapping will be used.
     pub fn advise_file(&self, instance: u32, address: u64, offset: u64, len: u64, advice: Advice) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        let status = unsafe { (self.0.advise_file)(self.0.domain, instance, address, offset, len, advice) };
+        // SAFETY: no conditions.
+        let status = unsafe { self.0.advise_file(instance, address, offset, len, advice) };
         Errno::from_value(status).map(drop)
     }
 
     /// Changes whether that mapping may be written to.
     pub fn protect_file(&self, instance: u32, address: u64, writable: bool) -> Result<(), Errno> {
-        // SAFETY: the domain is this table's own.
-        let status = unsafe { (self.0.protect_file)(self.0.domain, instance, address, writable.into()) };
+        // SAFETY: no conditions.
+        let status = unsafe { self.0.protect_file(instance, address, writable.into()) };
         Errno::from_value(status).map(drop)
     }
 
-    /// Counts bytes that an instance handed on by reference.
-    pub fn handed_on(&self, instance: u32, bytes: u64) {
-        // SAFETY: the domain is this table's own.
-        unsafe { (self.0.passed)(self.0.domain, instance, bytes, 0) }
+    /// Counts bytes that an instance published.
+    pub fn count_published(&self, instance: u32, bytes: u64) {
+        // SAFETY: no conditions.
+        unsafe { self.0.passed(instance, bytes, 0) }
     }
 
-    /// Counts bytes that an instance took over by reference.
-    pub fn taken_over(&self, instance: u32, bytes: u64) {
-        // SAFETY: the domain is this table's own.
-        unsafe { (self.0.passed)(self.0.domain, instance, bytes, 1) }
+    /// Counts bytes that an instance took.
+    pub fn count_taken(&self, instance: u32, bytes: u64) {
+        // SAFETY: no conditions.
+        unsafe { self.0.passed(instance, bytes, 1) }
     }
 
     /// Makes whole pages of the arena readable and writable for functions; new ones read as zero.
     pub fn arena_commit(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
-        // SAFETY: the domain is this table's own; the range is the arena's, which holds no trusted data.
-        Errno::from_value(unsafe { (self.0.arena_commit)(self.0.domain, address, bytes) }).map(drop)
+        // SAFETY: the range is the arena's, which holds no trusted data.
+        Errno::from_value(unsafe { self.0.arena_commit(address, bytes) }).map(drop)
     }
 
-    /// Hands whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`]. Whether pages of
+    /// Transfers whole committed pages of the arena to an instance, or to [`monohull_abi::module::SYSTEM_INSTANCE`]. Whether pages of
     /// different owners are different mappings.
     pub fn arena_assign(&self, instance: u32, address: u64, bytes: u64) -> Result<bool, Errno> {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
-        let answer = Errno::from_value(unsafe { (self.0.arena_assign)(self.0.domain, instance, address, bytes) });
+        let answer = Errno::from_value(unsafe { self.0.arena_assign(instance, address, bytes) });
         answer.map(|answer| answer == 1)
     }
 
-    /// Gives the memory of whole committed pages of the arena back; they read as zero afterwards. After an error they may still hold
+    /// Discards the memory of whole committed pages of the arena; they read as zero afterwards. After an error they may still hold
     /// what they held.
     pub fn arena_discard(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
         // SAFETY: as for `arena_commit`.
-        Errno::from_value(unsafe { (self.0.arena_discard)(self.0.domain, address, bytes) }).map(drop)
+        Errno::from_value(unsafe { self.0.arena_discard(address, bytes) }).map(drop)
     }
 
     /// Zeroes committed memory of the arena.
     ///
     /// Trusted code picks the range, functions may write there at the same moment. That is why this and
     /// [`HostRef::arena_copy`] go through the visor's copy routine: to the compiler the arena is no memory of this
-    /// program, so there is no object to break and no race to speak of.
+    /// program, so there is no object to break and no data race.
     pub fn arena_zero(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(address, bytes);
         let mut done = 0;
         while done < bytes {
             let step = (bytes - done).min(ZEROS.len() as u64);
             // SAFETY: the source is readable for `step` bytes; the target is the arena's, and holes are survived.
-            let status = unsafe { (self.0.write_user)(address + done, ZEROS.as_ptr(), step as usize) };
+            let status = unsafe { self.0.write_user(address + done, ZEROS.as_ptr(), step as usize) };
             Errno::from_value(status)?;
             done += step;
         }
@@ -266,7 +266,7 @@ impl HostRef {
     }
 
     /// Copies committed memory of the arena to other committed memory of the arena; the ranges do not overlap. `TimedOut` if the
-    /// caller's time is up before it is done.
+    /// caller reaches its deadline first.
     pub fn arena_copy(&self, from: u64, to: u64, bytes: u64) -> Result<(), Errno> {
         assert_in_arena(from, bytes);
         assert_in_arena(to, bytes);
@@ -277,21 +277,21 @@ impl HostRef {
             }
             let step = (bytes - done).min(COPIED_AT_ONCE);
             // SAFETY: both ranges are the arena's; see `arena_zero`. The caller has committed the source, so it is readable.
-            let status = unsafe { (self.0.write_user)(to + done, (from + done) as *const u8, step as usize) };
+            let status = unsafe { self.0.write_user(to + done, (from + done) as *const u8, step as usize) };
             Errno::from_value(status)?;
             done += step;
         }
         Ok(())
     }
 
-    /// Whether the call that is being served is to stop half-way, with an error: its caller's time is up.
+    /// Whether the call that is being served is to stop early, with an error: its caller has reached the deadline.
     pub fn is_interrupted(&self) -> bool {
         // SAFETY: the service asks for nothing.
-        unsafe { (self.0.interrupted)() == 1 }
+        unsafe { self.0.interrupted() == 1 }
     }
 }
 
-/// Bytes of a long copy between two looks at the time.
+/// Bytes of a long copy between two checks of the deadline.
 const COPIED_AT_ONCE: u64 = 4 << 20;
 
 /// What trusted code is about to change must be the arena's: anything else would be a bug of the module.

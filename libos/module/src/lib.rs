@@ -19,14 +19,14 @@
 //!
 //! # Locks and panics
 //!
-//! Handlers get `&State`, so what changes lies under a lock: a [`SleepingMutex`]. While it is held a module may allocate, ask the
+//! Handlers get `&State`, so what changes lies under a lock: a [`FutexMutex`]. While it is held a module may allocate, ask the
 //! visor for something that takes a system call (`arena_assign`, `line`) or the scheduler's lock (`wait`), or be preempted by the
 //! host. A carrier that waited by spinning would use up a processor meanwhile, so there is no other mutex here.
 //!
 //! No lock is held across a call that may come back into the module, as checking an address in the arena does. Work on many things
 //! at once is done in batches, and ends each with [`unlock_fair`](lock_api::MutexGuard::unlock_fair).
 //!
-//! An [`RwLock`] still spins. It serves where readers copy the bytes of a file side by side and writers are rare.
+//! Files have a [`FutexRwLock`], under which readers copy bytes side by side. Its waiters sleep, too.
 //!
 //! A panic ends the process, so there is no poisoning.
 #![no_std]
@@ -36,22 +36,25 @@ extern crate alloc;
 extern crate std;
 
 pub mod fs;
+mod futex;
 #[doc(hidden)]
 pub mod glue;
 pub mod heap;
 mod host;
 mod lock;
 mod network;
+mod rwlock;
 mod segments;
 mod store;
 mod text;
 
 pub use host::{FileToMap, HostRef};
-pub use lock::{RawSleeping, SleepingGuard, SleepingMutex};
+pub use lock::{FutexMutex, FutexMutexGuard, RawFutexMutex};
 pub use monohull_abi as abi;
 pub use network::NetworkRef;
+pub use rwlock::{FutexRwLock, FutexRwLockWriteGuard, RawFutexRwLock};
 pub use segments::Segments;
-pub use spin::{Once, RwLock, RwLockWriteGuard};
+pub use spin::Once;
 pub use store::{Checked, Memory, Store};
 pub use text::Text;
 
@@ -65,14 +68,14 @@ pub trait Module: Send + Sync + Sized + 'static {
     /// Makes the state for a domain; `None` if that is impossible.
     fn start(host: HostRef) -> Option<Self>;
 
-    /// An instance has ended and none of its threads runs any more. Returns whether its inputs are whole, so that it
-    /// could be run again alone.
+    /// An instance has ended and none of its threads runs any more. Returns whether its inputs are intact, so that it
+    /// can be run again alone.
     fn ended(&self, instance: u32, ending: Ending) -> bool {
         let _ = (instance, ending);
         true
     }
 
-    /// Something outside the domain has happened that the module asked to hear of.
+    /// An event outside the domain has occurred for which the module registered.
     fn poll(&self) {}
 }
 
@@ -108,7 +111,7 @@ macro_rules! module {
         #[global_allocator]
         static MONOHULL_HEAP: $crate::heap::VisorHeap = $crate::heap::VisorHeap;
 
-        // The precompiled core and alloc name these two for unwinding, which a module never does: a panic leaves by the
+        // The precompiled core and alloc name these two for unwinding, which a module never does: a panic ends in the
         // handler below.
         #[cfg(not(any(test, feature = "hosted")))]
         #[unsafe(no_mangle)]
@@ -117,7 +120,7 @@ macro_rules! module {
         #[cfg(not(any(test, feature = "hosted")))]
         #[unsafe(no_mangle)]
         extern "C" fn _Unwind_Resume(_: *mut ::core::ffi::c_void) -> ! {
-            panic!("something unwound")
+            panic!("a module does not unwind")
         }
 
         #[cfg(not(any(test, feature = "hosted")))]

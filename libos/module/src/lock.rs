@@ -3,73 +3,57 @@
 //! The host may have fewer processors than the domain has carriers, or preempt the carrier that holds a lock. A waiter that only spun
 //! would then use up the time slice that the holder needs.
 
-use core::ffi::c_long;
+use crate::futex;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lock_api::GuardSend;
 
 /// A value under a lock whose waiters sleep.
-pub type SleepingMutex<T> = lock_api::Mutex<RawSleeping, T>;
-/// The value of a [`SleepingMutex`], locked.
-pub type SleepingGuard<'l, T> = lock_api::MutexGuard<'l, RawSleeping, T>;
+pub type FutexMutex<T> = lock_api::Mutex<RawFutexMutex, T>;
+/// The value of a [`FutexMutex`], locked.
+pub type FutexMutexGuard<'l, T> = lock_api::MutexGuard<'l, RawFutexMutex, T>;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Somebody may be asleep.
-const AWAITED: u32 = 2;
-/// Unlocked, for a thread that was asleep: one that comes new lets it go first.
-const HANDED_OVER: u32 = 3;
-/// Looks before the first sleep: about a microsecond, less than a sleep costs.
-const LOOKS: u32 = 32;
+/// Locked, and threads may be asleep.
+const CONTENDED: u32 = 2;
+/// Unlocked, for a thread that was asleep; other threads wait.
+const TRANSFERRED: u32 = 3;
+/// Attempts before the first sleep: about a microsecond, less than a sleep costs.
+const ATTEMPTS: u32 = 32;
 
-const SYS_FUTEX: c_long = 202;
-const FUTEX_WAIT_PRIVATE: c_long = 128;
-const FUTEX_WAKE_PRIVATE: c_long = 129;
-
-// libc's, as `memcpy` is; `core` has no system calls.
-unsafe extern "C" {
-    fn syscall(number: c_long, ...) -> c_long;
-}
-
-/// The state of a [`SleepingMutex`].
+/// The state of a [`FutexMutex`].
 #[derive(Debug)]
-pub struct RawSleeping(AtomicU32);
+pub struct RawFutexMutex(AtomicU32);
 
-impl RawSleeping {
+impl RawFutexMutex {
     #[cold]
     fn wait(&self) {
-        for _ in 0..LOOKS {
+        for _ in 0..ATTEMPTS {
             if self.0.load(Ordering::Relaxed) == FREE && lock_api::RawMutex::try_lock(self) {
                 return;
             }
             spin_loop();
         }
-        if self.0.load(Ordering::Relaxed) == HANDED_OVER {
+        if self.0.load(Ordering::Relaxed) == TRANSFERRED {
             // The unlock of the thread that takes it wakes this one. Once is enough: it may also have been woken to take it.
-            self.sleep_while(HANDED_OVER);
+            futex::sleep_while(&self.0, TRANSFERRED);
         }
-        while !matches!(self.0.swap(AWAITED, Ordering::Acquire), FREE | HANDED_OVER) {
-            self.sleep_while(AWAITED);
+        while !matches!(self.0.swap(CONTENDED, Ordering::Acquire), FREE | TRANSFERRED) {
+            futex::sleep_while(&self.0, CONTENDED);
         }
-    }
-
-    /// Sleeps until another thread wakes this one, unless the state is another by now. It may also return for no reason.
-    fn sleep_while(&self, state: u32) {
-        // SAFETY: the word is this lock's, and there is no time limit.
-        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAIT_PRIVATE, c_long::from(state), 0 as c_long) };
     }
 
     /// Wakes a thread that sleeps; false if none does.
     fn wake_one(&self) -> bool {
-        // SAFETY: only the address of the word is used, to find a thread that sleeps.
-        unsafe { syscall(SYS_FUTEX, &self.0, FUTEX_WAKE_PRIVATE, 1 as c_long) == 1 }
+        futex::wake(&self.0, 1) == 1
     }
 }
 
-// SAFETY: the word is FREE unless somebody has the lock, and only who changes it from FREE gets it.
-unsafe impl lock_api::RawMutex for RawSleeping {
+// SAFETY: the word is FREE unless the lock is held, and only the thread that changes it from FREE gets the lock.
+unsafe impl lock_api::RawMutex for RawFutexMutex {
     #[allow(clippy::declare_interior_mutable_const, reason = "each lock begins with a word of its own")]
-    const INIT: RawSleeping = RawSleeping(AtomicU32::new(FREE));
+    const INIT: RawFutexMutex = RawFutexMutex(AtomicU32::new(FREE));
 
     type GuardMarker = GuardSend;
 
@@ -84,7 +68,7 @@ unsafe impl lock_api::RawMutex for RawSleeping {
     }
 
     unsafe fn unlock(&self) {
-        if self.0.swap(FREE, Ordering::Release) == AWAITED {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             self.wake_one();
         }
     }
@@ -92,16 +76,16 @@ unsafe impl lock_api::RawMutex for RawSleeping {
 
 /// For long work in batches: [`unlock_fair`](lock_api::MutexGuard::unlock_fair) lets a thread that waits go first. After an ordinary
 /// unlock the same thread may lock again before a thread that sleeps has woken up, and the latter waits for hundreds of batches.
-// SAFETY: HANDED_OVER means unlocked, as FREE does, and only the thread that changes it from there gets the lock.
-unsafe impl lock_api::RawMutexFair for RawSleeping {
+// SAFETY: TRANSFERRED means unlocked, as FREE does, and only the thread that changes it from there gets the lock.
+unsafe impl lock_api::RawMutexFair for RawFutexMutex {
     unsafe fn unlock_fair(&self) {
-        if self.0.load(Ordering::Relaxed) != AWAITED {
+        if self.0.load(Ordering::Relaxed) != CONTENDED {
             // SAFETY: the caller's promise.
             return unsafe { lock_api::RawMutex::unlock(self) };
         }
-        self.0.store(HANDED_OVER, Ordering::Release);
+        self.0.store(TRANSFERRED, Ordering::Release);
         let taker = self.wake_one();
-        let open = || self.0.compare_exchange(HANDED_OVER, FREE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let open = || self.0.compare_exchange(TRANSFERRED, FREE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !taker && open() {
             // No thread slept then; one that came meanwhile may.
             self.wake_one();
@@ -110,8 +94,8 @@ unsafe impl lock_api::RawMutexFair for RawSleeping {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{SleepingGuard, SleepingMutex};
+pub(crate) mod tests {
+    use super::{FutexMutex, FutexMutexGuard};
     use core::hint::spin_loop;
     use core::sync::atomic::{AtomicI32, Ordering};
     use std::thread;
@@ -119,7 +103,7 @@ mod tests {
     #[test]
     fn one_thread_at_a_time_has_it() {
         const TURNS: u64 = 20_000;
-        let total = SleepingMutex::new(0);
+        let total = FutexMutex::new(0);
         thread::scope(|scope| {
             for number in 0..4 {
                 let total = &total;
@@ -130,7 +114,7 @@ mod tests {
                         (0..turn % 8).for_each(|_| spin_loop());
                         *guard = seen + 1;
                         if turn % 3 == number % 3 {
-                            SleepingGuard::unlock_fair(guard);
+                            FutexMutexGuard::unlock_fair(guard);
                         }
                     }
                 });
@@ -142,18 +126,17 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_goes_first_after_a_fair_unlock() {
         for _ in 0..50 {
-            let (lock, sleeper) = (SleepingMutex::new(0), AtomicI32::new(0));
+            let (lock, sleeper) = (FutexMutex::new(0), AtomicI32::new(0));
             thread::scope(|scope| {
                 let guard = lock.lock();
                 scope.spawn(|| {
-                    // SAFETY: no conditions.
-                    sleeper.store(unsafe { gettid() }, Ordering::Relaxed);
+                    sleeper.store(thread_id(), Ordering::Relaxed);
                     *lock.lock() += 1;
                 });
                 while !is_asleep(sleeper.load(Ordering::Relaxed)) {
                     thread::yield_now();
                 }
-                SleepingGuard::unlock_fair(guard);
+                FutexMutexGuard::unlock_fair(guard);
                 assert_eq!(*lock.lock(), 1, "this thread was first");
             });
         }
@@ -163,8 +146,14 @@ mod tests {
         fn gettid() -> i32;
     }
 
+    /// The kernel's number of the calling thread.
+    pub(crate) fn thread_id() -> i32 {
+        // SAFETY: no conditions.
+        unsafe { gettid() }
+    }
+
     /// Whether a thread of this process sleeps in the kernel.
-    fn is_asleep(thread: i32) -> bool {
+    pub(crate) fn is_asleep(thread: i32) -> bool {
         let stat = std::fs::read_to_string(std::format!("/proc/self/task/{thread}/stat"));
         stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
     }

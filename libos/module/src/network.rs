@@ -14,43 +14,43 @@ pub struct NetworkRef(pub(crate) &'static Host);
 impl NetworkRef {
     /// Which network the workflow has.
     pub fn kind(&self) -> NetworkKind {
-        // SAFETY: as for all services called below, table and domain are the visor's own.
-        unsafe { (self.0.network.kind)(self.0.domain) }
+        // SAFETY: no conditions.
+        unsafe { self.0.network.kind() }
     }
 
     /// A TCP socket that listens.
     pub fn listen(&self, at: &SocketAddress, backlog: u32) -> Result<SocketHandle, Errno> {
         // SAFETY: the address is readable.
-        handle(unsafe { (self.0.network.listen)(self.0.domain, at, backlog) })
+        handle(unsafe { self.0.network.listen(at, backlog) })
     }
 
     /// A TCP socket that begins to connect.
     pub fn connect(&self, to: &SocketAddress) -> Result<SocketHandle, Errno> {
         // SAFETY: the address is readable.
-        handle(unsafe { (self.0.network.connect)(self.0.domain, to) })
+        handle(unsafe { self.0.network.connect(to) })
     }
 
-    /// A connection that waits to be accepted, and who is at its other end.
+    /// A connection that waits to be accepted, and the peer's address.
     pub fn accept(&self, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno> {
         let mut peer = SocketAddress::default();
         // SAFETY: room for an address.
-        let accepted = handle(unsafe { (self.0.network.accept)(self.0.domain, socket, &mut peer) })?;
+        let accepted = handle(unsafe { self.0.network.accept(socket, &mut peer) })?;
         Ok((accepted, peer))
     }
 
     /// A UDP socket.
     pub fn bind(&self, at: &SocketAddress) -> Result<SocketHandle, Errno> {
         // SAFETY: the address is readable.
-        handle(unsafe { (self.0.network.bind)(self.0.domain, at) })
+        handle(unsafe { self.0.network.bind(at) })
     }
 
     /// A UDP socket's only peer from here on.
     pub fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno> {
         // SAFETY: the address is readable.
-        Errno::from_value(unsafe { (self.0.network.associate)(self.0.domain, socket, to) }).map(drop)
+        Errno::from_value(unsafe { self.0.network.associate(socket, to) }).map(drop)
     }
 
-    /// Bytes into a function's memory, and from whom if `from` is given.
+    /// Bytes into a function's memory, and the sender if `from` is given.
     pub fn receive(
         &self,
         socket: SocketHandle,
@@ -60,9 +60,7 @@ impl NetworkRef {
     ) -> Result<u64, Errno> {
         let from = from.map_or(core::ptr::null_mut(), core::ptr::from_mut);
         // SAFETY: the range is the caller's, and the kernel survives holes; there is room for an address, or null.
-        Errno::from_value(unsafe {
-            (self.0.network.receive)(self.0.domain, socket, to.address(), to.len(), peek.into(), from)
-        })
+        Errno::from_value(unsafe { self.0.network.receive(socket, to.address(), to.len(), peek.into(), from) })
     }
 
     /// Bytes from a function's memory, as a datagram to `to` if that is given.
@@ -74,46 +72,45 @@ impl NetworkRef {
     ) -> Result<u64, Errno> {
         let to = to.map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: the range is the caller's, and the kernel survives holes; the address is readable, or null.
-        Errno::from_value(unsafe { (self.0.network.send)(self.0.domain, socket, from.address(), from.len(), to) })
+        Errno::from_value(unsafe { self.0.network.send(socket, from.address(), from.len(), to) })
     }
 
     /// Ends a direction.
     pub fn shutdown(&self, socket: SocketHandle, how: SocketShutdown) -> Result<(), Errno> {
         // SAFETY: no conditions.
-        Errno::from_value(unsafe { (self.0.network.shutdown)(self.0.domain, socket, how) }).map(drop)
+        Errno::from_value(unsafe { self.0.network.shutdown(socket, how) }).map(drop)
     }
 
     /// Closes a socket.
     pub fn close(&self, socket: SocketHandle) {
         // SAFETY: no conditions; a handle is the module's own and closed once.
-        unsafe { (self.0.network.close)(self.0.domain, socket) }
+        unsafe { self.0.network.close(socket) }
     }
 
     /// An option's value.
     pub fn get(&self, socket: SocketHandle, option: SocketOption) -> Result<u64, Errno> {
         // SAFETY: no conditions.
-        Errno::from_value(unsafe { (self.0.network.get)(self.0.domain, socket, option) })
+        Errno::from_value(unsafe { self.0.network.get(socket, option) })
     }
 
     /// Sets an option.
     pub fn set(&self, socket: SocketHandle, option: SocketOption, value: u64) -> Result<(), Errno> {
         // SAFETY: no conditions.
-        Errno::from_value(unsafe { (self.0.network.set)(self.0.domain, socket, option, value) }).map(drop)
+        Errno::from_value(unsafe { self.0.network.set(socket, option, value) }).map(drop)
     }
 
     /// The address at an end.
     pub fn name(&self, socket: SocketHandle, end: SocketEnd) -> Result<SocketAddress, Errno> {
         let mut name = SocketAddress::default();
         // SAFETY: room for an address.
-        Errno::from_value(unsafe { (self.0.network.name)(self.0.domain, socket, end, &mut name) })?;
+        Errno::from_value(unsafe { self.0.network.name(socket, end, &mut name) })?;
         Ok(name)
     }
 
     /// The addresses of a name; as many as there is room for.
     pub fn lookup<'a>(&self, name: &str, room: &'a mut [SocketAddress]) -> Result<&'a [SocketAddress], Errno> {
-        // SAFETY: the name is readable, and the room as large as is said.
-        let count =
-            unsafe { (self.0.network.lookup)(self.0.domain, name.as_ptr(), name.len(), room.as_mut_ptr(), room.len()) };
+        // SAFETY: the name is readable, and there is room for `room.len()` addresses.
+        let count = unsafe { self.0.network.lookup(name.as_ptr(), name.len(), room.as_mut_ptr(), room.len()) };
         let count = Errno::from_value(count)? as usize;
         Ok(&room[..count])
     }
@@ -122,7 +119,7 @@ impl NetworkRef {
     /// [`Outcome::park`](monohull_abi::Outcome::park).
     pub fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
         // SAFETY: the call is the handler's.
-        unsafe { (self.0.network.wait)(self.0.domain, call, socket, readiness, deadline) }
+        unsafe { self.0.network.wait(call, socket, readiness, deadline) }
     }
 }
 
@@ -131,35 +128,35 @@ impl NetworkRef {
     pub fn tap(&self) -> Result<TapConfig, Errno> {
         let mut config = TapConfig::default();
         // SAFETY: room for it.
-        Errno::from_value(unsafe { (self.0.network.tap)(self.0.domain, &mut config) })?;
+        Errno::from_value(unsafe { self.0.network.tap(&mut config) })?;
         Ok(config)
     }
 
     /// A frame with its header: how many bytes of `room` it took.
     pub fn frame_in(&self, room: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the room is writable for its length.
-        let value = unsafe { (self.0.network.frame_in)(self.0.domain, room.as_mut_ptr(), room.len()) };
+        let value = unsafe { self.0.network.frame_in(room.as_mut_ptr(), room.len()) };
         Errno::from_value(value).map(|len| (len as usize).min(room.len()))
     }
 
     /// Sends a frame with its header.
     pub fn frame_out(&self, frame: &[u8]) -> Result<(), Errno> {
         // SAFETY: the frame is readable for its length.
-        let value = unsafe { (self.0.network.frame_out)(self.0.domain, frame.as_ptr(), frame.len()) };
+        let value = unsafe { self.0.network.frame_out(frame.as_ptr(), frame.len()) };
         Errno::from_value(value).map(drop)
     }
 
     /// The module is polled at this time, in monotonic ns.
     pub fn alarm(&self, at: u64) {
         // SAFETY: no conditions.
-        unsafe { (self.0.network.alarm)(self.0.domain, at) }
+        unsafe { self.0.network.alarm(at) }
     }
 
     /// Registers the call's thread on a key of the module's; then return
     /// [`Outcome::park`](monohull_abi::Outcome::park).
     pub fn wait_for_key(&self, call: &mut Call, key: u64, deadline: u64) {
         // SAFETY: the call is the handler's.
-        unsafe { (self.0.network.wait_for_key)(self.0.domain, call, key, deadline) }
+        unsafe { self.0.network.wait_for_key(call, key, deadline) }
     }
 }
 

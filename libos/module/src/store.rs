@@ -28,7 +28,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Takes the word of trusted code for it: only the handlers of system-only numbers do.
+    /// Unchecked: only handlers of system-only numbers call this, with ranges that trusted code has checked.
     pub(crate) const fn new(address: u64, len: u64) -> Checked {
         Checked { address, len }
     }
@@ -90,7 +90,7 @@ impl Memory {
     pub fn read<'t>(&self, offset: u64, to: &'t mut [MaybeUninit<u8>]) -> Result<&'t mut [u8], Errno> {
         let from = self.range(offset, to.len() as u64)?;
         // SAFETY: `to` is writable for its length; the range is this memory's, and faults are survived.
-        Errno::from_value(unsafe { (self.host.raw().read_user)(to.as_mut_ptr().cast(), from, to.len()) })
+        Errno::from_value(unsafe { self.host.raw().read_user(to.as_mut_ptr().cast(), from, to.len()) })
             .map_err(|_| Errno::Io)?;
         // SAFETY: every byte has just been written.
         Ok(unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), to.len()) })
@@ -100,7 +100,7 @@ impl Memory {
     pub fn fill(&self, offset: u64, to: &mut [u8]) -> Result<(), Errno> {
         let from = self.range(offset, to.len() as u64)?;
         // SAFETY: as in `read`.
-        Errno::from_value(unsafe { (self.host.raw().read_user)(to.as_mut_ptr(), from, to.len()) })
+        Errno::from_value(unsafe { self.host.raw().read_user(to.as_mut_ptr(), from, to.len()) })
             .map_err(|_| Errno::Io)
             .map(drop)
     }
@@ -109,7 +109,7 @@ impl Memory {
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), Errno> {
         let to = self.range(offset, from.len() as u64)?;
         // SAFETY: `from` is readable; the range is this memory's, and faults are survived.
-        Errno::from_value(unsafe { (self.host.raw().write_user)(to, from.as_ptr(), from.len()) })
+        Errno::from_value(unsafe { self.host.raw().write_user(to, from.as_ptr(), from.len()) })
             .map_err(|_| Errno::Io)
             .map(drop)
     }
@@ -119,7 +119,7 @@ impl Memory {
         let from = self.range(offset, to.len)?;
         // SAFETY: the target has been checked to be the function's, the source is this memory; faults on either side
         // are survived.
-        let status = unsafe { (self.host.raw().write_user)(to.address, from as *const u8, to.len as usize) };
+        let status = unsafe { self.host.raw().write_user(to.address, from as *const u8, to.len as usize) };
         Errno::from_value(status).map(drop).map_err(|errno| match is_there(self.host, from, to.len) {
             true => errno,
             false => Errno::Io,
@@ -131,7 +131,7 @@ impl Memory {
     pub fn copy_in(&self, offset: u64, from: Checked) -> Result<(), Errno> {
         let to = self.range(offset, from.len)?;
         // SAFETY: as in `copy_out`, the other way round.
-        let status = unsafe { (self.host.raw().read_user)(to as *mut u8, from.address, from.len as usize) };
+        let status = unsafe { self.host.raw().read_user(to as *mut u8, from.address, from.len as usize) };
         Errno::from_value(status).map(drop).map_err(|errno| match is_there(self.host, from.address, from.len) {
             true => Errno::Io,
             false => errno,
@@ -142,12 +142,12 @@ impl Memory {
     pub fn copy_to(&self, other: &Memory, len: u64) -> Result<(), Errno> {
         let (from, to) = (self.range(0, len)?, other.range(0, len)?);
         // SAFETY: both ranges are such memory; they belong to different values, which do not overlap.
-        Errno::from_value(unsafe { (self.host.raw().write_user)(to, from as *const u8, len as usize) })
+        Errno::from_value(unsafe { self.host.raw().write_user(to, from as *const u8, len as usize) })
             .map_err(|_| Errno::Io)
             .map(drop)
     }
 
-    /// Where a range lies, for whoever copies from it without asking this module.
+    /// The address of a range, for a copy that bypasses this module.
     pub fn extent(&self, offset: u64, len: u64) -> Result<Extent, Errno> {
         Ok(Extent { address: self.range(offset, len)?, len })
     }
@@ -173,8 +173,8 @@ impl Store {
     /// Zeroed memory; `None` if the machine has none left.
     pub fn new(host: HostRef, len: u64) -> Option<Store> {
         // SAFETY: no conditions.
-        let address = unsafe { (host.raw().store_alloc)(len) };
-        // SAFETY: what the visor gives out for this purpose is nobody else's.
+        let address = unsafe { host.raw().store_alloc(len) };
+        // SAFETY: the visor gives the memory to no other.
         (address != 0).then(|| Store(unsafe { Memory::new(host, address, len) }))
     }
 }
@@ -191,7 +191,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         // SAFETY: the memory came from `store_alloc` with this size, and `Memory` values copied from this one are used
         // only while it lives, as the file systems' locks see to.
-        unsafe { (self.0.host.raw().store_free)(self.0.address, self.0.len) }
+        unsafe { self.0.host.raw().store_free(self.0.address, self.0.len) }
     }
 }
 
@@ -203,7 +203,7 @@ fn is_there(host: HostRef, address: u64, len: u64) -> bool {
     let mut at = address;
     while at < address + len {
         // SAFETY: the byte is writable; the range is one that the caller may read, and faults are survived.
-        if unsafe { (host.raw().read_user)(byte.as_mut_ptr(), at, 1) } != 0 {
+        if unsafe { host.raw().read_user(byte.as_mut_ptr(), at, 1) } != 0 {
             return false;
         }
         at = (at | (PAGE - 1)) + 1;
@@ -216,7 +216,7 @@ fn zero(host: HostRef, address: u64, len: u64) -> Result<(), Errno> {
     while done < len {
         let step = (len - done).min(ZEROS.len() as u64);
         // SAFETY: the source is readable for `step` bytes; the target is the caller's range, and faults are survived.
-        let status = unsafe { (host.raw().write_user)(address + done, ZEROS.as_ptr(), step as usize) };
+        let status = unsafe { host.raw().write_user(address + done, ZEROS.as_ptr(), step as usize) };
         Errno::from_value(status)?;
         done += step;
     }

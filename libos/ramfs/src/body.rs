@@ -7,9 +7,9 @@
 //! What no chunk covers reads as zeros, and so does everything behind the end: cutting a file zeroes what is left of
 //! its last chunk, so that growing it again shows nothing old.
 //!
-//! A chunk may be pinned: somebody reads it without asking. It then outlives its place in the file, charged as before.
+//! A chunk may be pinned: its bytes are read through the pin. A pinned chunk outlives its removal from the file, charged as before.
 
-use crate::tree::Quota;
+use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,14 +31,14 @@ pub(crate) struct Body {
     chunks: BTreeMap<u64, Arc<Chunk>>,
 }
 
-/// A piece of memory and what is charged for it, until the file and whoever has pinned it have let it go.
+/// A piece of memory and the charge for it, until the file and all pins have released it.
 pub(crate) struct Chunk {
     quota: Arc<Quota>,
     store: Store,
 }
 
 impl Chunk {
-    /// Zeroed memory; charged, as if `old` bytes of another chunk were gone already.
+    /// Zeroed memory; charged, as if `old` bytes of another chunk had been freed already.
     fn new(host: HostRef, quota: &Arc<Quota>, len: u64, old: u64) -> Result<Chunk, Errno> {
         quota.charge_instead(len, old)?;
         match Store::new(host, len) {
@@ -119,7 +119,7 @@ impl Body {
         Ok(())
     }
 
-    /// Gives up what lies behind `size`.
+    /// Frees the chunks behind `size`.
     fn cut(&mut self, size: u64) {
         self.chunks.split_off(&size.div_ceil(CHUNK));
         let last = size / CHUNK;

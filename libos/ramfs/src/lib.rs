@@ -16,6 +16,7 @@ extern crate std;
 mod body;
 mod names;
 mod nodes;
+mod quota;
 mod tree;
 
 use alloc::boxed::Box;

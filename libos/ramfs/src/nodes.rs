@@ -1,10 +1,10 @@
 //! The files of a tree by number, found without a lock of their own.
 //!
-//! A node's number is an index and a generation. The generation changes when the file goes, so that a number that is out
-//! of date is refused and never leads to somebody else's bytes.
+//! A node's number is an index and a generation. The generation changes when the file is removed, so that a number that is out
+//! of date is refused and never leads to another file's bytes.
 
 use crate::body::{Body, Chunk};
-use crate::tree::Quota;
+use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FileKind, FileStat};
 use monohull_module::fs::in_pieces;
-use monohull_module::{Checked, HostRef, RwLock, Segments, SleepingMutex};
+use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 
 /// Most files of a tree.
 const FILES_MAX: usize = 1 << 17;
@@ -25,11 +25,11 @@ pub(crate) struct Nodes {
     mount: u32,
     quota: Arc<Quota>,
     slots: Segments<Slot>,
-    numbers: SleepingMutex<Numbers>,
-    pins: SleepingMutex<Pins>,
+    numbers: FutexMutex<Numbers>,
+    pins: FutexMutex<Pins>,
 }
 
-/// Chunks that are read by others, by the numbers of their pins.
+/// Pinned chunks, by the numbers of their pins.
 #[derive(Default)]
 struct Pins {
     chunks: BTreeMap<u64, Vec<Arc<Chunk>>>,
@@ -43,10 +43,10 @@ struct Numbers {
     next: u32,
 }
 
-/// One place for a file.
+/// One entry of the table.
 #[derive(Default)]
 struct Slot {
-    file: RwLock<Place>,
+    file: FutexRwLock<Place>,
     modified: AtomicI64,
 }
 
@@ -72,8 +72,8 @@ impl Nodes {
             mount,
             quota,
             slots: Segments::new(FILES_MAX),
-            numbers: SleepingMutex::default(),
-            pins: SleepingMutex::default(),
+            numbers: FutexMutex::default(),
+            pins: FutexMutex::default(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Its name is gone.
+    /// Its name has been removed.
     pub(crate) fn unname(&self, node: u64) {
         // The caller has just found it under that name.
         let _ = self.change(node, |file| {
@@ -201,7 +201,7 @@ impl Nodes {
         let gone = place.file.take();
         place.generation = place.generation.wrapping_add(1);
         drop(place);
-        // Its chunks go without the lock.
+        // Its chunks are freed without the lock.
         drop(gone);
         self.quota.refund(OVERHEAD);
         self.numbers.lock().free.push(node as u32);

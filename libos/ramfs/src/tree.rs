@@ -2,14 +2,14 @@
 
 use crate::names::{Directory, Entry, split};
 use crate::nodes::Nodes;
+use crate::quota::Quota;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::{FileKind, FileStat, open};
 use monohull_module::fs::Listing;
-use monohull_module::{HostRef, Once, SleepingMutex};
+use monohull_module::{FutexMutex, HostRef, Once};
 
 /// Where the tree of a mount is made when it is first used.
 pub(crate) type TreeCell = Once<Box<Tree>>;
@@ -19,34 +19,12 @@ const OVERHEAD: u64 = 512;
 /// Numbers of directories begin here, out of the way of those of files.
 const DIRECTORIES: u64 = 1 << 63;
 
-/// What a tree may hold, and holds.
-pub(crate) struct Quota {
-    limit: u64,
-    used: AtomicU64,
-}
-
-impl Quota {
-    pub(crate) fn charge(&self, bytes: u64) -> Result<(), Errno> {
-        self.charge_instead(bytes, 0)
-    }
-
-    /// The same for bytes in the place of others, which are refunded later.
-    pub(crate) fn charge_instead(&self, bytes: u64, of: u64) -> Result<(), Errno> {
-        let add = |used: u64| used.checked_add(bytes).filter(|new| *new - of.min(*new) <= self.limit);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map(drop).map_err(|_| Errno::NoSpace)
-    }
-
-    pub(crate) fn refund(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
 /// One mounted tree.
 pub(crate) struct Tree {
     host: HostRef,
     mount: u32,
     quota: Arc<Quota>,
-    names: SleepingMutex<Names>,
+    names: FutexMutex<Names>,
     pub(crate) nodes: Nodes,
 }
 
@@ -57,9 +35,9 @@ struct Names {
 
 impl Tree {
     pub(crate) fn new(host: HostRef, mount: u32, limit: u64) -> Tree {
-        let quota = Arc::new(Quota { limit, used: AtomicU64::new(0) });
+        let quota = Arc::new(Quota::new(limit));
         let root = Directory::new(DIRECTORIES, host.realtime() as i64);
-        let names = SleepingMutex::new(Names { root, next: DIRECTORIES + 1 });
+        let names = FutexMutex::new(Names { root, next: DIRECTORIES + 1 });
         Tree { host, mount, names, nodes: Nodes::new(host, mount, quota.clone()), quota }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   attempt ─ the socket answers ──────────────▶ done
-//!      ▲  └── it says Again ─▶ wait ─▶ park ─┐
+//!      ▲  └── Again ─────────▶ wait ─▶ park ─┐
 //!      └──── woken: the handler runs again ──┘      until the deadline of the first attempt, kept in the scratch area
 //! ```
 
@@ -18,7 +18,7 @@ use monohull_abi::network::{
     BACKLOG_MAX, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress, SocketEnd, SocketOption,
     SocketShutdown,
 };
-use monohull_abi::user::{CheckedSlice, Refusal, UserSlice, read_one, write_one};
+use monohull_abi::user::{AccessError, CheckedSlice, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
 
 /// Where the deadline of a waiting call is kept.
@@ -26,7 +26,7 @@ const DEADLINE: usize = 0;
 /// Where `TCP_CONNECT` keeps the number of its socket, plus one.
 const CONNECTING: usize = 1;
 
-/// What is refused before anybody is asked.
+/// Checks before the network is called.
 const NAME_RULE: &str = "a name of a host is letters, digits, `-` and `_`, in parts of at most 63 bytes between dots";
 
 impl Sockets {
@@ -59,7 +59,7 @@ impl Sockets {
         let socket = self.find(call, number)?;
         let connected = match network.connected(socket.handle) {
             Err(Errno::Again) if call.wake == Wake::TimedOut => Err(Errno::TimedOut),
-            Err(Errno::Again) if call.wake == Wake::Nobody => Err(Errno::Deadlock),
+            Err(Errno::Again) if call.wake == Wake::Deadlock => Err(Errno::Deadlock),
             Err(Errno::Again) => {
                 let deadline = call.scratch[DEADLINE];
                 network.wait(call, socket.handle, Readiness::Write, deadline);
@@ -116,7 +116,7 @@ impl Sockets {
             match socket.kind {
                 Kind::Stream if buffer.is_empty() => Ok(0),
                 Kind::Stream => socket.network.receive(socket.handle, &buffer, peek, None),
-                // The network looks at the sender, whether or not the caller wants to know him.
+                // The network checks the sender even if the caller does not need the address.
                 Kind::Datagram => {
                     socket.network.receive(socket.handle, &buffer, peek, Some(&mut SocketAddress::default()))
                 }
@@ -244,7 +244,7 @@ impl Sockets {
         let mut found = [SocketAddress::default(); LOOKUP_MAX];
         let count = match network.lookup(call, name, &mut found[..out.len()]) {
             Ok(count) => count,
-            Err(Errno::Again) if call.wake == Wake::Nobody => return Err(Errno::Deadlock),
+            Err(Errno::Again) if call.wake == Wake::Deadlock => return Err(Errno::Deadlock),
             Err(Errno::Again) => {
                 network.wait_for_name(call, name, NEVER);
                 return Ok(Outcome::park());
@@ -294,7 +294,7 @@ impl Sockets {
             _ if socket.is_nonblocking() => return Outcome::error(Errno::Again),
             // As POSIX has it: a timeout is a wait that was not worth it, not a failure.
             Wake::TimedOut => return Outcome::error(Errno::Again),
-            Wake::Nobody => return Outcome::error(Errno::Deadlock),
+            Wake::Deadlock => return Outcome::error(Errno::Deadlock),
             Wake::First => {
                 let timeout = |timeout: &AtomicU64| timeout.load(Ordering::Relaxed);
                 let timeout = match readiness {
@@ -375,7 +375,7 @@ impl Sockets {
         write_one(self.host.raw(), call, out, address).map_err(|refusal| self.bad_room(call, refusal))
     }
 
-    fn bad_room(&self, call: &Call, refusal: Refusal) -> Errno {
+    fn bad_room(&self, call: &Call, refusal: AccessError) -> Errno {
         self.host.explain(call, refusal.into(), format_args!("the room for addresses: {refusal}"))
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A function names its sockets by small numbers that mean nothing to another instance. Every socket answers at once;
-//! a handler that is told `Again` waits for the socket and runs again.
+//! a handler that gets `Again` waits for the socket and runs again.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -26,7 +26,7 @@ use alloc::sync::Arc;
 use monohull_abi::module::Ending;
 use monohull_abi::network::NetworkKind;
 use monohull_abi::number;
-use monohull_module::{HostRef, Module, SleepingMutex, module};
+use monohull_module::{FutexMutex, HostRef, Module, module};
 use network::Network;
 use table::Tables;
 
@@ -35,7 +35,7 @@ pub struct Sockets {
     host: HostRef,
     /// `None` if the workflow has no network.
     network: Option<Arc<dyn Network>>,
-    tables: SleepingMutex<Tables>,
+    tables: FutexMutex<Tables>,
 }
 
 module! {
@@ -45,16 +45,16 @@ module! {
         number::TCP_ACCEPT => Sockets::accept,
         number::UDP_BIND => Sockets::bind,
         number::UDP_CONNECT => Sockets::associate,
-        number::SOCKET_READ => Sockets::read,
-        number::SOCKET_WRITE => Sockets::write,
-        number::SOCKET_READ_FROM => Sockets::read_from,
-        number::SOCKET_WRITE_TO => Sockets::write_to,
+        number::SOCKET_RECV => Sockets::read,
+        number::SOCKET_SEND => Sockets::write,
+        number::SOCKET_RECVFROM => Sockets::read_from,
+        number::SOCKET_SENDTO => Sockets::write_to,
         number::SOCKET_SHUTDOWN => Sockets::shutdown,
         number::SOCKET_CLOSE => Sockets::close,
         number::SOCKET_DUP => Sockets::duplicate,
-        number::SOCKET_GET => Sockets::get,
-        number::SOCKET_SET => Sockets::set,
-        number::SOCKET_NAME => Sockets::name,
+        number::SOCKET_GET_OPTION => Sockets::get,
+        number::SOCKET_SET_OPTION => Sockets::set,
+        number::SOCKET_GETNAME => Sockets::name,
         number::HOST_LOOKUP => Sockets::lookup,
         number::NETWORK_BUSY => Sockets::busy,
     }
@@ -69,7 +69,7 @@ impl Module for Sockets {
             NetworkKind::Host => Some(Arc::new(host::Host(host.network()))),
             NetworkKind::Tap => Some(Arc::new(tap::Tap::new(host)?)),
         };
-        Some(Sockets { host, network, tables: SleepingMutex::new(Tables::default()) })
+        Some(Sockets { host, network, tables: FutexMutex::new(Tables::default()) })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {

@@ -14,13 +14,13 @@ pub(crate) trait Network: Send + Sync {
     fn connect(&self, owner: u32, to: &SocketAddress) -> Result<SocketHandle, Errno>;
     /// Whether that has come about; `Again` while it is open, else why not.
     fn connected(&self, socket: SocketHandle) -> Result<(), Errno>;
-    /// A connection that waits to be accepted, and who is at its other end.
+    /// A connection that waits to be accepted, and the peer's address.
     fn accept(&self, owner: u32, socket: SocketHandle) -> Result<(SocketHandle, SocketAddress), Errno>;
     /// A UDP socket.
     fn bind(&self, owner: u32, at: &SocketAddress) -> Result<SocketHandle, Errno>;
     /// A UDP socket's only peer from here on.
     fn associate(&self, socket: SocketHandle, to: &SocketAddress) -> Result<(), Errno>;
-    /// Bytes into a function's memory, and from whom if `from` is given (UDP only).
+    /// Bytes into a function's memory, and the sender if `from` is given (UDP only).
     fn receive(
         &self,
         socket: SocketHandle,
@@ -33,7 +33,7 @@ pub(crate) trait Network: Send + Sync {
     -> Result<u64, Errno>;
     /// Ends a direction of a connection.
     fn shutdown(&self, socket: SocketHandle, how: SocketShutdown) -> Result<(), Errno>;
-    /// Closes a socket; who waits for it is woken.
+    /// Closes a socket, and wakes the threads that wait for it.
     fn close(&self, socket: SocketHandle);
     /// An option's value.
     fn get(&self, socket: SocketHandle, option: SocketOption) -> Result<u64, Errno>;

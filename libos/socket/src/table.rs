@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Datagram,
 }
 
-/// A socket, which may have several numbers. It closes when the last of them is gone and nobody uses it.
+/// A socket, which may have several numbers. It closes when the last of them is released and no call uses it.
 pub(crate) struct Socket {
     pub(crate) network: Arc<dyn Network>,
     pub(crate) handle: SocketHandle,

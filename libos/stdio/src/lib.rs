@@ -5,9 +5,9 @@
 //! here grows with it.
 //!
 //! ```text
-//!  WRITE "ab\ncd" ─▶ line "ab"      [cd          ]
-//!  WRITE "ef\n"   ─▶ line "cdef"    [            ]
-//!  FLUSH, end     ─▶ what is there, as a line
+//!  STDIO_WRITE "ab\ncd" ─▶ line "ab"      [cd          ]
+//!  STDIO_WRITE "ef\n"   ─▶ line "cdef"    [            ]
+//!  STDIO_FLUSH, end     ─▶ what is there, as a line
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
@@ -23,9 +23,9 @@ use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
-use monohull_module::{HostRef, Module, SleepingMutex, module};
+use monohull_module::{FutexMutex, HostRef, Module, module};
 
-/// Longest line in bytes; longer ones leave in pieces of this size. Also the most that one call takes.
+/// Longest line in bytes; longer ones are sent in pieces of this size. Also the most that one call takes.
 pub const LINE_MAX: usize = 8 * 1024;
 
 /// Standard output and standard error.
@@ -34,7 +34,7 @@ const STREAMS: core::ops::RangeInclusive<u64> = 1..=2;
 /// The unfinished lines of one domain.
 pub struct Stdio {
     host: HostRef,
-    unfinished: SleepingMutex<BTreeMap<Stream, Arc<SleepingMutex<Vec<u8>>>>>,
+    unfinished: FutexMutex<BTreeMap<Stream, Arc<FutexMutex<Vec<u8>>>>>,
 }
 
 /// One output stream of one instance.
@@ -46,8 +46,8 @@ struct Stream {
 
 module! {
     Stdio {
-        number::WRITE => Stdio::write,
-        number::FLUSH => Stdio::flush,
+        number::STDIO_WRITE => Stdio::write,
+        number::STDIO_FLUSH => Stdio::flush,
     }
 }
 
@@ -55,7 +55,7 @@ impl Module for Stdio {
     const NAME: &'static str = "stdio";
 
     fn start(host: HostRef) -> Option<Stdio> {
-        Some(Stdio { host, unfinished: SleepingMutex::new(BTreeMap::new()) })
+        Some(Stdio { host, unfinished: FutexMutex::new(BTreeMap::new()) })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> bool {
@@ -97,8 +97,8 @@ impl Stdio {
     /// Sends the lines that `bytes` completes and keeps the rest.
     fn append(&self, stream: Stream, bytes: &[u8]) {
         let line = self.unfinished.lock().entry(stream).or_default().clone();
-        // The stream's own lock is held while its lines leave, so that they leave in the order in which they were
-        // written. Whoever reads them may be slow; only this stream's writers wait for him.
+        // The stream's own lock is held while its lines are sent, so that they are sent in the order in which they were
+        // written. Their reader may be slow; only this stream's writers wait for it.
         let start = &mut *line.lock();
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
@@ -110,7 +110,7 @@ impl Stdio {
         self.extend(stream, start, rest);
     }
 
-    /// Adds to a line, which leaves in pieces if it gets too long.
+    /// Adds to a line, which is sent in pieces if it gets too long.
     fn extend(&self, stream: Stream, line: &mut Vec<u8>, more: &[u8]) {
         let fits = more.len().min(LINE_MAX - line.len());
         line.extend_from_slice(&more[..fits]);
@@ -144,7 +144,7 @@ mod tests {
 
     fn write(domain: &Domain, instance: u32, stream: u64, text: &str) -> i64 {
         let address = domain.place(instance, text.as_bytes());
-        domain.call(instance, number::WRITE, [stream, address, text.len() as u64, 0, 0, 0])
+        domain.call(instance, number::STDIO_WRITE, [stream, address, text.len() as u64, 0, 0, 0])
     }
 
     fn texts(domain: &Domain) -> Vec<String> {
@@ -178,9 +178,9 @@ mod tests {
     fn an_unfinished_line_leaves_by_flush_and_at_the_end() {
         let domain = Domain::start(&MONOHULL_MODULE);
         write(&domain, 1, OUT, "who? ");
-        assert_eq!(domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]), 0);
+        assert_eq!(domain.call(1, number::STDIO_FLUSH, [OUT, 0, 0, 0, 0, 0]), 0);
         assert_eq!(texts(&domain), ["who? "]);
-        domain.call(1, number::FLUSH, [OUT, 0, 0, 0, 0, 0]);
+        domain.call(1, number::STDIO_FLUSH, [OUT, 0, 0, 0, 0, 0]);
         write(&domain, 1, 2, "bye");
         assert!(domain.end(1, Ending::Failed));
         assert_eq!(domain.take_lines(), [(1, 2, "bye".to_string())]);
@@ -221,13 +221,13 @@ mod tests {
             ("stream beyond u32", [(1 << 32) | 1, text, 5], Errno::Invalid),
         ];
         for (what, [stream, address, len], errno) in cases {
-            let value = domain.call(1, number::WRITE, [stream, address, len, 0, 0, 0]);
+            let value = domain.call(1, number::STDIO_WRITE, [stream, address, len, 0, 0, 0]);
             assert_eq!(value, errno.to_value(), "{what}");
             assert_ne!(domain.explained(), "", "{what}");
         }
-        assert_eq!(domain.call(1, number::FLUSH, [7, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
+        assert_eq!(domain.call(1, number::STDIO_FLUSH, [7, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
         assert_eq!(domain.take_lines(), []);
-        assert_eq!(domain.call(1, number::WRITE, [OUT, 0, 0, 0, 0, 0]), 0, "nothing at all is fine");
+        assert_eq!(domain.call(1, number::STDIO_WRITE, [OUT, 0, 0, 0, 0, 0]), 0, "nothing at all is fine");
     }
 
     #[test]
@@ -235,6 +235,6 @@ mod tests {
         let domain = Domain::start(&MONOHULL_MODULE);
         let text = domain.place(1, &vec![b'x'; 3 * LINE_MAX]);
         let len = CELL_SIZE / 2;
-        assert_eq!(domain.call(1, number::WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
+        assert_eq!(domain.call(1, number::STDIO_WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
     }
 }

@@ -1,6 +1,6 @@
 //! Libos module: clocks and sleep.
 //!
-//! A sleeping function is parked on no key at all: nobody can wake it, only its deadline can.
+//! A sleeping function is parked on no key: only its deadline wakes it.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -19,8 +19,8 @@ pub struct Time {
 
 module! {
     Time {
-        number::CLOCK => Time::clock,
-        number::SLEEP => Time::sleep,
+        number::CLOCK_GETTIME => Time::clock,
+        number::NANOSLEEP => Time::sleep,
     }
 }
 
@@ -52,7 +52,7 @@ impl Time {
                 Outcome::park()
             }
             Wake::Woken | Wake::TimedOut => Outcome::ready(0),
-            Wake::Nobody => {
+            Wake::Deadlock => {
                 let why = format_args!("the sleep would never end, and nothing else runs");
                 Outcome::error(self.host.explain(call, Errno::Deadlock, why))
             }
@@ -72,9 +72,9 @@ mod tests {
     fn clocks_are_the_hosts() {
         let domain = Domain::start(&MONOHULL_MODULE);
         domain.set_time(70, 90);
-        assert_eq!(domain.call(1, number::CLOCK, [0; 6]), 70);
-        assert_eq!(domain.call(1, number::CLOCK, [1, 0, 0, 0, 0, 0]), 90);
-        assert_eq!(domain.call(1, number::CLOCK, [2, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
+        assert_eq!(domain.call(1, number::CLOCK_GETTIME, [0; 6]), 70);
+        assert_eq!(domain.call(1, number::CLOCK_GETTIME, [1, 0, 0, 0, 0, 0]), 90);
+        assert_eq!(domain.call(1, number::CLOCK_GETTIME, [2, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
         assert_eq!(domain.explained(), "there is no clock 2");
     }
 
@@ -82,7 +82,7 @@ mod tests {
     fn a_sleep_parks_until_its_deadline() {
         let domain = Domain::start(&MONOHULL_MODULE);
         domain.set_time(1000, 0);
-        let mut call = domain.prepare(1, number::SLEEP, [500, 0, 0, 0, 0, 0]);
+        let mut call = domain.prepare(1, number::NANOSLEEP, [500, 0, 0, 0, 0, 0]);
         assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: 1500 });
         call.wake = Wake::TimedOut;
         assert_eq!(domain.step(&mut call), Step::Ready(0));
@@ -92,10 +92,10 @@ mod tests {
     fn no_time_at_all_does_not_park_and_too_much_never_ends() {
         let domain = Domain::start(&MONOHULL_MODULE);
         domain.set_time(1000, 0);
-        assert_eq!(domain.call(1, number::SLEEP, [0; 6]), 0);
-        let mut call = domain.prepare(1, number::SLEEP, [u64::MAX - 1, 0, 0, 0, 0, 0]);
+        assert_eq!(domain.call(1, number::NANOSLEEP, [0; 6]), 0);
+        let mut call = domain.prepare(1, number::NANOSLEEP, [u64::MAX - 1, 0, 0, 0, 0, 0]);
         assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: NEVER });
-        call.wake = Wake::Nobody;
+        call.wake = Wake::Deadlock;
         assert_eq!(domain.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
     }
 }

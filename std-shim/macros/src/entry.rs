@@ -38,7 +38,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
         return refuse(asyncness, "a function's main cannot be async: there is no executor");
     }
     if !signature.generics.params.is_empty() {
-        return refuse(&signature.generics, "a function's main cannot be generic: nobody would choose the types");
+        return refuse(
+            &signature.generics,
+            "a function's main cannot be generic: there is no caller that chooses the types",
+        );
     }
     if let Some(abi) = &signature.abi {
         return refuse(abi, "a function's main is an ordinary Rust function");

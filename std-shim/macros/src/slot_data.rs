@@ -15,7 +15,7 @@ struct Parts {
     is_valid: TokenStream,
 }
 
-/// The implementation, or a compile error that says what to do.
+/// The implementation, or a compile error with a remedy.
 pub(crate) fn derive(input: DeriveInput) -> TokenStream {
     expand(&input).unwrap_or_else(|error| error.to_compile_error())
 }
@@ -27,7 +27,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         Data::Struct(data) => of_struct(data, &slot),
         Data::Enum(data) => of_enum(input, data)?,
         Data::Union(_) => {
-            return Err(Error::new_spanned(name, "a union cannot travel in a slot: nobody could check what it holds"));
+            return Err(Error::new_spanned(name, "a union cannot travel in a slot: its contents cannot be checked"));
         }
     };
     let generics = bounded(&input.generics, &slot)?;
@@ -76,7 +76,7 @@ fn of_struct(data: &DataStruct, slot: &TokenStream) -> Parts {
 
 fn of_enum(input: &DeriveInput, data: &DataEnum) -> Result<Parts, Error> {
     if let Some(variant) = data.variants.iter().find(|variant| !matches!(variant.fields, Fields::Unit)) {
-        let why = "an enum with data cannot travel in a slot: use a struct with a field that says which kind it is";
+        let why = "an enum with data cannot travel in a slot: use a struct with a field for its kind";
         return Err(Error::new_spanned(variant, why));
     }
     let number = representation(input)?.ok_or_else(|| {

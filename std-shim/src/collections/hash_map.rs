@@ -183,7 +183,7 @@ impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for Entry<'_, K, V, S> {
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher> HashMap<K, V, S> {
-    /// Makes room for so many more, or says why not.
+    /// Makes room for so many more, or fails.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
         self.0.try_reserve(additional).map_err(refused)
     }

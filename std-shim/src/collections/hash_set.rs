@@ -43,7 +43,7 @@ impl<T, S> HashSet<T, S> {
 }
 
 impl<T: Eq + Hash, S: BuildHasher> HashSet<T, S> {
-    /// Makes room for so many more, or says why not.
+    /// Makes room for so many more, or fails.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
         self.0.try_reserve(additional).map_err(refused)
     }

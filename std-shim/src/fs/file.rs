@@ -90,7 +90,7 @@ impl File {
         &self.0
     }
 
-    /// What lies between the position and the end, as far as one can tell.
+    /// What lies between the position and the end, if the size is known.
     fn rest(&self) -> usize {
         let size = self.metadata().map_or(0, |metadata| metadata.len());
         let position = self.0.seek(SeekFrom::Current(0)).unwrap_or(0);
@@ -237,7 +237,7 @@ impl OpenOptions {
         self
     }
 
-    /// What was in it is gone.
+    /// Its old contents are lost.
     pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
         self.truncate = truncate;
         self

@@ -13,7 +13,7 @@ pub struct Metadata(pub(crate) FileStat);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileType(pub(super) u32);
 
-/// Who may do what: whether it can be written.
+/// Permissions: whether it can be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permissions {
     read_only: bool,

@@ -36,7 +36,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     File::create(path)?.write_all(contents.as_ref())
 }
 
-/// Copies a file's bytes into another, which is made or replaced; says how many there are.
+/// Copies a file's bytes into another, which is made or replaced; returns their number.
 pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let mut from = File::open(from)?;
     if !from.metadata()?.is_file() {
@@ -110,7 +110,7 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     files::real_path(path.as_ref().as_str()).map(PathBuf::from)
 }
 
-/// Where a symbolic link leads; what exists is none.
+/// The target of a symbolic link; there are no symbolic links, so it fails.
 pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     metadata(path)?;
     Err(Error::from(ErrorKind::InvalidInput))

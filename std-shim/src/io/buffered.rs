@@ -262,7 +262,7 @@ impl<W: Write + Seek + ?Sized> Seek for BufWriter<W> {
 
 impl<W: Write + ?Sized> Drop for BufWriter<W> {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // There is no caller left for the error.
         let _ = self.write_buffer();
     }
 }
@@ -395,7 +395,7 @@ impl<W: Write + ?Sized> Write for LineWriter<W> {
         if written < lines.len() {
             return Ok(written);
         }
-        // The lines are out: an error of the rest is for the next call to tell.
+        // The lines are out: the next call returns an error of the rest.
         Ok(written + self.0.write(rest).unwrap_or(0))
     }
 
@@ -408,7 +408,7 @@ impl<W: Write + ?Sized> Write for LineWriter<W> {
         if self.is_empty() {
             self.0.inner.write_all(lines)?;
         } else {
-            // What waits for its newline leaves together with it.
+            // An unfinished line is written together with its newline.
             self.0.write_all(lines)?;
             self.0.write_buffer()?;
         }

@@ -19,7 +19,7 @@ enum Repr {
     Message(ErrorKind, &'static str),
     /// An error number: a hostcall's, which is Linux's where the two mean the same.
     Os(i32),
-    /// Somebody's own error.
+    /// A custom error.
     Custom(ErrorKind, Box<dyn error::Error + Send + Sync>),
 }
 
@@ -135,7 +135,7 @@ fn kind_of(number: i32) -> ErrorKind {
     }
 }
 
-/// An error number in words.
+/// The text of an error number.
 fn words_of(number: i32) -> &'static str {
     let known = Errno::ALL.into_iter().find(|errno| *errno as i32 == number);
     known.map_or_else(|| kind_of(number).text(), Errno::text)
@@ -168,9 +168,9 @@ impl Error {
         Error(Repr::Os(code))
     }
 
-    /// The refusal of this thread's last hostcall, with what the host has to say about it.
+    /// The refusal of this thread's last hostcall, with the host's explanation.
     pub(crate) fn explained(errno: Errno) -> Error {
-        let words: String = crate::sys::explain();
+        let words: String = crate::sys::last_error_message();
         if words.is_empty() { Error::from(errno) } else { Error::new(kind_of(errno as i32), words) }
     }
 

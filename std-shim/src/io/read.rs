@@ -7,7 +7,7 @@ use core::str;
 
 /// Something bytes come from.
 pub trait Read {
-    /// Fills a part of `buf` and says how much; 0 is the end.
+    /// Fills a part of `buf` and returns its length; 0 is the end.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
 
     /// Fills a part of several buffers, one after the other.

@@ -1,6 +1,6 @@
 //! The standard input: the bytes of the slot that the workflow file names as the step's `stdin`.
 //!
-//! The slot is taken over at the first read, which parks until somebody has filled it; from then on reading is looking at
+//! The slot is taken over at the first read, which parks until it has been filled; from then on reading is looking at
 //! the slot's bytes where they lie. A step without `stdin` reads nothing.
 
 use super::{BufRead, Lines, Read, Result};
@@ -9,7 +9,7 @@ use crate::string::String;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::vec::Vec;
 use crate::{fmt, sys};
-use monohull_abi::types::Text;
+use monohull_abi::types::InfoString;
 
 /// What is read, and how far.
 struct Input {
@@ -18,7 +18,7 @@ struct Input {
 }
 
 enum Source {
-    /// Nobody has read yet.
+    /// Not read yet.
     Unopened,
     /// There is no slot.
     Nothing,
@@ -31,7 +31,7 @@ impl Input {
     /// What is left. A slot that cannot be taken over is asked for again by the next read.
     fn rest(&mut self) -> Result<&[u8]> {
         if let Source::Unopened = self.source {
-            let slot = sys::text(Text::Stdin);
+            let slot = sys::info_string(InfoString::Stdin);
             self.source = if slot.is_empty() { Source::Nothing } else { Source::Slot(SlotBuffer::from_slot(&slot)?) };
         }
         match &self.source {

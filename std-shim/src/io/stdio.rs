@@ -1,6 +1,6 @@
 //! The standard output and error output.
 //!
-//! The host makes whole lines of what it gets and tags them; so what matters here is that a line leaves with one hostcall.
+//! The host makes whole lines of what it gets and tags them; so what matters here is that a line is sent by one hostcall.
 //! The standard output is collected up to a newline, as in std; each `print!` formats on the stack first and leaves, if
 //! nothing else is waiting, without being copied. The standard error output is not collected beyond one call.
 
@@ -36,7 +36,7 @@ impl Write for Raw {
 /// The standard output: a lock that its holder may take again, around a line buffer.
 struct Shared {
     lock: RawLock,
-    /// Identifies the holder: the address of its thread header; 0 if nobody.
+    /// Identifies the holder: the address of its thread header; 0 if it is free.
     owner: AtomicUsize,
     depth: Cell<usize>,
     lines: RefCell<Option<LineWriter<Raw>>>,
@@ -88,7 +88,7 @@ impl StdoutLock<'_> {
         RefMut::map(self.shared.lines.borrow_mut(), |lines| lines.get_or_insert_with(|| LineWriter::new(Raw(OUT))))
     }
 
-    /// Writes a whole text; complete lines leave at once, past the buffer if that is empty.
+    /// Writes a whole text; complete lines are sent at once, past the buffer if that is empty.
     fn print(&mut self, text: &str) -> Result<()> {
         let nothing_waits = self.shared.lines.borrow().as_ref().is_none_or(LineWriter::is_empty);
         if nothing_waits && text.ends_with('\n') {
@@ -135,7 +135,7 @@ impl Write for StdoutLock<'_> {
 #[derive(Clone, Copy)]
 pub struct Stderr(());
 
-/// The standard error output. Every write leaves at once, so there is nothing to lock.
+/// The standard error output. Every write is sent at once, so there is nothing to lock.
 pub struct StderrLock<'a>(core::marker::PhantomData<&'a ()>);
 
 /// The standard error output.
@@ -267,7 +267,7 @@ impl Write for StderrLock<'_> {
     }
 }
 
-/// Whether somebody sits at the other end.
+/// Whether it is a terminal.
 pub trait IsTerminal {
     /// Never for a function: its output goes to the report, its input comes from a slot.
     fn is_terminal(&self) -> bool {

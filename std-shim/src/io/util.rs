@@ -3,7 +3,7 @@
 use super::{BufRead, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use crate::fmt;
 
-/// Copies everything from `reader` to `writer`, and says how many bytes that was.
+/// Copies everything from `reader` to `writer`, and returns the number of bytes.
 pub fn copy<R: Read + ?Sized, W: Write + ?Sized>(reader: &mut R, writer: &mut W) -> Result<u64> {
     let mut chunk = [0; 8192];
     let mut total = 0;

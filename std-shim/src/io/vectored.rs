@@ -30,7 +30,7 @@ impl<'a> IoSlice<'a> {
         IoSlice(buf)
     }
 
-    /// Leaves out the first `count` bytes.
+    /// Skips the first `count` bytes.
     ///
     /// # Panics
     /// If there are not so many.
@@ -39,7 +39,7 @@ impl<'a> IoSlice<'a> {
         self.0 = &self.0[count..];
     }
 
-    /// Leaves out the first `count` bytes of all buffers together.
+    /// Skips the first `count` bytes of all buffers together.
     ///
     /// # Panics
     /// If there are not so many.
@@ -59,7 +59,7 @@ impl<'a> IoSliceMut<'a> {
         IoSliceMut(buf)
     }
 
-    /// Leaves out the first `count` bytes.
+    /// Skips the first `count` bytes.
     ///
     /// # Panics
     /// If there are not so many.
@@ -68,7 +68,7 @@ impl<'a> IoSliceMut<'a> {
         self.0 = &mut take(&mut self.0)[count..];
     }
 
-    /// Leaves out the first `count` bytes of all buffers together.
+    /// Skips the first `count` bytes of all buffers together.
     ///
     /// # Panics
     /// If there are not so many.

@@ -5,7 +5,7 @@ use crate::fmt;
 
 /// Something bytes go to.
 pub trait Write {
-    /// Takes a part of `buf` and says how much.
+    /// Writes a part of `buf` and returns its length.
     fn write(&mut self, buf: &[u8]) -> Result<usize>;
 
     /// Takes a part of several buffers, one after the other.

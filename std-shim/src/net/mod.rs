@@ -1,5 +1,5 @@
 //! The network, as in `std::net`: TCP, UDP, names. What a function may reach stands in its workflow file (`network`);
-//! everything else is refused as `PermissionDenied`, with words that name the address.
+//! everything else is refused as `PermissionDenied`, with a message that names the address.
 //!
 //! Waiting parks: a thread that waits for the network holds no thread of the host, so a server with a thread per
 //! connection serves a thousand of them.

@@ -15,7 +15,7 @@ macro_rules! any_socket {
                 self.0.name(monohull_abi::network::SocketEnd::Local)
             }
 
-            /// The same socket once more; it closes when both are gone.
+            /// Another handle of the same socket, which closes when both are dropped.
             pub fn try_clone(&self) -> $crate::io::Result<$type> {
                 self.0.duplicate().map($type)
             }
@@ -84,8 +84,7 @@ macro_rules! socket_with_peer {
 macro_rules! kept_alive {
     ($type:ident) => {
         impl $type {
-            /// After so much silence the peer is asked whether it is there; one that does not answer is gone, which reading
-            /// and writing tell. It is a second at least, and the host's sockets count whole ones. `None`, as at first:
+            /// The time without data after which the peer is probed. If it does not answer, reads and writes fail. It is a second at least, and the host's sockets count whole ones. `None`, as at first:
             /// silence means nothing.
             ///
             /// What a listener is set to, its connections begin with.

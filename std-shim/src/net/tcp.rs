@@ -47,7 +47,7 @@ impl TcpStream {
         })
     }
 
-    /// Whether small writes leave at once.
+    /// Whether small writes are sent at once.
     pub fn set_nodelay(&self, nodelay: bool) -> Result<()> {
         self.0.set(SocketOption::NoDelay, nodelay.into())
     }
@@ -109,12 +109,12 @@ impl TcpListener {
         each_address(address, |address| Socket::listen(address, BACKLOG).map(TcpListener))
     }
 
-    /// Waits for somebody to connect.
+    /// Waits for a connection.
     pub fn accept(&self) -> Result<(TcpStream, SocketAddr)> {
         self.0.accept().map(|(socket, peer)| (TcpStream(socket), peer))
     }
 
-    /// All who connect, one after the other; it never ends.
+    /// All connections, one after the other; it never ends.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }

@@ -19,7 +19,7 @@ impl UdpSocket {
         each_address(address, |address| Socket::bind(address).map(UdpSocket))
     }
 
-    /// Receives a datagram, and says from whom. What does not fit in `buf` is lost.
+    /// Receives a datagram and the address of its sender. What does not fit in `buf` is lost.
     pub fn recv_from(&self, buf: &mut [u8]) -> Result<(usize, SocketAddr)> {
         self.0.read_from(buf, false)
     }

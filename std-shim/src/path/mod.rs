@@ -218,7 +218,7 @@ impl Path {
         fs::read_dir(self)
     }
 
-    /// Whether it leads anywhere, as far as one can tell.
+    /// Whether it exists; false if that cannot be determined.
     pub fn exists(&self) -> bool {
         self.metadata().is_ok()
     }

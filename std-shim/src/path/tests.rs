@@ -1,4 +1,4 @@
-//! Everything about a path is what the host's std says about it.
+//! Paths behave as in the host's std.
 
 use super::{Component, Path, PathBuf};
 use crate::format;

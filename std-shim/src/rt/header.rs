@@ -18,7 +18,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::layout::THREAD_HEADER_SIZE;
 
-/// The top of a stack. Only its own thread looks at it.
+/// The top of a stack. Only its own thread reads it.
 #[repr(C)]
 pub(crate) struct ThreadHeader {
     /// The thread's `Arc<Inner>` as a raw pointer, which this header owns.

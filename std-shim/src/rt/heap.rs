@@ -55,7 +55,7 @@ struct Source {
     total: AtomicUsize,
 }
 
-// SAFETY: `alloc` returns memory that is nobody else's: the first piece once, and what the host adds.
+// SAFETY: `alloc` returns memory that is not in use: the first piece once, and what the host adds.
 unsafe impl dlmalloc::Allocator for Source {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         if size <= FIRST_BYTES && !self.first_taken.swap(true, Ordering::Relaxed) {
@@ -238,7 +238,7 @@ pub(crate) fn drop_cache() {
     if cache.is_null() {
         return;
     }
-    // SAFETY: the header held it, and nobody else knows it.
+    // SAFETY: the header held it, and there is no other reference to it.
     let lists = unsafe { &mut (*cache).lists };
     for (index, list) in lists.iter_mut().enumerate() {
         list.give_back((index + 1) * GRAIN, list.count);

@@ -20,15 +20,15 @@ use crate::process::Termination;
 use crate::string::ToString;
 use crate::{io, panic, sys, thread};
 use core::fmt::{Display, Write};
-use monohull_abi::types::{Fact, FailKind};
+use monohull_abi::types::{AbortKind, Info};
 
-/// What an image says about itself.
+/// The description of an image.
 pub const IMAGE: ImageHeader =
     ImageHeader { magic: monohull_abi::module::MAGIC, abi_version: monohull_abi::ABI_VERSION as u64 };
 
 /// The main thread's body: everything from the first instruction to `EXIT`.
 pub fn start<T: Termination>(main: fn() -> T) -> ! {
-    header::learn_stack_size(sys::fact(Fact::StackSize));
+    header::learn_stack_size(sys::info(Info::StackSize));
     run_constructors();
     let status = main().report();
     thread::end_of_thread();
@@ -37,11 +37,11 @@ pub fn start<T: Termination>(main: fn() -> T) -> ! {
 
 #[allow(unsafe_code, reason = "constructors are known by their addresses only")]
 fn run_constructors() {
-    let count = sys::fact(Fact::InitCount) as usize;
+    let count = sys::info(Info::InitCount) as usize;
     if count == 0 {
         return;
     }
-    let first = sys::fact(Fact::InitArray) as *const extern "C" fn();
+    let first = sys::info(Info::InitArray) as *const extern "C" fn();
     // SAFETY: the loader found the array in the image's dynamic section and has relocated it; a function that makes up
     // another answer can only harm itself.
     for constructor in unsafe { core::slice::from_raw_parts(first, count) } {
@@ -49,14 +49,14 @@ fn run_constructors() {
     }
 }
 
-/// The panic handler: tells the hook, and ends the instance with std's words in its report.
+/// The panic handler: runs the hook, and ends the instance with std's message in its report.
 pub fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut text = Words::default();
     let _ = write!(text, "{}", info.message());
     if let Some(bytes) = heap::refused(text.as_str()) {
         text.len = 0;
         let _ = write!(text, "{bytes} bytes");
-        sys::fail(FailKind::OutOfMemory, text.as_str())
+        sys::fail(AbortKind::OutOfMemory, text.as_str())
     }
     if let Some(place) = info.location() {
         panic::call_hook(|hook| match info.message().as_str() {
@@ -67,7 +67,7 @@ pub fn panicked(info: &PanicInfo<'_>) -> ! {
     fail(&info.message(), info.location())
 }
 
-/// A panic that carries something else than a text of `panic!`. The hook is told if there is a place to tell.
+/// A panic that carries something else than a text of `panic!`. The hook runs if the panic has a source location.
 pub(crate) fn panic_with(payload: &(dyn Any + Send), place: Option<&Location<'_>>) -> ! {
     if let Some(place) = place {
         panic::call_hook(|hook| hook(&PanicHookInfo::new(payload, place)));
@@ -86,7 +86,7 @@ fn fail(message: &dyn Display, place: Option<&Location<'_>>) -> ! {
     }
     let _ = write!(text, ":\n{message}");
     io::flush_before_the_end();
-    sys::fail(FailKind::Panic, text.as_str())
+    sys::fail(AbortKind::Panic, text.as_str())
 }
 
 /// Text on the stack, cut where it is full: a panic may be about memory.

@@ -11,7 +11,7 @@ use crate::process::{ExitCode, Termination, fail};
 use crate::string::String;
 use crate::{Permanent, format_args};
 use core::marker::PhantomData;
-use monohull_abi::types::FailKind;
+use monohull_abi::types::AbortKind;
 
 /// The type of what was returned.
 pub struct Returned<T>(PhantomData<T>);
@@ -57,7 +57,7 @@ pub trait ReportDisplay<T> {
 
 impl<T: Termination, E: Display> ReportDisplay<Result<T, E>> for &Returned<Result<T, E>> {
     fn report(&self, returned: Result<T, E>) -> ExitCode {
-        returned.map_or_else(|error| fail(FailKind::Error, format_args!("{error}")), Termination::report)
+        returned.map_or_else(|error| fail(AbortKind::Error, format_args!("{error}")), Termination::report)
     }
 }
 
@@ -73,9 +73,9 @@ impl<T: Termination> ReportTermination<T> for Returned<T> {
     }
 }
 
-/// Ends the instance with an error, its sources, and whether another attempt could mend it.
+/// Ends the instance with an error, its sources, and whether a retry could succeed.
 fn fail_with(error: &(dyn Error + 'static)) -> ! {
-    let kind = if error.is::<Permanent>() { FailKind::Permanent } else { FailKind::Error };
+    let kind = if error.is::<Permanent>() { AbortKind::Permanent } else { AbortKind::Error };
     fail(kind, format_args!("{}", words(error)))
 }
 

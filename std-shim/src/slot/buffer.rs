@@ -78,7 +78,7 @@ impl<T: SlotData> SlotBuffer<[T]> {
         Self::try_with_slot_len(name, len).unwrap_or_else(|error| out_of_memory(&error))
     }
 
-    /// As [`with_slot_len`](Self::with_slot_len), but tells if there is no memory for it.
+    /// As [`with_slot_len`](Self::with_slot_len), but fails if there is no memory for it.
     #[track_caller]
     pub fn try_with_slot_len(name: &str, len: usize) -> Result<SlotBuffer<[T]>, SlotError> {
         const { assert!(T::ZERO_VALID, "zeros are no valid value of this type") }
@@ -99,10 +99,10 @@ impl<T: SlotData> SlotBuffer<[T]> {
 }
 
 impl<T: SlotContent + ?Sized> SlotBuffer<T> {
-    /// Takes over what lies in a slot, or will: parks until somebody has filled it.
+    /// Takes the buffer of a slot; parks until the slot has been filled.
     ///
     /// # Errors
-    /// [`Errno::NobodyFills`] if nobody is left who could, [`Errno::WrongType`] if the slot holds something else,
+    /// [`Errno::NeverFilled`] if no instance is left that could, [`Errno::WrongType`] if the slot holds something else,
     /// [`Errno::OutOfMemory`] if the buffer would exceed this instance's memory limit.
     pub fn from_slot(name: &str) -> Result<SlotBuffer<T>, SlotError> {
         match Self::take(name, false)? {
@@ -114,7 +114,7 @@ impl<T: SlotContent + ?Sized> SlotBuffer<T> {
     /// Takes over what lies in a slot now; `None` if it is empty.
     ///
     /// # Errors
-    /// As [`from_slot`](Self::from_slot), but never [`Errno::NobodyFills`].
+    /// As [`from_slot`](Self::from_slot), but never [`Errno::NeverFilled`].
     pub fn try_from_slot(name: &str) -> Result<Option<SlotBuffer<T>>, SlotError> {
         Self::take(name, true)
     }
@@ -126,7 +126,7 @@ impl<T: SlotContent + ?Sized> SlotBuffer<T> {
     }
 
     /// Hands the buffer on, under the name it was made or found with. This is what dropping a buffer does that was made
-    /// here, but tells of errors.
+    /// here, but returns errors.
     ///
     /// # Errors
     /// [`Errno::Exists`] if the slot is filled. The buffer is freed then.

@@ -1,6 +1,6 @@
 //! Which data may travel in a slot: what means the same in another function's memory.
 
-#![allow(unsafe_code, reason = "promises about the layout of types; bytes of strangers are looked at as such types")]
+#![allow(unsafe_code, reason = "promises about the layout of types; bytes of other functions are read as such types")]
 
 use super::name::{Layout, TypeName};
 use core::mem::offset_of;
@@ -17,8 +17,8 @@ use monohull_abi::types::{BYTES_FINGERPRINT, TEXT_FINGERPRINT};
 /// struct Pixel { x: u32, y: u32, colour: [u8; 3], visible: bool }
 /// ```
 ///
-/// A slot is opened by who asks for a type with the same name and layout, whatever crate it is defined in. The bytes
-/// are checked before they are seen as the type, because who filled the slot may have lied. Destructors of what lies in
+/// A slot is taken as a type with the same name and layout, whatever crate it is defined in. The bytes
+/// are checked before they are seen as the type, because the function that filled the slot may be malicious. Destructors of what lies in
 /// a slot are not run.
 ///
 /// # Safety

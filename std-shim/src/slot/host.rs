@@ -6,7 +6,7 @@ use crate::string::{String, ToString};
 use core::cell::RefCell;
 use host_std::alloc::{Layout, alloc_zeroed, dealloc};
 use host_std::collections::HashMap;
-use monohull_abi::types::{FailKind, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::types::{AbortKind, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 
 #[derive(Default)]
@@ -34,11 +34,11 @@ pub(super) fn census() -> (usize, usize) {
     ARENA.with_borrow(|arena| (arena.buffers.len(), arena.touches))
 }
 
-pub(super) fn explain() -> String {
+pub(super) fn last_error_message() -> String {
     ARENA.with_borrow(|arena| arena.explanation.clone())
 }
 
-pub(super) fn fail(_: FailKind, text: &str) -> ! {
+pub(super) fn fail(_: AbortKind, text: &str) -> ! {
     panic!("{text}")
 }
 
@@ -71,7 +71,7 @@ impl Arena {
                 self.free(a);
                 Ok(0)
             }
-            number::SLOT_TOUCH => {
+            number::SLOT_MARK_WRITTEN => {
                 self.touches += 1;
                 Ok(0)
             }
@@ -92,7 +92,7 @@ impl Arena {
                 // SAFETY: as above.
                 let desc = unsafe { *(c as *const TypeDesc) };
                 let Some(slot) = self.slots.get(&name) else {
-                    return Err(if e & TAKE_NOW != 0 { Errno::NotFound } else { Errno::NobodyFills });
+                    return Err(if e & TAKE_NOW != 0 { Errno::NotFound } else { Errno::NeverFilled });
                 };
                 if slot.fingerprint != desc.fingerprint {
                     let asked = text(desc.name, desc.name_len);

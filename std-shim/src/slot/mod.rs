@@ -52,7 +52,7 @@ impl SlotError {
         SlotError { errno, message }
     }
 
-    /// The kind of error: [`Errno::WrongType`], [`Errno::NobodyFills`], [`Errno::Exists`], [`Errno::OutOfMemory`], …
+    /// The kind of error: [`Errno::WrongType`], [`Errno::NeverFilled`], [`Errno::Exists`], [`Errno::OutOfMemory`], …
     pub fn errno(&self) -> Errno {
         self.errno
     }

@@ -3,7 +3,7 @@
 use monohull_abi::types::{TYPE_NAME_MAX, fingerprint, fingerprint_extend};
 
 /// The name of a type, for messages. What does not fit in [`TYPE_NAME_MAX`] bytes is cut off; the fingerprint still
-/// tells long names apart.
+/// distinguishes long names.
 #[derive(Clone, Copy)]
 pub struct TypeName {
     bytes: [u8; TYPE_NAME_MAX],

@@ -97,7 +97,7 @@ impl Raw {
         if self.untouched {
             self.untouched = false;
             // It can only be refused if the buffer were not this instance's, and then the write is its own fault.
-            let _ = sys::call(number::SLOT_TOUCH, [self.address]);
+            let _ = sys::call(number::SLOT_MARK_WRITTEN, [self.address]);
         }
     }
 
@@ -126,7 +126,7 @@ impl Raw {
 pub(super) fn out_of_memory(error: &SlotError) -> ! {
     crate::io::flush_before_the_end();
     let what = crate::format!("a slot buffer ({})", error.message());
-    sys::fail(monohull_abi::types::FailKind::OutOfMemory, &what)
+    sys::fail(monohull_abi::types::AbortKind::OutOfMemory, &what)
 }
 
 fn describe(tag: &Tag) -> TypeDesc {
@@ -139,8 +139,8 @@ fn describe(tag: &Tag) -> TypeDesc {
     }
 }
 
-/// The error of the last hostcall, in the host's words if it has any.
+/// The error of the last hostcall, with the host's explanation if it has one.
 #[cold]
 fn last(name: &str, errno: Errno) -> SlotError {
-    SlotError::new(name, errno, sys::explain())
+    SlotError::new(name, errno, sys::last_error_message())
 }

@@ -30,7 +30,7 @@ impl SlotString {
         SlotString { bytes: SlotVec::with_slot(name).into_text() }
     }
 
-    /// Takes over the text that lies in a slot, or will: parks until somebody has filled it.
+    /// Takes the text of a slot; parks until the slot has been filled.
     ///
     /// # Errors
     /// As [`SlotBuffer::from_slot`](super::SlotBuffer::from_slot); [`Errno::Invalid`] if the slot holds bytes that are
@@ -45,7 +45,7 @@ impl SlotString {
     /// Takes over the text that lies in a slot now; `None` if it is empty.
     ///
     /// # Errors
-    /// As [`from_slot`](Self::from_slot), but never [`Errno::NobodyFills`].
+    /// As [`from_slot`](Self::from_slot), but never [`Errno::NeverFilled`].
     pub fn try_from_slot(name: &str) -> Result<Option<SlotString>, SlotError> {
         Self::take(name, true)
     }

@@ -114,8 +114,8 @@ fn errors_name_both_types() {
     assert_eq!(error.errno(), Errno::WrongType);
     assert_eq!(error.to_string(), "slot `part.3` holds `[u64]`, `[u8]` was asked for");
     let error = SlotBuffer::<u8>::from_slot("nowhere").unwrap_err();
-    assert_eq!(error.errno(), Errno::NobodyFills);
-    assert_eq!(error.to_string(), "slot `nowhere`: nobody is left who could fill this slot");
+    assert_eq!(error.errno(), Errno::NeverFilled);
+    assert_eq!(error.to_string(), "slot `nowhere`: no instance is left that could fill this slot");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_is_no_valid_value_is_refused_and_stays() {
         let made = SlotBuffer::<[u8]>::with_slot_from("lie", bytes);
         let Parts { raw, .. } = made.into_parts();
         raw.publish("lie", (bytes.len() / size_of::<T>()) as u64, U::TAG).unwrap();
-        let error = SlotBuffer::<U>::from_slot("lie").err().expect("nobody has noticed");
+        let error = SlotBuffer::<U>::from_slot("lie").err().expect("the lie was not detected");
         assert!(Raw::take("lie", U::ACCEPTED, true).unwrap().is_some(), "the slot is still filled");
         error
     }

@@ -52,7 +52,7 @@ impl<T: SlotData> SlotVec<T> {
         SlotVec { raw, len: 0, name, fate: Fate::Publish, tag: <[T]>::TAG, _element: PhantomData }
     }
 
-    /// Takes over what lies in a slot, or will: parks until somebody has filled it.
+    /// Takes the elements of a slot; parks until the slot has been filled.
     ///
     /// # Errors
     /// As [`SlotBuffer::from_slot`].
@@ -102,7 +102,7 @@ impl<T: SlotData> SlotVec<T> {
     pub fn pop(&mut self) -> Option<T> {
         self.len = self.len.checked_sub(1)?;
         self.raw.touch();
-        // SAFETY: it was an element until just now, and nobody sees it again.
+        // SAFETY: it was an element until just now, and is not read again.
         Some(unsafe { self.raw.start::<T>().add(self.len).read() })
     }
 

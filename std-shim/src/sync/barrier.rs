@@ -3,7 +3,7 @@
 use super::{Condvar, Mutex};
 use crate::fmt;
 
-/// Lets nobody through until `n` threads have come.
+/// Blocks threads until `n` have arrived.
 pub struct Barrier {
     n: usize,
     state: Mutex<State>,

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::SeqCst;
 pub struct Condvar {
     /// Counts notifications. A waiter read it while it held the mutex, so it cannot miss one.
     notified: AtomicU32,
-    /// How many threads wait, so that notifying nobody costs nothing.
+    /// Number of waiting threads: without any, a notification costs nothing.
     waiting: AtomicU32,
 }
 
@@ -29,7 +29,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }

@@ -1,4 +1,4 @@
-//! A value that is made when somebody first looks.
+//! A value that is computed at its first use.
 
 use super::{Mutex, OnceLock};
 use crate::fmt;

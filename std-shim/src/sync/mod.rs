@@ -1,6 +1,6 @@
 //! Synchronisation, as in `std::sync`. What waits parks: it holds no thread of the host.
 //!
-//! A panic ends the whole instance, so nothing is ever poisoned; the types and results that speak of it are there so
+//! A panic ends the whole instance, so nothing is ever poisoned; the types and results for it exist so
 //! that programs compile unchanged.
 
 /// A lock is made from its value, and a guard shows itself as what it guards.

@@ -8,9 +8,9 @@ use crate::{error, fmt};
 /// What both ends share.
 struct Channel<T> {
     state: Mutex<State<T>>,
-    /// The queue is not empty, or the last sender is gone.
+    /// The queue is not empty, or the last sender has been dropped.
     filled: Condvar,
-    /// There is room, a message has been taken, or the receiver is gone.
+    /// There is room, a message has been taken, or the receiver has been dropped.
     taken: Condvar,
 }
 
@@ -102,7 +102,7 @@ impl<T> Channel<T> {
                 state = self.wait(&self.taken, state);
             }
             if state.received < mine {
-                // The receiver is gone: the message, the only one there, goes back.
+                // The receiver has been dropped: the message, the only one there, goes back.
                 return state.queue.pop_back().map_or(Ok(()), |message| Err(SendError(message)));
             }
         }
@@ -173,14 +173,14 @@ impl<T> Channel<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a message; fails if the receiver is gone.
+    /// Sends a message; fails if the receiver has been dropped.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.0.send(message)
     }
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a message, waiting for room; fails if the receiver is gone.
+    /// Sends a message, waiting for room; fails if the receiver has been dropped.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.0.send(message)
     }
@@ -192,7 +192,7 @@ impl<T> SyncSender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for a message; fails if none is there and all senders are gone.
+    /// Waits for a message; fails if none is there and all senders have been dropped.
     pub fn recv(&self) -> Result<T, RecvError> {
         self.0.receive(None).map_err(|_| RecvError)
     }
@@ -209,7 +209,7 @@ impl<T> Receiver<T> {
         self.0.receive(Instant::now().checked_add(timeout))
     }
 
-    /// Messages, until all senders are gone.
+    /// Messages, until all senders have been dropped.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
@@ -266,7 +266,7 @@ pub struct Iter<'a, T>(&'a Receiver<T>);
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
-/// Messages of a receiver, until all senders are gone.
+/// Messages of a receiver, until all senders have been dropped.
 #[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
 
@@ -312,7 +312,7 @@ impl<T> IntoIterator for Receiver<T> {
     }
 }
 
-/// The receiver is gone; the message comes back.
+/// The receiver has been dropped; the message comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
@@ -321,11 +321,11 @@ pub struct SendError<T>(pub T);
 pub enum TrySendError<T> {
     /// There is no room.
     Full(T),
-    /// The receiver is gone.
+    /// The receiver has been dropped.
     Disconnected(T),
 }
 
-/// All senders are gone.
+/// All senders have been dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvError;
 
@@ -334,7 +334,7 @@ pub struct RecvError;
 pub enum TryRecvError {
     /// None is there now.
     Empty,
-    /// All senders are gone.
+    /// All senders have been dropped.
     Disconnected,
 }
 
@@ -343,7 +343,7 @@ pub enum TryRecvError {
 pub enum RecvTimeoutError {
     /// The time was over.
     Timeout,
-    /// All senders are gone.
+    /// All senders have been dropped.
     Disconnected,
 }
 

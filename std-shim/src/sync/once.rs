@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const INCOMPLETE: u32 = 0;
 const RUNNING: u32 = 1;
 const COMPLETE: u32 = 2;
-/// Added to the first two: somebody waits for completion.
+/// Added to the first two: threads wait for completion.
 const AWAITED: u32 = 4;
 
 /// A one-time event.
@@ -15,7 +15,7 @@ pub struct Once {
     state: AtomicU32,
 }
 
-/// What `call_once_force` tells its closure.
+/// The argument of the closure of `call_once_force`.
 #[derive(Debug)]
 pub struct OnceState(());
 
@@ -32,7 +32,7 @@ impl Once {
         Once { state: AtomicU32::new(INCOMPLETE) }
     }
 
-    /// Runs `f` if nobody has yet; returns when somebody has finished.
+    /// Runs `f` if it has not run; returns when it has finished, on any thread.
     #[inline]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
         if !self.is_completed() {

@@ -26,7 +26,7 @@ impl<T> OnceLock<T> {
     /// The value, if it is there.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: a completed `once` means that the value was written, and nobody writes again.
+        // SAFETY: a completed `once` means that the value was written, and there are no more writes.
         self.once.is_completed().then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 
@@ -55,7 +55,7 @@ impl<T> OnceLock<T> {
         unsafe { (*self.value.get()).assume_init_ref() }
     }
 
-    /// Waits until somebody has filled the cell.
+    /// Waits until the cell has been filled.
     pub fn wait(&self) -> &T {
         self.once.wait();
         // SAFETY: as in `get`.

@@ -11,7 +11,7 @@ pub struct PoisonError<T> {
 pub enum TryLockError<T> {
     /// The lock was poisoned.
     Poisoned(PoisonError<T>),
-    /// Somebody holds it.
+    /// It is locked.
     WouldBlock,
 }
 

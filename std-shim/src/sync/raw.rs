@@ -1,7 +1,7 @@
 //! The lock under every lock: one word.
 //!
 //! ```text
-//!   0 free ──lock──▶ 1 held ──somebody waits──▶ 2 held, and unlocking must wake
+//!   0 free ──lock──▶ 1 held ──a thread waits──▶ 2 held, and unlocking must wake
 //! ```
 //!
 //! A thread spins for a moment, because most locks are held for less time than parking takes, then parks.
@@ -15,7 +15,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// How often to look before parking. The holder may itself be parked, so it is not worth much.
+/// Attempts before parking. The holder may itself be parked, so it is not worth much.
 const SPINS: u32 = 64;
 
 /// A lock without data. Not recursive.

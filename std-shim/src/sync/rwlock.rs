@@ -19,7 +19,7 @@ pub struct RwLock<T: ?Sized> {
     writers: AtomicU32,
     /// Threads that wait, or are about to.
     waiting: AtomicU32,
-    /// Changes whenever the lock has become free and somebody waits.
+    /// Changes whenever the lock has become free and threads wait.
     freed: AtomicU32,
     data: UnsafeCell<T>,
 }
@@ -92,7 +92,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(RwLockWriteGuard { lock: self, not_send: PhantomData })
     }
 
-    /// Takes exclusive access if nobody has the lock.
+    /// Takes exclusive access if the lock is free.
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if self.enter_writer() {
             Ok(RwLockWriteGuard { lock: self, not_send: PhantomData })
@@ -129,7 +129,7 @@ impl<T: ?Sized> RwLock<T> {
         self.state.compare_exchange(0, WRITTEN, Acquire, Relaxed).is_ok()
     }
 
-    /// Parks until `enter` succeeds. Who frees the lock either sees this thread in `waiting` and changes `freed`, or did
+    /// Parks until `enter` succeeds. The thread that frees the lock either sees this thread in `waiting` and changes `freed`, or did
     /// so early enough for the second try to see it.
     fn wait_until(&self, enter: impl Fn() -> bool) {
         if enter() {
@@ -186,7 +186,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the lock for reading, so nobody writes.
+        // SAFETY: the guard holds the lock for reading, so there are no writers.
         unsafe { &*self.lock.data.get() }
     }
 }

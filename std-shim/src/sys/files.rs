@@ -59,7 +59,7 @@ pub(crate) fn real_path(path: &str) -> io::Result<String> {
 }
 
 pub(crate) fn working_directory() -> io::Result<String> {
-    text(|buffer, len| call(number::FILE_CWD, [buffer, len]))
+    text(|buffer, len| call(number::FILE_GETCWD, [buffer, len]))
 }
 
 /// A path that a call writes into a buffer.
@@ -72,23 +72,23 @@ fn text(ask: impl FnOnce(u64, u64) -> Result<u64, Errno>) -> io::Result<String> 
 
 /// Maps a part of a file: where it begins.
 pub(crate) fn map(file: &Descriptor, offset: u64, len: u64, flags: u64) -> io::Result<u64> {
-    call(number::FILE_MAP, [file.0, offset, len, flags]).map_err(Error::explained)
+    call(number::FILE_MMAP, [file.0, offset, len, flags]).map_err(Error::explained)
 }
 
 /// Takes a mapping back.
 pub(crate) fn unmap(address: u64) {
-    let _ = call(number::FILE_UNMAP, [address]);
+    let _ = call(number::FILE_MUNMAP, [address]);
 }
 
-/// Says what will be done with a part of a mapping.
+/// Announces how a part of a mapping will be used.
 pub(crate) fn advise_mapping(address: u64, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
-    call(number::FILE_MAP_ADVISE, [address, offset, len, advice as u64])?;
+    call(number::FILE_MADVISE, [address, offset, len, advice as u64])?;
     Ok(())
 }
 
 /// Changes whether a mapping may be written to.
 pub(crate) fn protect_mapping(address: u64, writable: bool) -> io::Result<()> {
-    call(number::FILE_MAP_PROTECT, [address, writable.into()])?;
+    call(number::FILE_MPROTECT, [address, writable.into()])?;
     Ok(())
 }
 
@@ -145,12 +145,12 @@ impl Descriptor {
     }
 
     pub(crate) fn resize(&self, size: u64) -> io::Result<()> {
-        call(number::FILE_RESIZE, [self.0, size])?;
+        call(number::FILE_FTRUNCATE, [self.0, size])?;
         Ok(())
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
-        call(number::FILE_SYNC, [self.0])?;
+        call(number::FILE_FSYNC, [self.0])?;
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Descriptor {
 
     /// Fills the buffer with whole records of a directory: bytes.
     pub(crate) fn list(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(call(number::FILE_LIST, [self.0, buf.as_mut_ptr() as u64, buf.len() as u64])? as usize)
+        Ok(call(number::FILE_GETDENTS, [self.0, buf.as_mut_ptr() as u64, buf.len() as u64])? as usize)
     }
 }
 

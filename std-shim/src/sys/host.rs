@@ -1,4 +1,4 @@
-//! The few hostcalls that this crate's tests need, on the host: futexes that look again and again, clocks, randomness.
+//! The few hostcalls that this crate's tests need, on the host: futexes that poll, clocks, randomness.
 //! Threads are the host's; the tests start them themselves.
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -25,12 +25,12 @@ pub(crate) fn hostcall(number: u32, args: [u64; 6]) -> i64 {
             }
             0
         }
-        number::CLOCK if args[0] == 0 => {
+        number::CLOCK_GETTIME if args[0] == 0 => {
             static START: host_std::sync::OnceLock<Instant> = host_std::sync::OnceLock::new();
             START.get_or_init(Instant::now).elapsed().as_nanos() as i64 + 1_000_000_000
         }
-        number::CLOCK => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
-        number::RANDOM => args[1] as i64,
+        number::CLOCK_GETTIME => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64,
+        number::GETRANDOM => args[1] as i64,
         number::HEAP_GROW => {
             let layout = host_std::alloc::Layout::from_size_align(args[0] as usize, 4096).unwrap();
             // SAFETY: the layout is not empty; the memory is never given back, as with the real call.

@@ -12,7 +12,7 @@ use monohull_abi::number;
 /// A number for a socket; given back on drop.
 pub(crate) struct Socket(u64);
 
-/// What the system refuses has words; what the network answers is a number that programs look at.
+/// A refusal by the system has an explanation; an error of the network is a number that programs compare.
 fn error(errno: Errno) -> Error {
     match errno {
         Errno::NotPermitted | Errno::Invalid | Errno::Fault | Errno::NotSupported | Errno::TooMany => {
@@ -67,7 +67,7 @@ impl Socket {
 
     pub(crate) fn read(&self, buf: &mut [u8], peek: bool) -> Result<usize> {
         let flags = if peek { PEEK } else { 0 };
-        let read = ask(number::SOCKET_READ, [self.0, buf.as_mut_ptr() as u64, buf.len() as u64, flags])?;
+        let read = ask(number::SOCKET_RECV, [self.0, buf.as_mut_ptr() as u64, buf.len() as u64, flags])?;
         Ok((read as usize).min(buf.len()))
     }
 
@@ -75,19 +75,19 @@ impl Socket {
         let flags = if peek { PEEK } else { 0 };
         let mut from = SocketAddress::default();
         let args = [self.0, buf.as_mut_ptr() as u64, buf.len() as u64, flags, out(&mut from)];
-        let read = ask(number::SOCKET_READ_FROM, args)?;
+        let read = ask(number::SOCKET_RECVFROM, args)?;
         Ok(((read as usize).min(buf.len()), decoded(from)?))
     }
 
     pub(crate) fn write(&self, buf: &[u8]) -> Result<usize> {
-        let written = ask(number::SOCKET_WRITE, [self.0, buf.as_ptr() as u64, buf.len() as u64])?;
+        let written = ask(number::SOCKET_SEND, [self.0, buf.as_ptr() as u64, buf.len() as u64])?;
         Ok((written as usize).min(buf.len()))
     }
 
     pub(crate) fn write_to(&self, buf: &[u8], address: &SocketAddr) -> Result<usize> {
         let address = SocketAddress::from(*address);
         let args = [self.0, buf.as_ptr() as u64, buf.len() as u64, at(&address)];
-        let written = ask(number::SOCKET_WRITE_TO, args)?;
+        let written = ask(number::SOCKET_SENDTO, args)?;
         Ok((written as usize).min(buf.len()))
     }
 
@@ -101,16 +101,16 @@ impl Socket {
 
     pub(crate) fn name(&self, end: SocketEnd) -> Result<SocketAddr> {
         let mut name = SocketAddress::default();
-        ask(number::SOCKET_NAME, [self.0, end as u64, out(&mut name)])?;
+        ask(number::SOCKET_GETNAME, [self.0, end as u64, out(&mut name)])?;
         decoded(name)
     }
 
     pub(crate) fn get(&self, option: SocketOption) -> Result<u64> {
-        ask(number::SOCKET_GET, [self.0, option as u64])
+        ask(number::SOCKET_GET_OPTION, [self.0, option as u64])
     }
 
     pub(crate) fn set(&self, option: SocketOption, value: u64) -> Result<()> {
-        ask(number::SOCKET_SET, [self.0, option as u64, value]).map(drop)
+        ask(number::SOCKET_SET_OPTION, [self.0, option as u64, value]).map(drop)
     }
 
     pub(crate) fn number(&self) -> u64 {

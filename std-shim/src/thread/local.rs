@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A key gets its index when any thread first uses it. A thread's values are made when it first uses them, and dropped
-//! at its end in the reverse order; one that is used after that is gone ([`AccessError`]). Values without anything to drop
-//! stay until all others are gone.
+//! at its end in the reverse order; access after that fails ([`AccessError`]). Values without anything to drop
+//! stay until all others have been dropped.
 #![allow(unsafe_code, reason = "values of any type are kept behind untyped pointers")]
 
 use crate::boxed::Box;
@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// A variable of which every thread has its own. Made by [`thread_local!`](crate::thread_local).
 pub struct LocalKey<T: 'static> {
-    /// Place in every thread's table, plus one; 0 until somebody asks.
+    /// Place in every thread's table, plus one; 0 until the first access.
     index: AtomicUsize,
     init: fn() -> T,
 }

@@ -1,6 +1,6 @@
 //! Threads of this function, as in `std::thread`.
 //!
-//! They run in parallel on as many carriers as the host lends the workflow, and cost a stack and a few hundred bytes
+//! They run in parallel on as many carriers as the workflow has, and cost a stack and a few hundred bytes
 //! each: what waits is parked. A panic in any of them ends the instance, so `join` returns `Ok` or not at all.
 
 mod local;
@@ -21,7 +21,7 @@ use crate::{any, boxed, fmt, io, sys};
 use core::ptr::null;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Release};
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 
 /// What `join` returns. Never an `Err`: a panic ends the instance.
 pub type Result<T> = core::result::Result<T, boxed::Box<dyn any::Any + Send + 'static>>;
@@ -85,7 +85,7 @@ pub fn current() -> Thread {
     })
 }
 
-/// Runs `with` on the calling thread's data; `None` on the main thread before anybody has asked for it.
+/// Runs `with` on the calling thread's data; `None` on the main thread before the first access.
 #[allow(unsafe_code, reason = "the thread header keeps an Arc as a raw pointer")]
 fn with_inner<R>(with: impl FnOnce(Option<&Thread>) -> R) -> R {
     let inner = with_header(|header| header.thread.get());
@@ -162,6 +162,6 @@ pub fn panicking() -> bool {
 
 /// How many threads really run in parallel.
 pub fn available_parallelism() -> io::Result<NonZero<usize>> {
-    let parallelism = sys::fact(Fact::Parallelism) as usize;
+    let parallelism = sys::info(Info::Parallelism) as usize;
     NonZero::new(parallelism).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }

@@ -80,7 +80,7 @@ impl Builder {
         T: Send + 'scope,
     {
         // SAFETY: `scope` does not return before `running` counts none (a panic in between ends the instance), and
-        // the count goes down after the closure and its unclaimed result are gone.
+        // the count goes down after the closure and its unclaimed result have been dropped.
         unsafe { self.start(f, Some(scope.running.clone())) }.map(ScopedJoinHandle)
     }
 }

@@ -18,7 +18,7 @@ use crate::{fmt, io, sys};
 use core::cell::UnsafeCell;
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering};
-use monohull_abi::types::Fact;
+use monohull_abi::types::Info;
 
 /// Options for a new thread.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct JoinInner<'scope, T> {
     packet: Arc<Packet<'scope, T>>,
 }
 
-/// The place of a result. The thread writes it, ends, and only then somebody reads it.
+/// The result of a thread. The thread writes it and ends; only then it is read.
 struct Packet<'scope, T> {
     result: UnsafeCell<Option<T>>,
     scope: Option<Arc<super::scoped::Running>>,
@@ -49,7 +49,7 @@ unsafe impl<T: Send> Sync for Packet<'_, T> {}
 
 impl<T> Drop for Packet<'_, T> {
     fn drop(&mut self) {
-        // A result nobody joined for is dropped while the scope still waits, for it may borrow from there.
+        // The result of a thread that was not joined is dropped while the scope still waits, for it may borrow from there.
         *self.result.get_mut() = None;
         if let Some(scope) = &self.scope {
             scope.one_less();
@@ -115,7 +115,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        if self.stack_size > 0 && self.stack_size as u64 > sys::fact(Fact::StackSize) {
+        if self.stack_size > 0 && self.stack_size as u64 > sys::info(Info::StackSize) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the workflow's stacks are smaller than that"));
         }
         static NEXT: AtomicU64 = AtomicU64::new(MAIN_ID.get() + 1);
@@ -129,7 +129,7 @@ impl Builder {
         let theirs = packet.clone();
         let body: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             let result = body();
-            // SAFETY: whoever joins reads it after this thread has ended; until then it is ours.
+            // SAFETY: a joining thread reads it after this thread has ended; until then it is ours.
             unsafe { *theirs.result.get() = Some(result) };
         });
         // SAFETY: only the lifetime changes, which the caller answers for.

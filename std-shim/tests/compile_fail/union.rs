@@ -1,4 +1,4 @@
-//! Nobody could check a union.
+//! The contents of a union cannot be checked.
 use monohull_std::slot::SlotData;
 
 #[derive(SlotData)]

@@ -96,7 +96,7 @@ global_asm!(
     ".size monohull_entry_plain, . - monohull_entry_plain",
 
     // ── the last step in, with keys: a stub for each carrier and function key ──────────────────────────────────────────────
-    // eax is compared with an immediate, because registers are the attacker's who jumps to the WRPKRU itself, and
+    // eax is compared with an immediate, because an attacker that jumps to the WRPKRU itself chooses the registers, and
     // memory of key 0 is out of reach there.
     ".p2align 7",
     ".globl monohull_entry_keys",
@@ -112,14 +112,14 @@ global_asm!(
     "wrpkru",
     "cmp eax, ~(3 << (2 * \\k)) & ~(1 << (2 * {info_key})) & 0xffffffff",
     "jne monohull_kill",
-    // Whose stub is this? A function of another key, on another carrier, may jump here while the frame is filled; gs is
-    // what tells carriers apart and user code cannot choose.
+    // Which carrier owns this stub? A function of another key, on another carrier, may jump here while the frame is filled; gs
+    // identifies the carrier, and user code cannot choose it.
     "rdgsbase r10",
     "movabs r11, {info} + \\i * {line}",
     "cmp r10, r11",
     "jne monohull_kill",
     // The frame is used once: a stale one holds a null stack. WRPKRU insists on a zero ecx, not on a zero rcx: the upper
-    // half may be the choice of somebody who jumped there, and would be the stack of the next one to come.
+    // half may have been chosen by code that jumped there, and would be the stack of the next entry.
     "movabs r11, {frames} + (\\i * {keys} + \\k) * {page}",
     "xor ecx, ecx",
     "mov rsp, [r11]",
@@ -183,7 +183,7 @@ global_asm!(
     // Has user code lost gs (by loading a selector)? Then this very read faults, while a fault is still user code's: the
     // next one to run here must find its gate.
     "mov r10, gs:[0]",
-    // Whose gate is this? User code can lose fs in the same way, but not choose where it points (the checker and the
+    // Which carrier owns this gate? User code can lose fs in the same way, but not choose where it points (the checker and the
     // dispatch see to it).
     "mov r10, fs:[0]",
     "cmp r10, [r11 + {thread_pointer}]",
@@ -382,7 +382,7 @@ global_asm!(
     ".size monohull_copy, . - monohull_copy",
 
     // ── kill: something jumped where only the gates may ──────────────────────────────────────────────────────────
-    // The fault is user code's own, and ends its instance; if not even its signal stack can be told, the process.
+    // The fault is user code's own, and ends its instance; if not even its signal stack can be identified, the process.
     ".globl monohull_kill",
     ".hidden monohull_kill",
     ".type monohull_kill, @function",

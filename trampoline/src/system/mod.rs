@@ -1,4 +1,4 @@
-//! The system side of the gates: how user code is entered and what it leaves through.
+//! The system side of the gates: how user code is entered, and the gates through which it returns.
 //!
 //! ```text
 //!        trusted stack                              user stack
@@ -16,7 +16,7 @@
 //! While user code runs, the only system frame is `enter`'s. A thread that parks is just not entered again: nothing
 //! of it stays on a system stack.
 //!
-//! Each carrier has an exit gate of its own, because nothing that user code could have written may say whose stack to
+//! Each carrier has an exit gate of its own, because nothing that user code could have written may decide whose stack to
 //! take: the gate holds the carrier block's fixed address as an immediate. It then compares the block's thread pointer
 //! with `fs:[0]`, so that jumping to *another* carrier's gate ends the process instead of borrowing its stack.
 //!
@@ -111,7 +111,7 @@ pub enum Variant {
 pub enum Exit {
     /// It called: the control block holds number and arguments.
     Hostcall = 0,
-    /// It faulted, or was taken off by a signal: [`CarrierContext::fault`] says how.
+    /// It faulted, or was taken off by a signal: see [`CarrierContext::fault`].
     Fault = 1,
 }
 

@@ -14,7 +14,7 @@ pub fn thread_pointer() -> u64 {
 }
 
 /// Empties the x87 registers, which are the MMX registers too: nothing there passes from one function to another.
-/// Where the processor tells which registers are in use, those that are not need no emptying, which is slow.
+/// If the processor reports which registers are in use, unused ones are not cleared, which is slow.
 pub fn clear_x87() {
     if tells_what_is_in_use() && in_use() & X87_STATE == 0 {
         return;
@@ -35,7 +35,7 @@ const X87_STATE: u32 = 1;
 
 /// XINUSE (Intel SDM volume 1, 13.6): which register sets are not in their initial state.
 fn in_use() -> u32 {
-    // SAFETY: only called where XGETBV knows index 1, which is what `tells_what_is_in_use` says.
+    // SAFETY: only called where XGETBV knows index 1, which is what `tells_what_is_in_use` checks.
     unsafe { xgetbv(1) as u32 }
 }
 

@@ -16,7 +16,7 @@ pub enum Check {
     StubCarrier,
     /// It empties the frame.
     StubFrame,
-    /// What it empties the frame with is zero whoever jumped to it.
+    /// It clears the frame with zeros, whatever code jumped to it.
     StubRegister,
     /// An exit gate compares the thread with its own.
     ExitThread,

@@ -14,6 +14,7 @@ use super::reservation::ReservedDomain;
 use super::shared::Shared;
 use super::threads::HostThreads;
 use monohull_abi::layout::CARRIER_MAX;
+use monohull_abi::module::Host;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -46,7 +47,11 @@ impl Domain {
             cells: CellPool::new(space.clone()),
             files: OpenFiles::new(space.clone(), options.epoll_set.clone()),
             space,
-            hostcalls: Hostcalls::new(hostcall::services(weak.as_ptr().cast_mut().cast()), options.modules.clone()),
+            hostcalls: Hostcalls::new(
+                // SAFETY: the services expect the address of this value, and the table goes with it.
+                unsafe { Host::of::<hostcall::Services>(weak.as_ptr().cast_mut().cast()) },
+                options.modules.clone(),
+            ),
             datagrams: Datagrams::default(),
             relayed: Relayed::default(),
             threads: HostThreads::default(),

@@ -1,4 +1,4 @@
-//! Messages of refused hostcalls, kept until the thread reads them (`EXPLAIN`) or ends.
+//! Messages of refused hostcalls, kept until the thread reads them (`LAST_ERROR_MESSAGE`) or ends.
 //!
 //! A refusal has an error number, and may have a message. One without a message gets a general message, so that a thread
 //! never reads that of an earlier call.
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     const THREAD: u32 = 7;
-    const CALL: u64 = number::FACT as u64;
-    const OTHER: u64 = number::RANDOM as u64;
+    const CALL: u64 = number::GET_INFO as u64;
+    const OTHER: u64 = number::GETRANDOM as u64;
 
     #[test]
     fn a_message_is_for_one_thread_and_read_once() {
@@ -98,7 +98,7 @@ mod tests {
         let explanations = Explanations::default();
         explanations.set(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::Invalid);
-        assert_eq!(explanations.take(THREAD), "FACT: an argument is out of range");
+        assert_eq!(explanations.take(THREAD), "GET_INFO: an argument is out of range");
         explanations.set(THREAD, OTHER, "because".into());
         explanations.complete(THREAD, CALL, Errno::NotFound);
         assert_eq!(explanations.take(THREAD), "");

@@ -37,7 +37,7 @@ impl Domain {
     pub fn slot_bytes(&self, name: &str) -> Result<&[u8], Errno> {
         let mut info = SlotInfo::default();
         let out = &raw mut info as u64;
-        self.call(number::SLOT_LOOK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
+        self.call(number::SLOT_PEEK, [name.as_ptr() as u64, name.len() as u64, out, 0, 0, 0])?;
         let len = info.count.checked_mul(info.element_size).ok_or(Errno::Invalid)?;
         // SAFETY: the module has checked that so many bytes lie in the buffer. No function runs that could free it (see above).
         Ok(unsafe { std::slice::from_raw_parts(info.address as *const u8, len as usize) })

@@ -373,7 +373,7 @@ impl State {
             failure.message += &format!("\n  not tried again, as the workflow file does not allow it this: {refusal}");
         }
         let failed = ended.result.as_ref().err().map(|failure| (**failure).clone());
-        let whole = ended.inputs_intact;
+        let intact = ended.inputs_intact;
         instance.last = Some(Attempt { id: ended.id, result: ended.result, usage: ended.usage });
         if self.outcome.is_some() || cancelled {
             // The event with the reason for the cancellation was handled before, or is the next.
@@ -394,7 +394,7 @@ impl State {
                 self.failed.entry((step, index)).or_default().push(FailedAttempt { attempt, error });
             }
             let pause = policy.interval.mul_f64(policy.backoff_rate.powi(failures as i32 - 1).min(1e6));
-            match whole {
+            match intact {
                 true => domain.set_timer(token(step, index), pause),
                 false => self.stop(Outcome::RetryWorkflow(pause), domain),
             }

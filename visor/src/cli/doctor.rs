@@ -9,9 +9,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::exit::Exit;
+use monohull_domain::fault_injection;
 use monohull_domain::gadgets::{self, Gadget, GadgetsError};
 use monohull_domain::hostcall::NAMES;
-use monohull_domain::fault_injection;
 use monohull_domain::keys::{self, Support};
 use monohull_engine::options::modules_folder;
 use monohull_network as network;

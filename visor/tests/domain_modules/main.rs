@@ -12,7 +12,7 @@ use goblin::elf::Elf;
 use monohull::domain::hostcall::NAMES;
 use monohull::engine::RunOptions;
 use monohull::report::{Failure, Silent};
-use monohull_abi::module::Sizes;
+use monohull_abi::module::Layout;
 use monohull_abi::{Errno, number};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ fn heard(number: u32, modules: PathBuf) -> String {
 /// Both calls are refused as the module's failure, with these words.
 #[track_caller]
 fn refused(way: &str, words: &str) {
-    let heard = heard(number::CLOCK, with_wrong_time(way));
+    let heard = heard(number::CLOCK_GETTIME, with_wrong_time(way));
     let answers: Vec<&str> = heard.lines().collect();
     assert_eq!(answers.len(), 2, "{heard}");
     for answer in answers {
@@ -67,7 +67,7 @@ fn no_module_is_loaded_that_nobody_calls() {
 
 #[test]
 fn a_module_is_loaded_for_who_calls_it() {
-    let report = run(&ask(number::CLOCK));
+    let report = run(&ask(number::CLOCK_GETTIME));
     assert_eq!(report.modules, ["time"]);
 }
 
@@ -96,14 +96,14 @@ fn what_modules_take_of_libc_has_a_version() {
 
 #[test]
 fn a_right_module_made_here_serves() {
-    let heard = heard(number::CLOCK, with_wrong_time("nothing_wrong"));
+    let heard = heard(number::CLOCK_GETTIME, with_wrong_time("nothing_wrong"));
     assert_eq!(heard, "42: \n42: ");
 }
 
 #[test]
 fn a_missing_module_costs_only_who_calls_it() {
     let empty = fresh_folder("empty");
-    let heard = heard(number::CLOCK, empty.clone());
+    let heard = heard(number::CLOCK_GETTIME, empty.clone());
     assert!(heard.contains("time.so cannot be loaded"), "{heard}");
     let report = run_with(&nothing(), &options(empty), Arc::new(Silent));
     assert!(report.error.is_none(), "{:#?}", report.error);
@@ -126,7 +126,7 @@ fn a_missing_module_behind_an_input_slot_is_said() {
 fn a_file_that_is_no_shared_object() {
     let folder = fresh_folder("text");
     std::fs::write(folder.join("time.so"), "tick tock").expect("a file");
-    let heard = heard(number::CLOCK, folder);
+    let heard = heard(number::CLOCK_GETTIME, folder);
     assert!(heard.contains("time.so cannot be loaded: "), "{heard}");
 }
 
@@ -143,11 +143,17 @@ fn a_module_of_another_version() {
 
 #[test]
 fn a_module_of_another_layout() {
-    let Sizes { table, host, call } = Sizes::HERE;
-    let theirs = format!("its table, services and calls have {table}, {} and {call} bytes", host + 8);
-    let ours = format!("this visor's {table}, {host} and {call}");
-    let words = format!("time.so was built for another layout of the module contract: {theirs}, {ours}: rebuild it");
-    refused("other_services", &words);
+    let Layout { table, host, call, services } = Layout::HERE;
+    let ours = format!("{table}, {host}, {call}, {services:08x}");
+    for (built_with, theirs) in [
+        ("other_sizes", format!("{table}, {}, {call}, {services:08x}", host + 8)),
+        ("other_services", format!("{table}, {host}, {call}, {:08x}", services ^ 1)),
+    ] {
+        let numbers =
+            format!("(sizes of table, services and call, hash of the services: {theirs}; this visor's: {ours})");
+        let text = format!("time.so was built for another layout of the module contract; rebuild it {numbers}");
+        refused(built_with, &text);
+    }
 }
 
 #[test]
@@ -168,7 +174,7 @@ fn a_module_that_cannot_start() {
 #[test]
 fn a_module_that_serves_less_than_it_should() {
     let folder = with_wrong_time("serves_less");
-    assert_eq!(heard(number::CLOCK, folder.clone()), "42: \n42: ");
-    let refusal = format!("{}: SLEEP: no such hostcall", Errno::NoSuchCall.to_value());
-    assert_eq!(heard(number::SLEEP, folder), format!("{refusal}\n{refusal}"));
+    assert_eq!(heard(number::CLOCK_GETTIME, folder.clone()), "42: \n42: ");
+    let refusal = format!("{}: NANOSLEEP: no such hostcall", Errno::NoSuchCall.to_value());
+    assert_eq!(heard(number::NANOSLEEP, folder), format!("{refusal}\n{refusal}"));
 }

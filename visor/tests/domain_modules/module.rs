@@ -5,8 +5,8 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::ABI_VERSION;
-use monohull_abi::module::{Call, Ending, Host, MAGIC, ModuleEntry, ModuleTable, Outcome, Sizes};
-use monohull_abi::number::{CLOCK, SLEEP};
+use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Outcome};
+use monohull_abi::number::{CLOCK_GETTIME, NANOSLEEP};
 
 static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -205,8 +205,8 @@ unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
 unsafe extern "C" fn poll(_: *mut c_void) {}
 
 static ENTRIES: [ModuleEntry; 2] = [
-    ModuleEntry { number: CLOCK, handler: clock },
-    ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { SLEEP }, handler: sleep },
+    ModuleEntry { number: CLOCK_GETTIME, handler: clock },
+    ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { NANOSLEEP }, handler: sleep },
 ];
 
 /// The table.
@@ -214,7 +214,11 @@ static ENTRIES: [ModuleEntry; 2] = [
 pub static TABLE: ModuleTable = ModuleTable {
     magic: if cfg!(no_magic) { 1 } else { MAGIC },
     abi_version: if cfg!(other_version) { ABI_VERSION + 1 } else { ABI_VERSION },
-    sizes: Sizes { host: Sizes::HERE.host + if cfg!(other_services) { 8 } else { 0 }, ..Sizes::HERE },
+    layout: Layout {
+        host: Layout::HERE.host + if cfg!(other_sizes) { 8 } else { 0 },
+        services: Layout::HERE.services ^ if cfg!(other_services) { 1 } else { 0 },
+        ..Layout::HERE
+    },
     name: *if cfg!(other_name) { b"stdio\0\0\0\0\0\0\0\0\0\0\0" } else { b"time\0\0\0\0\0\0\0\0\0\0\0\0" },
     entry_count: if cfg!(serves_less) { 1 } else { 2 },
     entries: ENTRIES.as_ptr(),

@@ -41,7 +41,7 @@ const PATH: i64 = 0x7061_7468;
 fn asking(call: i64, arguments: &[i64]) -> Value {
     let mut all = vec![call as u64];
     all.extend(arguments.iter().map(|argument| *argument as u64));
-    one_step("hostcall-abuse", json!({ "role": "ask", "number": number::CLOCK, "arguments": all }))
+    one_step("hostcall-abuse", json!({ "role": "ask", "number": number::CLOCK_GETTIME, "arguments": all }))
 }
 
 /// What the call answered.

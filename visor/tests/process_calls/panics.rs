@@ -42,7 +42,7 @@ pub(crate) fn a_module_that_panics_ends_its_process(all: &[Panicking]) {
                 "busy": { "image": "misbehave" },
             },
             "steps": [
-                { "name": "ask", "function": "ask", "args": { "role": "ask", "number": number::CLOCK } },
+                { "name": "ask", "function": "ask", "args": { "role": "ask", "number": number::CLOCK_GETTIME } },
                 { "name": "busy", "function": "busy", "args": { "how": "endless-loop" } },
             ],
             "limits": { "carriers": 2 },

@@ -19,7 +19,7 @@ pub(crate) fn start(usual: &Settings) -> Spawner {
 }
 
 pub(crate) fn a_worker_that_takes_all_timers_keeps_no_other_from_running(greedy: &Spawner, others: &Spawner) {
-    let document = one_step("hostcall-abuse", json!({ "role": "ask", "number": number::CLOCK }));
+    let document = one_step("hostcall-abuse", json!({ "role": "ask", "number": number::CLOCK_GETTIME }));
     let attacker = greedy.idle_worker().expect("an idle worker").assign(&job(&document, Vec::new())).expect("taken");
     let (_, limit) = signals();
     let begin = Instant::now();

@@ -99,9 +99,9 @@ fn paths(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     cases.bad("room", FILE_STAT, &[MAX, path, len, HERE], room(STAT, 8));
     cases.bad("room", FILE_REALPATH, &[MAX, path, len, HERE, 512], room(10, 1));
     cases.refused("too little room", FILE_REALPATH, &[MAX, path, len, own.bytes, 9], NameTooLong);
-    cases.bad("room", FILE_CWD, &[HERE, 512], room(1, 1));
+    cases.bad("room", FILE_GETCWD, &[HERE, 512], room(1, 1));
     cases.add("a path", FILE_REALPATH, &[MAX, path, len, own.bytes, 512], len as i64);
-    cases.add("where it works", FILE_CWD, &[own.bytes, 512], 1);
+    cases.add("where it works", FILE_GETCWD, &[own.bytes, 512], 1);
 }
 
 /// Where bytes go.
@@ -120,9 +120,9 @@ fn buffers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.add("its own bytes", call, &[file, own.bytes, LEN, 0], LEN as i64);
     }
     cases.bad("room", FILE_FSTAT, &[file, HERE], room(STAT, 8));
-    cases.bad("room", FILE_LIST, &[good.directory, HERE, 512], room(LEN, 1));
+    cases.bad("room", FILE_GETDENTS, &[good.directory, HERE, 512], room(LEN, 1));
     for len in [0, 1, 15] {
-        cases.refused("too little room", FILE_LIST, &[good.directory, own.bytes, len], Invalid);
+        cases.refused("too little room", FILE_GETDENTS, &[good.directory, own.bytes, len], Invalid);
     }
     cases.add("its own room", FILE_FSTAT, &[file, own.bytes], 0);
 }
@@ -158,9 +158,9 @@ pub(super) const ON_A_DESCRIPTOR: [u32; 13] = [
     FILE_WRITEV,
     FILE_SEEK,
     FILE_FSTAT,
-    FILE_LIST,
-    FILE_RESIZE,
-    FILE_SYNC,
+    FILE_GETDENTS,
+    FILE_FTRUNCATE,
+    FILE_FSYNC,
     FILE_FLAGS,
     FILE_CLOSE,
 ];
@@ -179,7 +179,7 @@ fn descriptors(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.refused("before the start", FILE_SEEK, &[good.file, offset, 0], Invalid);
     }
     for size in [1 << 63, MAX] {
-        cases.refused("no size", FILE_RESIZE, &[good.file, size], Invalid);
+        cases.refused("no size", FILE_FTRUNCATE, &[good.file, size], Invalid);
     }
     cases.refused("all flags", FILE_FLAGS, &[good.file, MAX - 1], Invalid);
     for target in [1024, 1 << 32, MIN] {

@@ -5,7 +5,7 @@ use monohull_abi::Errno::{BadDescriptor, Fault, Invalid, IsDirectory};
 use monohull_abi::file::{Advice, TO_THE_END, WORKING_DIRECTORY, map, open};
 use monohull_abi::layout::{CELL_SIZE, PAGE};
 use monohull_abi::number::*;
-use monohull_abi::types::Text;
+use monohull_abi::types::InfoString;
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
 
@@ -22,14 +22,14 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     hostcall(FILE_PWRITE, [file, bytes.as_ptr() as u64, LEN, 0, 0, 0]);
     let blind = opened("/work/mapped", open::WRITE);
     let directory = opened("/work", open::READ);
-    let mapped = |flags| hostcall(FILE_MAP, [file, 0, LEN, flags, 0, 0]) as u64;
+    let mapped = |flags| hostcall(FILE_MMAP, [file, 0, LEN, flags, 0, 0]) as u64;
     let (fixed, copy) = (mapped(0), mapped(map::WRITE));
 
     for other in [0, 2, file + 100, 1 << 32 | file, MIN, MAX] {
-        cases.refused("a file it has not", FILE_MAP, &[other, 0, LEN, 0], BadDescriptor);
+        cases.refused("a file it has not", FILE_MMAP, &[other, 0, LEN, 0], BadDescriptor);
     }
-    cases.refused("a file it may not read", FILE_MAP, &[blind, 0, LEN, 0], BadDescriptor);
-    cases.refused("a directory", FILE_MAP, &[directory, 0, LEN, 0], IsDirectory);
+    cases.refused("a file it may not read", FILE_MMAP, &[blind, 0, LEN, 0], BadDescriptor);
+    cases.refused("a directory", FILE_MMAP, &[directory, 0, LEN, 0], IsDirectory);
     for (offset, len) in [
         (0, 0),
         (0, LEN + 1),
@@ -42,10 +42,10 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
         (LEN - 1, MIN - 1),
         (1, MIN),
     ] {
-        cases.refused("bytes it has not", FILE_MAP, &[file, offset, len, 0], Invalid);
+        cases.refused("bytes it has not", FILE_MMAP, &[file, offset, len, 0], Invalid);
     }
     for flags in [map::ALL + 1, MIN, MAX] {
-        cases.refused("such flags", FILE_MAP, &[file, 0, LEN, flags], Invalid);
+        cases.refused("such flags", FILE_MMAP, &[file, 0, LEN, flags], Invalid);
     }
     for wrong in [
         ("null", 0),
@@ -60,35 +60,35 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
         ("the upper half", MIN),
     ] {
         let (what, address) = wrong;
-        cases.refused(what, FILE_UNMAP, &[address], Invalid);
-        cases.refused(what, FILE_MAP_PROTECT, &[address, 1], Invalid);
-        cases.refused(what, FILE_MAP_ADVISE, &[address, 0, 1, Advice::WillNeed as u64], Invalid);
+        cases.refused(what, FILE_MUNMAP, &[address], Invalid);
+        cases.refused(what, FILE_MPROTECT, &[address, 1], Invalid);
+        cases.refused(what, FILE_MADVISE, &[address, 0, 1, Advice::WillNeed as u64], Invalid);
     }
     for (offset, len) in [(0, LEN + 1), (LEN, 1), (MAX, 1), (1, MAX), (MIN, MIN)] {
-        cases.refused("what it has not", FILE_MAP_ADVISE, &[fixed, offset, len, Advice::WillNeed as u64], Invalid);
+        cases.refused("what it has not", FILE_MADVISE, &[fixed, offset, len, Advice::WillNeed as u64], Invalid);
     }
     for advice in [4, MIN, MAX] {
-        cases.refused("such advice", FILE_MAP_ADVISE, &[fixed, 0, LEN, advice], Invalid);
+        cases.refused("such advice", FILE_MADVISE, &[fixed, 0, LEN, advice], Invalid);
     }
     for writable in [2, MIN, MAX] {
-        cases.refused("neither yes nor no", FILE_MAP_PROTECT, &[fixed, writable], Invalid);
+        cases.refused("neither yes nor no", FILE_MPROTECT, &[fixed, writable], Invalid);
     }
-    cases.add("a part of it", FILE_MAP_ADVISE, &[copy, PAGE, 1, Advice::WillNeed as u64], 0);
+    cases.add("a part of it", FILE_MADVISE, &[copy, PAGE, 1, Advice::WillNeed as u64], 0);
 
     // As buffers: what can be read is read, and what is fixed is not written.
     cases.add("from a mapping", FILE_PWRITE, &[file, fixed, LEN, 0], LEN as i64);
     cases.add("into a copy", FILE_PREAD, &[file, copy, LEN, 0], LEN as i64);
     cases.refused("into what is fixed", FILE_PREAD, &[file, fixed, LEN, 0], Fault);
-    cases.refused("into what is fixed", TEXT_READ, &[Text::Function as u64, fixed + 50_000, 512], Fault);
+    cases.refused("into what is fixed", GET_STRING, &[InfoString::Function as u64, fixed + 50_000, 512], Fault);
     // Over its end the host's kernel writes what there is.
     let end = fixed + LEN.next_multiple_of(PAGE);
     cases.refused("behind the end of a mapping", FILE_PWRITE, &[file, end, 16, 0], Fault);
     cases.bad("a buffer", FILE_PWRITE, &[file, HERE, 16, 0], want(16, 1));
-    cases.add("gives up writing", FILE_MAP_PROTECT, &[copy, 0], 0);
+    cases.add("gives up writing", FILE_MPROTECT, &[copy, 0], 0);
     cases.refused("into what is fixed now", FILE_PREAD, &[file, copy, LEN, 0], Fault);
     for address in [fixed, copy] {
-        cases.add("its own", FILE_UNMAP, &[address], 0);
-        cases.refused("what is gone", FILE_UNMAP, &[address], Invalid);
+        cases.add("its own", FILE_MUNMAP, &[address], 0);
+        cases.refused("what is gone", FILE_MUNMAP, &[address], Invalid);
         cases.refused("from what is gone", FILE_PWRITE, &[file, address, 1, 0], Fault);
     }
 }

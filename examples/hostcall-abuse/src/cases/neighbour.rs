@@ -11,15 +11,15 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     for call in [
         TCP_ACCEPT,
         UDP_CONNECT,
-        SOCKET_READ,
-        SOCKET_WRITE,
-        SOCKET_READ_FROM,
-        SOCKET_WRITE_TO,
+        SOCKET_RECV,
+        SOCKET_SEND,
+        SOCKET_RECVFROM,
+        SOCKET_SENDTO,
         SOCKET_SHUTDOWN,
         SOCKET_DUP,
-        SOCKET_GET,
-        SOCKET_SET,
-        SOCKET_NAME,
+        SOCKET_GET_OPTION,
+        SOCKET_SET_OPTION,
+        SOCKET_GETNAME,
         SOCKET_CLOSE,
     ] {
         cases.refused("a socket of somebody else's", call, &[socket, own.bytes, 16], BadDescriptor);
@@ -28,7 +28,7 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own) {
     for call in ON_A_DESCRIPTOR {
         cases.refused("a file of somebody else's", call, &[file, own.bytes, 0, 0], BadDescriptor);
     }
-    cases.refused("a file of somebody else's", FILE_MAP, &[file, 0, 16, 0], BadDescriptor);
+    cases.refused("a file of somebody else's", FILE_MMAP, &[file, 0, 16, 0], BadDescriptor);
     cases.refused("a file of somebody else's", FILE_DUP, &[file, MAX], BadDescriptor);
     let (name, len) = ("n".as_ptr() as u64, 1);
     for call in [FILE_OPEN, FILE_STAT, FILE_MKDIR, FILE_RMDIR, FILE_UNLINK, FILE_CHDIR, FILE_REALPATH] {

@@ -50,11 +50,11 @@ pub(crate) fn connection(network: Network) -> (u64, Option<u64>) {
     }
     let listener = call(TCP_LISTEN, [keep(at([127, 0, 0, 2], 0)), 16, 0, 0, 0, 0]);
     let name = keep(SocketAddress::default());
-    call(SOCKET_NAME, [listener, SocketEnd::Local as u64, name, 0, 0, 0]);
+    call(SOCKET_GETNAME, [listener, SocketEnd::Local as u64, name, 0, 0, 0]);
     let stream = call(TCP_CONNECT, [name, MAX, 0, 0, 0, 0]);
     let other = call(TCP_ACCEPT, [listener, 0, 0, 0, 0, 0]);
     call(SOCKET_CLOSE, [listener, 0, 0, 0, 0, 0]);
-    call(SOCKET_WRITE, [other, TEXT.as_ptr() as u64, TEXT.len() as u64, 0, 0, 0]);
+    call(SOCKET_SEND, [other, TEXT.as_ptr() as u64, TEXT.len() as u64, 0, 0, 0]);
     (stream, Some(other))
 }
 
@@ -137,7 +137,7 @@ fn off_the_list(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     }
     let off = keep(at([127, 0, 0, 1], 1));
     cases.refused("an address off the list", UDP_CONNECT, &[good.datagrams, off], NotPermitted);
-    cases.refused("an address off the list", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, off], NotPermitted);
+    cases.refused("an address off the list", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, off], NotPermitted);
     cases.refused("a name off the list", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotPermitted);
     let local = keep(*b"localhost");
     cases.add("one address of this host", HOST_LOOKUP, &[local, 9, good.out, 1], 1);
@@ -157,10 +157,10 @@ fn nobodys(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.refused("an address of itself", TCP_CONNECT, &[address, MAX], NetworkUnreachable);
         cases.refused("an address of itself", UDP_CONNECT, &[good.datagrams, address], NetworkUnreachable);
         let args = [good.datagrams, own.bytes, 16, address];
-        cases.refused("an address of itself", SOCKET_WRITE_TO, &args, NetworkUnreachable);
+        cases.refused("an address of itself", SOCKET_SENDTO, &args, NetworkUnreachable);
     }
     cases.refused("a name that nobody knows", HOST_LOOKUP, &[own.name, 16, good.out, 1], NotFound);
-    cases.add("a datagram", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, good.there], 16);
+    cases.add("a datagram", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, good.there], 16);
 }
 
 /// Where a socket is wanted.
@@ -172,18 +172,17 @@ fn numbers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         ("a socket without end", MAX),
         ("a negative socket", MIN),
     ] {
-        for call in [TCP_ACCEPT, SOCKET_READ, SOCKET_WRITE, SOCKET_READ_FROM, SOCKET_WRITE_TO, SOCKET_CLOSE, SOCKET_DUP]
-        {
+        for call in [TCP_ACCEPT, SOCKET_RECV, SOCKET_SEND, SOCKET_RECVFROM, SOCKET_SENDTO, SOCKET_CLOSE, SOCKET_DUP] {
             cases.refused(what, call, &[socket, own.bytes, 16, 0, good.here], BadDescriptor);
         }
-        for call in [UDP_CONNECT, SOCKET_SHUTDOWN, SOCKET_GET, SOCKET_SET, SOCKET_NAME] {
+        for call in [UDP_CONNECT, SOCKET_SHUTDOWN, SOCKET_GET_OPTION, SOCKET_SET_OPTION, SOCKET_GETNAME] {
             cases.refused(what, call, &[socket, 0, 0], BadDescriptor);
         }
     }
     for number in [8, MIN, MAX, 1 << 32] {
-        cases.refused("no such option", SOCKET_GET, &[good.listener, number], Invalid);
-        cases.refused("no such option", SOCKET_SET, &[good.listener, number, 0], Invalid);
-        cases.refused("no such end", SOCKET_NAME, &[good.listener, number, good.out], Invalid);
+        cases.refused("no such option", SOCKET_GET_OPTION, &[good.listener, number], Invalid);
+        cases.refused("no such option", SOCKET_SET_OPTION, &[good.listener, number, 0], Invalid);
+        cases.refused("no such end", SOCKET_GETNAME, &[good.listener, number, good.out], Invalid);
         cases.refused("no such direction", SOCKET_SHUTDOWN, &[good.listener, number], Invalid);
     }
     for (option, value) in [
@@ -195,14 +194,14 @@ fn numbers(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         (SocketOption::Ttl, MAX),
         (SocketOption::Error, 0),
     ] {
-        cases.refused("no such value", SOCKET_SET, &[good.listener, option as u64, value], Invalid);
+        cases.refused("no such value", SOCKET_SET_OPTION, &[good.listener, option as u64, value], Invalid);
     }
     for option in [SocketOption::KeepAlive, SocketOption::ReadTimeout, SocketOption::WriteTimeout] {
-        cases.add("any time at all", SOCKET_SET, &[good.listener, option as u64, MAX], 0);
+        cases.add("any time at all", SOCKET_SET_OPTION, &[good.listener, option as u64, MAX], 0);
     }
-    cases.add("its own address", SOCKET_NAME, &[good.listener, 0, good.out], 0);
-    cases.bad("room", SOCKET_NAME, &[good.listener, 0, HERE], room(ADDRESS, 4));
-    cases.refused("a peer it does not have", SOCKET_NAME, &[good.listener, 1, good.out], NotConnected);
+    cases.add("its own address", SOCKET_GETNAME, &[good.listener, 0, good.out], 0);
+    cases.bad("room", SOCKET_GETNAME, &[good.listener, 0, HERE], room(ADDRESS, 4));
+    cases.refused("a peer it does not have", SOCKET_GETNAME, &[good.listener, 1, good.out], NotConnected);
 }
 
 fn listener(cases: &mut Cases<'_>, own: &Own, good: &Good) {
@@ -213,13 +212,13 @@ fn listener(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         }
     };
     unless_null(cases, TCP_ACCEPT, &[good.listener, HERE]);
-    unless_null(cases, SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, 0, HERE]);
+    unless_null(cases, SOCKET_RECVFROM, &[good.datagrams, own.bytes, 16, 0, HERE]);
     cases.refused("a socket of UDP", TCP_ACCEPT, &[good.datagrams, good.out], NotSupported);
-    cases.refused("a listener", SOCKET_READ, &[good.listener, own.bytes, 16, 0], NotConnected);
-    cases.refused("a listener", SOCKET_WRITE, &[good.listener, own.bytes, 16], BrokenPipe);
-    for call in [SOCKET_READ_FROM, SOCKET_WRITE_TO] {
+    cases.refused("a listener", SOCKET_RECV, &[good.listener, own.bytes, 16, 0], NotConnected);
+    cases.refused("a listener", SOCKET_SEND, &[good.listener, own.bytes, 16], BrokenPipe);
+    for call in [SOCKET_RECVFROM, SOCKET_SENDTO] {
         let args = match call {
-            SOCKET_READ_FROM => [good.listener, own.bytes, 16, 0, good.out],
+            SOCKET_RECVFROM => [good.listener, own.bytes, 16, 0, good.out],
             _ => [good.listener, own.bytes, 16, good.here, 0],
         };
         cases.refused("a listener", call, &args, NotSupported);
@@ -228,13 +227,13 @@ fn listener(cases: &mut Cases<'_>, own: &Own, good: &Good) {
 
 fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
     let nonblocking = SocketOption::NonBlocking as u64;
-    cases.add("not to wait", SOCKET_SET, &[good.datagrams, nonblocking, 1], 0);
-    cases.refused("nothing there", SOCKET_READ, &[good.datagrams, own.bytes, 16, 0], Errno::Again);
+    cases.add("not to wait", SOCKET_SET_OPTION, &[good.datagrams, nonblocking, 1], 0);
+    cases.refused("nothing there", SOCKET_RECV, &[good.datagrams, own.bytes, 16, 0], Errno::Again);
     let ranges: [(u32, &[u64], Want); 4] = [
-        (SOCKET_READ, &[good.datagrams, HERE, 16, 0], Want { touches: false, writes: false, ..room(16, 1) }),
-        (SOCKET_READ_FROM, &[good.datagrams, HERE, 16, 0, 0], Want { touches: false, writes: false, ..room(16, 1) }),
-        (SOCKET_WRITE, &[good.datagrams, HERE, 16], Want { touches: false, ..want(16, 1) }),
-        (SOCKET_WRITE_TO, &[good.datagrams, HERE, 16, good.there], Want { touches: false, ..want(16, 1) }),
+        (SOCKET_RECV, &[good.datagrams, HERE, 16, 0], Want { touches: false, writes: false, ..room(16, 1) }),
+        (SOCKET_RECVFROM, &[good.datagrams, HERE, 16, 0, 0], Want { touches: false, writes: false, ..room(16, 1) }),
+        (SOCKET_SEND, &[good.datagrams, HERE, 16], Want { touches: false, ..want(16, 1) }),
+        (SOCKET_SENDTO, &[good.datagrams, HERE, 16, good.there], Want { touches: false, ..want(16, 1) }),
     ];
     for (call, args, wanted) in ranges {
         cases.bad("bytes", call, args, wanted);
@@ -243,10 +242,10 @@ fn datagrams(cases: &mut Cases<'_>, own: &Own, good: &Good) {
         cases.refused("bytes without end", call, &endless, Fault);
     }
     for flags in [2, 3, MIN, MAX] {
-        cases.refused("no such flag", SOCKET_READ, &[good.datagrams, own.bytes, 16, flags], Invalid);
-        cases.refused("no such flag", SOCKET_READ_FROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
+        cases.refused("no such flag", SOCKET_RECV, &[good.datagrams, own.bytes, 16, flags], Invalid);
+        cases.refused("no such flag", SOCKET_RECVFROM, &[good.datagrams, own.bytes, 16, flags, 0], Invalid);
     }
-    cases.bad("an address", SOCKET_WRITE_TO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
+    cases.bad("an address", SOCKET_SENDTO, &[good.datagrams, own.bytes, 16, HERE], want(ADDRESS, 4));
 }
 
 /// Where bytes of a connection go, and come from; some wait in it.
@@ -254,34 +253,34 @@ fn stream(cases: &mut Cases<'_>, own: &Own, good: &Good, network: Network) {
     let (stream, other) = connection(network);
     let len = TEXT.len() as u64;
     // What is refused leaves them where they are; what is looked at as well.
-    cases.add("what waits", SOCKET_READ, &[stream, own.bytes, 512, PEEK], len as i64);
+    cases.add("what waits", SOCKET_RECV, &[stream, own.bytes, 512, PEEK], len as i64);
     for flags in [0, PEEK] {
-        cases.bad("bytes of a connection", SOCKET_READ, &[stream, HERE, 16, flags], room(16, 1));
+        cases.bad("bytes of a connection", SOCKET_RECV, &[stream, HERE, 16, flags], room(16, 1));
     }
-    cases.bad("bytes for a connection", SOCKET_WRITE, &[stream, HERE, 16], want(16, 1));
+    cases.bad("bytes for a connection", SOCKET_SEND, &[stream, HERE, 16], want(16, 1));
     for endless in [1 << 40, MIN, MAX] {
-        cases.refused("bytes without end", SOCKET_READ, &[stream, own.bytes, endless, 0], Fault);
-        cases.refused("bytes without end", SOCKET_WRITE, &[stream, own.bytes, endless], Fault);
+        cases.refused("bytes without end", SOCKET_RECV, &[stream, own.bytes, endless, 0], Fault);
+        cases.refused("bytes without end", SOCKET_SEND, &[stream, own.bytes, endless], Fault);
     }
     for flags in [2, 3, MIN, MAX] {
-        cases.refused("no such flag", SOCKET_READ, &[stream, own.bytes, 16, flags], Invalid);
+        cases.refused("no such flag", SOCKET_RECV, &[stream, own.bytes, 16, flags], Invalid);
     }
-    cases.refused("a connection", SOCKET_READ_FROM, &[stream, own.bytes, 16, 0, good.out], NotSupported);
-    cases.refused("a connection", SOCKET_WRITE_TO, &[stream, own.bytes, 16, good.there], NotSupported);
+    cases.refused("a connection", SOCKET_RECVFROM, &[stream, own.bytes, 16, 0, good.out], NotSupported);
+    cases.refused("a connection", SOCKET_SENDTO, &[stream, own.bytes, 16, good.there], NotSupported);
     cases.refused("a connection", UDP_CONNECT, &[stream, good.there], NotSupported);
     cases.refused("a connection", TCP_ACCEPT, &[stream, good.out], Invalid);
-    cases.bad("room", SOCKET_NAME, &[stream, SocketEnd::Peer as u64, HERE], room(ADDRESS, 4));
+    cases.bad("room", SOCKET_GETNAME, &[stream, SocketEnd::Peer as u64, HERE], room(ADDRESS, 4));
     for direction in [3, MIN, MAX] {
         cases.refused("no such direction", SOCKET_SHUTDOWN, &[stream, direction], Invalid);
     }
-    cases.add("no bytes at all", SOCKET_READ, &[stream, own.bytes, 0, 0], 0);
-    cases.add("what waited", SOCKET_READ, &[stream, own.bytes, 512, 0], len as i64);
-    cases.add("its own bytes", SOCKET_WRITE, &[stream, own.bytes, len], len as i64);
+    cases.add("no bytes at all", SOCKET_RECV, &[stream, own.bytes, 0, 0], 0);
+    cases.add("what waited", SOCKET_RECV, &[stream, own.bytes, 512, 0], len as i64);
+    cases.add("its own bytes", SOCKET_SEND, &[stream, own.bytes, len], len as i64);
     if let Some(other) = other {
-        cases.add("what was written, and no more", SOCKET_READ, &[other, own.bytes, 512, 0], len as i64);
+        cases.add("what was written, and no more", SOCKET_RECV, &[other, own.bytes, 512, 0], len as i64);
         cases.add("its own", SOCKET_CLOSE, &[other], 0);
     }
     cases.add("the end", SOCKET_SHUTDOWN, &[stream, SocketShutdown::Write as u64], 0);
-    cases.refused("after the end", SOCKET_WRITE, &[stream, own.bytes, len], BrokenPipe);
+    cases.refused("after the end", SOCKET_SEND, &[stream, own.bytes, len], BrokenPipe);
     cases.add("its own", SOCKET_CLOSE, &[stream], 0);
 }

@@ -1,4 +1,4 @@
-//! Clusters: whose each is, and what is nobody's.
+//! Clusters: the owner of each, and clusters without an owner.
 
 use crate::geometry::FIRST;
 use crate::{Error, FatEntry, Geometry, Image};
@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// For each cluster: whether somebody has claimed it.
+/// For each cluster: whether a file or directory has claimed it.
 pub(super) struct Claims(Vec<bool>);
 
 /// A chain as far as it could be claimed.
@@ -16,7 +16,7 @@ pub(super) struct Claim {
     pub(super) broken: Option<&'static str>,
 }
 
-/// What is in use and nobody has claimed.
+/// Clusters in use that are unclaimed.
 pub(super) struct Lost {
     /// All of it.
     pub(super) clusters: Vec<Range<u32>>,
@@ -56,7 +56,7 @@ impl Claims {
             }
             next = geometry.entry(image, cluster)?;
             if next == FatEntry::Free {
-                // It is not the file's: what lies in it may be anybody's.
+                // It is not the file's, so its contents may belong to any file.
                 self.0[cluster as usize] = false;
                 break Some("its chain leads to a free cluster");
             }
@@ -65,7 +65,7 @@ impl Claims {
         Ok(Claim { clusters, broken })
     }
 
-    /// What nobody has claimed; from then on it is claimed.
+    /// The unclaimed clusters; claims them.
     pub(super) fn lost<I: Image>(&mut self, geometry: &Geometry, image: &I) -> Result<Lost, Error> {
         let mut free = 0;
         let mut clusters: Vec<Range<u32>> = Vec::new();

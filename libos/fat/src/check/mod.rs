@@ -1,11 +1,11 @@
 //! Whether an image is as it should be; what is not, by name; and how to put it right.
 //!
 //! Every directory claims its clusters, from the root down, and then every file. A chain that runs into a cluster that is claimed
-//! already, free, bad or not there ends before it. What is in use and nobody has claimed is lost.
+//! already, free, bad or not there ends before it. Clusters in use that are unclaimed are lost.
 //!
 //! ```text
 //!   tree     names: which there are, which of two goes, where directories lie
-//!   claims   clusters: whose each is, and what is nobody's
+//!   claims   clusters: the owner of each, and clusters without an owner
 //! ```
 //!
 //! Whatever is in an image, a check comes to its end, and takes memory in proportion to the image.
@@ -21,11 +21,11 @@ use alloc::vec::Vec;
 use claims::Claims;
 use core::ops::Range;
 
-/// Something that is not as it should be.
+/// A defect.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Finding {
-    /// it was not closed: whoever wrote to it last was interrupted
-    #[error("it was not closed: whoever wrote to it last was interrupted")]
+    /// it was not closed: the last program that wrote to it was interrupted
+    #[error("it was not closed: the last program that wrote to it was interrupted")]
     NotClosed,
     /// the copies of the FAT differ in {entries} entries
     #[error("the copies of the FAT differ in {entries} entries")]
@@ -46,7 +46,7 @@ pub enum Finding {
     Cut {
         /// The file.
         path: String,
-        /// What its directory says.
+        /// The size in its directory entry.
         size: u64,
         /// What can be read.
         kept: u64,
@@ -69,8 +69,8 @@ pub enum Finding {
         /// The directory that it should not lead to.
         to: String,
     },
-    /// the directory `{path}` does not say rightly where it is, or where it lies
-    #[error("the directory `{path}` does not say rightly where it is, or where it lies")]
+    /// the directory `{path}` has a wrong `.` or `..` entry
+    #[error("the directory `{path}` has a wrong `.` or `..` entry")]
     WrongLinks {
         /// The directory whose `.` or `..` is wrong.
         path: String,
@@ -83,16 +83,16 @@ pub enum Finding {
         /// Whole clusters behind the end.
         bytes: u64,
     },
-    /// `{path}` is another name of `{kept}`: somebody who moved it was interrupted
-    #[error("`{path}` is another name of `{kept}`: somebody who moved it was interrupted")]
+    /// `{path}` is another name of `{kept}`: a rename was interrupted
+    #[error("`{path}` is another name of `{kept}`: a rename was interrupted")]
     Moved {
         /// The name that goes.
         path: String,
         /// The name that stays.
         kept: String,
     },
-    /// `{path}` is left over: somebody who needed it for a while was interrupted
-    #[error("`{path}` is left over: somebody who needed it for a while was interrupted")]
+    /// `{path}` is left over: the program that used it temporarily was interrupted
+    #[error("`{path}` is left over: the program that used it temporarily was interrupted")]
     LeftOver {
         /// The file.
         path: String,
@@ -105,12 +105,12 @@ pub enum Finding {
         /// How many.
         slots: u64,
     },
-    /// {said} clusters are said to be free, {found} are
-    #[error("{said} clusters are said to be free, {found} are")]
+    /// the free-cluster count is {recorded}, {found} clusters are free
+    #[error("the free-cluster count is {recorded}, {found} clusters are free")]
     FreeCount {
-        /// What the image says.
-        said: u32,
-        /// What the FAT says.
+        /// The count in the image.
+        recorded: u32,
+        /// The count of free entries in the FAT.
         found: u32,
     },
     /// {count} more are not named one by one
@@ -118,13 +118,13 @@ pub enum Finding {
     More {
         /// How many.
         count: u64,
-        /// Whether bytes of files are gone in any of them.
+        /// Whether any of them lose bytes of files.
         loses_data: bool,
     },
 }
 
 impl Finding {
-    /// Whether bytes of a file are gone; the rest is space or a count.
+    /// Whether bytes of a file are lost. The other findings concern space or a count.
     pub fn loses_data(&self) -> bool {
         matches!(self, Finding::Cut { .. } | Finding::CutDirectory { .. } | Finding::More { loses_data: true, .. })
     }
@@ -135,25 +135,25 @@ impl Finding {
 pub struct Report {
     /// Where everything is.
     pub geometry: Geometry,
-    /// Everything that is not as it should be.
+    /// All defects.
     pub findings: Vec<Finding>,
     /// Files that were found.
     pub files: u64,
     /// Directories that were found, the root left out.
     pub directories: u64,
-    /// Clusters that nobody has.
+    /// Free clusters.
     pub free: u32,
 }
 
-/// Looks at the whole image.
+/// Checks the whole image.
 pub fn check<I: Image>(image: &I) -> Result<Report, Error> {
     Check::new(image)?.run().map(|(report, _)| report)
 }
 
-/// Puts right what [`check`] finds, and tells what it was. Every file keeps what can be read of it.
+/// Repairs what [`check`] finds, and reports it. Every file keeps its readable bytes.
 pub fn repair<I: ImageMut>(image: &mut I) -> Result<Report, Error> {
     let first = repair_once(image)?;
-    // What was put right may show something else: of two files that have nothing left one name is too many, for example.
+    // A repair may reveal another finding: of two files that have become empty, for example, one name is superfluous.
     for _ in 1..ROUNDS_MAX {
         if repair_once(image)?.findings.is_empty() {
             break;
@@ -170,8 +170,8 @@ fn repair_once<I: ImageMut>(image: &mut I) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// The files in the root directory that somebody left there who was interrupted: those of which nothing is a named file's too, as it
-/// is for a moment when a name changes. They can be removed.
+/// The temporary files in the root directory that an interrupted program did not remove, except those that share clusters with a
+/// named file, as they do for a moment during a rename. They can be removed.
 pub fn left_over<I: Image>(image: &I) -> Result<Vec<String>, Error> {
     let geometry = Geometry::read(image)?;
     let mut names = Vec::new();
@@ -199,7 +199,7 @@ enum Repair {
     Entry(u32, u32),
     /// Clusters that become free.
     Free(Range<u32>),
-    /// Bytes at a place.
+    /// Bytes at an offset.
     Bytes(u64, Vec<u8>),
 }
 
@@ -226,7 +226,7 @@ impl Repair {
 
 /// The first byte of a slot that is free again.
 const GONE: u8 = 0xe5;
-/// Most times that an image is gone over to put it right.
+/// Most passes of a repair.
 const ROUNDS_MAX: u32 = 8;
 /// Most findings that are named one by one.
 const NAMED_MAX: usize = 1000;
@@ -277,7 +277,7 @@ impl<'i, I: Image> Check<'i, I> {
         Ok(())
     }
 
-    /// The first FAT counts; the others should say the same.
+    /// The first FAT is authoritative; the others should be equal.
     fn copies(&mut self) -> Result<(), Error> {
         let Geometry { fat_start, fat_bytes, fats, .. } = self.geometry;
         let mut entries = 0;
@@ -299,7 +299,7 @@ impl<'i, I: Image> Check<'i, I> {
         Ok(())
     }
 
-    /// What is in use and claimed by nobody; gives the number of free clusters.
+    /// Finds unclaimed clusters in use; returns the number of free clusters.
     fn lost(&mut self) -> Result<u32, Error> {
         let lost = self.claims.lost(&self.geometry, self.image)?;
         self.repairs.extend(lost.clusters.into_iter().map(Repair::Free));
@@ -309,15 +309,15 @@ impl<'i, I: Image> Check<'i, I> {
         Ok(lost.free)
     }
 
-    /// The number of free clusters that the image says it has, if it says any.
+    /// The free-cluster count of the image, if it has one.
     fn count(&mut self, found: u32) -> Result<(), Error> {
         let Some(at) = self.geometry.info else { return Ok(()) };
-        let said = read_u32(self.image, at)?;
-        if said != found && said != u32::MAX {
-            self.found(Finding::FreeCount { said, found });
+        let recorded = read_u32(self.image, at)?;
+        if recorded != found && recorded != u32::MAX {
+            self.found(Finding::FreeCount { recorded, found });
         }
-        if !self.repairs.is_empty() || said != found {
-            // What was put right may have freed some: nobody needs the count.
+        if !self.repairs.is_empty() || recorded != found {
+            // Repairs may have freed some, and the count is optional.
             self.repairs.push(Repair::Bytes(at, u32::MAX.to_le_bytes().to_vec()));
         }
         Ok(())

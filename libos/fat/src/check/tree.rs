@@ -1,7 +1,7 @@
 //! Names: every file and directory, from the root down.
 //!
-//! Directories come before files, for with a directory all is lost that is in it. What is called a directory and does not quite look
-//! like one comes after both: if it is somebody's bytes, it takes nothing from them.
+//! Directories claim their clusters before files, because a lost directory loses everything in it. An entry that is marked as a
+//! directory but does not look like one comes after both: its clusters may hold a file's bytes.
 
 use super::claims::Claim;
 use super::{Check, Finding, GONE, Repair};
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 /// The root directory, among all that has a name.
 const ROOT: usize = 0;
-/// A path is shown in this many bytes; one that is longer nobody can use anyway.
+/// Most bytes of a path that are shown; longer paths cannot be opened.
 const PATH_SHOWN: usize = 4096;
 /// Names of the two slots with which a directory begins.
 const DOT: [u8; 11] = *b".          ";
@@ -32,31 +32,31 @@ struct Named {
     size: u64,
     /// All its slots; that of the short name is the last.
     slots: Vec<u64>,
-    /// It was there for a while.
+    /// A temporary file.
     aside: bool,
-    /// It says that it has another name.
+    /// It is marked as renamed: it has another name.
     moved: bool,
-    /// It is a file whose clusters have been claimed, as far as that goes.
+    /// It is a file whose clusters have been claimed, as far as its chain is valid.
     claimed: bool,
-    /// Its name goes.
+    /// Its name is removed.
     goes: bool,
 }
 
 /// How a directory begins.
 #[derive(PartialEq, Eq)]
 enum Beginning {
-    /// With two slots that say where it is, and where it lies.
+    /// With correct `.` and `..` entries.
     Right,
-    /// With something else where one of them should be, or that says something else.
+    /// One of them is missing or wrong.
     Doubtful,
-    /// As no directory does.
+    /// Not like a directory.
     Wrong,
 }
 
 /// All names that have been found.
 struct Tree {
     all: Vec<Named>,
-    /// By its first cluster: who has a chain.
+    /// The owner of each chain, by its first cluster.
     owners: BTreeMap<u32, usize>,
     /// How many in a directory are called the same, as FAT compares names.
     namesakes: BTreeMap<(usize, String), u32>,
@@ -104,7 +104,7 @@ impl<I: Image> Check<'_, I> {
         Ok((count(false) as u64, count(true) as u64))
     }
 
-    /// The clusters of the root directory; none if it has a place of its own.
+    /// The clusters of the root directory; none if it lies in an area of its own.
     fn root(&mut self) -> Result<Vec<u32>, Error> {
         let first = self.geometry.root_cluster;
         if self.geometry.root_bytes > 0 {
@@ -116,7 +116,7 @@ impl<I: Image> Check<'_, I> {
             return Err(Error::Damaged("the root directory is not there"));
         }
         if self.slot_name(self.geometry.offset(first)?)? == DOT {
-            return Err(Error::Damaged("another directory is in the place of the root"));
+            return Err(Error::Damaged("another directory has the root directory's cluster"));
         }
         if let Some(why) = claim.broken {
             self.found(Finding::CutDirectory { path: "/".into(), why });
@@ -171,7 +171,7 @@ impl<I: Image> Check<'_, I> {
         let first = match (named.cluster, named.directory) {
             (0, true) => ROOT,
             (0, false) => {
-                // An empty one cannot be told by its clusters.
+                // Empty files have no clusters that identify them.
                 let goes = tree.has_namesake(named);
                 if goes {
                     let path = tree.path(index);
@@ -245,7 +245,7 @@ impl<I: Image> Check<'_, I> {
     }
 
     fn beginning(&self, named: &Named) -> Result<Beginning, Error> {
-        // One that leads nowhere is for whoever claims it.
+        // A chain without a directory is free to be claimed.
         let Ok(start) = self.geometry.offset(named.cluster) else { return Ok(Beginning::Doubtful) };
         let (dot, dot_dot) = (self.slot_name(start)?, self.slot_name(start + SLOT)?);
         Ok(match (dot == DOT, dot_dot == DOT_DOT) {
@@ -255,7 +255,7 @@ impl<I: Image> Check<'_, I> {
         })
     }
 
-    /// What the slots say with which directories begin: where each is, and where it lies.
+    /// The `.` and `..` entries of directories.
     fn links(&mut self, tree: &Tree) -> Result<(), Error> {
         for (index, named) in tree.all.iter().enumerate().skip(1).filter(|(_, named)| named.directory && !named.goes) {
             let start = self.geometry.offset(named.cluster)?;
@@ -355,7 +355,7 @@ impl Tree {
         Tree { all: vec![root], owners, namesakes: BTreeMap::new() }
     }
 
-    /// Where a name is: names with a `/` before each; the end of it, if it is too long for anybody.
+    /// The path of a name; only its end if it is too long.
     fn path(&self, index: usize) -> String {
         let (mut at, mut path) = (index, String::new());
         while at != ROOT && path.len() < PATH_SHOWN {

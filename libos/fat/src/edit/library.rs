@@ -15,7 +15,7 @@ use spin::Mutex;
 pub(crate) type Fat<S> = FileSystem<Disk<S>, Clock, LossyOemCpConverter>;
 /// An error of the library's.
 pub(crate) type LibraryError = lamfat::Error<DiskError>;
-/// Tells the time, in ns since 1970.
+/// The clock, in ns since 1970.
 pub(crate) type Now = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The library over one image.
@@ -25,7 +25,7 @@ pub(crate) struct Library<S: Store> {
     stage: Arc<Mutex<Stage<S>>>,
     /// Made when it is first needed, and again after a failure: what it remembers must be what is true.
     fat: Option<Fat<S>>,
-    /// Whether the image said that somebody writes to it before we made it say so; none until then.
+    /// The image's dirty flag before this editor set it; none until then.
     marked_before: Option<bool>,
 }
 
@@ -35,7 +35,7 @@ impl<S: Store> Library<S> {
         Library { now, geometry, stage, fat: None, marked_before: None }
     }
 
-    /// Has the image say that somebody writes to it, until it is closed.
+    /// Sets the image's dirty flag, until it is closed.
     pub(crate) fn mark(&mut self) -> Result<(), Error> {
         if self.marked_before.is_none() {
             self.marked_before = Some(self.stage.lock().set_mark(true)?);
@@ -84,7 +84,7 @@ impl<S: Store> Library<S> {
         changed
     }
 
-    /// Writes down how many clusters are free, and that nobody writes any more. A wrong count does no harm: nobody relies on
+    /// Stores the number of free clusters, and clears the dirty flag. A wrong count does no harm: no reader relies on
     /// it. An image that was not closed before stays so: it has to be checked.
     pub(crate) fn close(&mut self) {
         self.fat = None;

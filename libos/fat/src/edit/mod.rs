@@ -5,7 +5,7 @@
 //!        └──▶ chains of files ─────────────▶   "
 //! ```
 //!
-//! The bytes of files are not written here. Who writes them asks for a chain that is long enough ([`Editor::lengthen`]),
+//! The bytes of files are not written here. A writer requests a chain that is long enough ([`Editor::lengthen`]),
 //! stores the bytes where its runs are, and then the size.
 
 mod chains;
@@ -18,7 +18,7 @@ use crate::{Entry, Error, Geometry, Image, Runs};
 use alloc::sync::Arc;
 use library::Library;
 
-/// An image whose bytes can be changed while others look at it.
+/// An image whose bytes can be changed while other threads read it.
 pub trait Store: Image + Send + Sync + 'static {
     /// Stores bytes. An aligned word of eight bytes is stored whole or not at all.
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), Error>;
@@ -74,12 +74,12 @@ pub struct Editor<S: Store> {
 }
 
 impl<S: Store> Editor<S> {
-    /// An editor for an image with this geometry; `now` tells the time, in ns since 1970.
+    /// An editor for an image with this geometry; `now` is the clock, in ns since 1970.
     pub fn new(image: S, geometry: Geometry, now: impl Fn() -> i64 + Send + Sync + 'static) -> Editor<S> {
         Editor { library: Library::new(image, geometry, Arc::new(now)), hint: FIRST }
     }
 
-    /// Has the image say that somebody writes to it, until [`close`](Editor::close). Every change does.
+    /// Sets the image's dirty flag, until [`close`](Editor::close). Every change does.
     pub fn mark(&mut self) -> Result<(), Error> {
         self.library.mark()
     }
@@ -120,7 +120,7 @@ impl<S: Store> Editor<S> {
         Ok(())
     }
 
-    /// Puts the image in order after changes: it says how many clusters are free, and that nobody writes any more.
+    /// Finishes changes: stores the number of free clusters, and clears the dirty flag.
     pub fn close(&mut self) {
         self.library.close();
     }

@@ -68,7 +68,7 @@ pub(crate) fn rename<S: Store>(
         root.rename(from, &root, change.aside)?;
         return named(stage, geometry, to, |to| root.rename(change.aside, &root, to));
     }
-    // What is replaced gives its clusters back last: nothing new is to take them before it is gone.
+    // The replaced file frees its clusters last, so that nothing new uses them before its name is removed.
     let replaced = change.hidden.or(change.replaced.then_some(change.aside));
     if let Some(aside) = replaced {
         root.rename(to, &root, aside)?;
@@ -81,7 +81,7 @@ pub(crate) fn rename<S: Store>(
     if change.moved.directory { lead_up(stage, geometry, change) } else { Ok(()) }
 }
 
-/// Has a slot that goes say that it does: of two names that an interruption leaves, a repair then keeps the other one.
+/// Marks a slot that is being removed: if an interruption leaves two names, a repair keeps the other one.
 fn mark_moved<S: Store>(stage: &Mutex<Stage<S>>, slot: u64) -> Result<(), LibraryError> {
     let mut stage = stage.lock();
     let mut flags = [0];
@@ -89,7 +89,7 @@ fn mark_moved<S: Store>(stage: &Mutex<Stage<S>>, slot: u64) -> Result<(), Librar
     stage.write(slot + FLAGS, &[flags[0] | MOVED]).map_err(as_library_error)
 }
 
-/// `..` of a directory that has moved leads to where it is now, which the library leaves out.
+/// `..` of a directory that has moved leads to its new parent, which the library does not update.
 fn lead_up<S: Store>(stage: &Mutex<Stage<S>>, geometry: &Geometry, change: &Move<'_>) -> Result<(), LibraryError> {
     const SLOT: u64 = 32;
     let mut stage = stage.lock();

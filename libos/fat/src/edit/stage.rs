@@ -5,12 +5,12 @@
 //! process is killed between two stores) can lose free space and nothing else:
 //!
 //! ```text
-//!   1  FAT entries of clusters that were free        nobody refers to them yet: at worst they are lost
+//!   1  FAT entries of clusters that were free        not referred to yet: at worst they are lost
 //!   2  what is in those clusters                     a directory grows by slots that are empty
 //!   3  FAT entries that go on                        chains grow into what is marked already
 //!   4  directory slots that come or change           names lead to whole chains
 //!   5  directory slots that go                       for a moment a moved file has two names, never none
-//!   6  FAT entries that end, and become free         nobody refers to them any more
+//!   6  FAT entries that end, and become free         not referred to any more
 //! ```
 //!
 //! Each store is one aligned word, which is there whole or not at all. A slot has four: the first, without which there is none, comes
@@ -32,7 +32,7 @@ const SLOT: u64 = 32;
 const WORDS: [usize; 4] = [1, 2, 3, 0];
 /// The first byte of a directory slot that is free again.
 const DELETED: u8 = 0xe5;
-/// Where a slot says what it is.
+/// Offset of a slot's attributes.
 const ATTRIBUTES: u64 = 11;
 
 /// A cluster's entry that changes: its number, what it was, what it is to be.
@@ -152,12 +152,12 @@ impl<S: Store> Stage<S> {
         self.write(at, &bytes[..len])
     }
 
-    /// Says in the image, at once, how many clusters are free; nobody relies on it.
+    /// Stores the number of free clusters in the image, at once. It is a hint.
     pub(crate) fn set_free_count(&self, count: u32) -> Result<(), Error> {
         self.geometry.info.map_or(Ok(()), |at| self.store(at, &count.to_le_bytes()))
     }
 
-    /// Says in the image, at once, whether somebody writes to it; gives what it said before.
+    /// Sets or clears the dirty flag in the image, at once; returns its value before.
     pub(crate) fn set_mark(&self, mark: bool) -> Result<bool, Error> {
         let (at, mut flags) = (self.geometry.dirty_flag(), [0]);
         self.image.read(at, &mut flags)?;

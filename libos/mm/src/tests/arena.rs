@@ -203,7 +203,7 @@ fn memory_that_cannot_be_wiped_is_nobodys_until_it_can() {
     assert_eq!((again, mm.peek(again, 6)), (secret, [0; 6].to_vec()));
 }
 
-const NO_MEMORY: (i64, &str) = (Errno::OutOfMemory.to_value(), "the host gives no memory for the slot buffer");
+const NO_MEMORY: (i64, &str) = (Errno::OutOfMemory.to_value(), "the host has no memory for the slot buffer");
 
 #[test]
 fn memory_that_cannot_be_zeroed_goes_back() {

@@ -94,7 +94,7 @@ fn slots_of_an_instance_that_is_done_stay_filled_meanwhile() {
 fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
     let mm = Mm::start();
     (0..MANY).for_each(|_| _ = mm.alloc(A, PAGE));
-    let outputs = ["held", "shelved", "freed"].map(|name| {
+    let outputs = ["held", "retained", "freed"].map(|name| {
         let address = mm.alloc(A, PAGE);
         assert_eq!(mm.publish(A, name, address, 1, BYTES), 0);
         address
@@ -105,7 +105,7 @@ fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
         || assert!(mm.end(A, Done)),
         || {
             if core::mem::take(&mut first) {
-                for (instance, name) in [(3, "held"), (3, "shelved"), (4, "freed")] {
+                for (instance, name) in [(3, "held"), (3, "retained"), (4, "freed")] {
                     mm.take(instance, name, BYTES).unwrap();
                 }
                 assert_eq!(mm.free(3, outputs[1]), 0);
@@ -117,7 +117,7 @@ fn a_buffer_that_is_taken_meanwhile_is_its_takers() {
     assert!(mm.owns(3, outputs[0], PAGE) && mm.owns(4, outputs[2], PAGE));
     assert_eq!((mm.charged(3), mm.charged(4)), (2 * PAGE, PAGE));
     assert!(mm.end(3, Failed), "its inputs go back");
-    assert_eq!(mm.look("shelved").map(|(info, _)| info.address), Ok(outputs[1]));
+    assert_eq!(mm.look("retained").map(|(info, _)| info.address), Ok(outputs[1]));
     assert!(mm.look("held").is_ok());
 }
 
@@ -159,7 +159,7 @@ fn many_inputs_go_back_in_batches() {
 }
 
 #[test]
-fn a_large_shelf_is_cleared_in_batches() {
+fn many_retained_inputs_are_freed_in_batches() {
     let mm = Mm::start();
     for number in 0..=MANY {
         mm.publish(A, &format!("slot {number}"), mm.alloc(A, PAGE), 1, BYTES);
@@ -175,9 +175,9 @@ fn a_large_shelf_is_cleared_in_batches() {
     assert_eq!((counts.last(), mm.charged(3)), (Some(&1), PAGE));
 }
 
-/// A shelf that was spoiled by another instance is freed by its own.
+/// Retained inputs that another instance has made useless are freed by their own instance.
 #[test]
-fn an_instance_frees_its_shelf_itself() {
+fn an_instance_frees_its_retained_inputs_itself() {
     let mm = Mm::start();
     mm.publish(A, "in", mm.alloc(A, PAGE), 1, BYTES);
     mm.take(B, "in", BYTES).map(|view| mm.free(B, view.address)).unwrap();

@@ -175,7 +175,7 @@ fn a_name_that_was_filled_again_keeps_its_new_buffer() {
     let (mm, address) = with_input();
     let newer = mm.alloc(3, 10);
     mm.publish(3, "in", newer, 10, BYTES);
-    assert!(!mm.end(B, Failed), "the input has no place to go");
+    assert!(!mm.end(B, Failed), "the slot of the input is filled");
     assert_eq!(mm.take(4, "in", BYTES).unwrap().address, newer);
     assert_ne!(newer, address);
 }

@@ -72,7 +72,7 @@ fn addresses_of_names_types_and_answers() {
         assert!(mm.explained().starts_with("the type's name: "), "{}", mm.explained());
         let take = |args| mm.call(A, number::SLOT_TAKE, args);
         assert_eq!(take([name, 1, desc, address, TAKE_NOW, 0]), FAULT, "view: {what}");
-        assert!(mm.explained().starts_with("the place for the slot's view: "), "{}", mm.explained());
+        assert!(mm.explained().starts_with("the address for the slot's view: "), "{}", mm.explained());
         assert_eq!(mm.call(A, number::MEMORY_STATS, [address, 0, 0, 0, 0, 0]), FAULT, "statistics: {what}");
     }
     let odd = mm.place(A, &[0; 64]) + 1;
@@ -182,7 +182,7 @@ fn functions_may_not_make_the_calls_of_trusted_code() {
     assert_eq!(mm.call(A, number::SLOT_PIN, [A.into(), own, 1, 0, 0, 0]), denied);
     assert_eq!(mm.call(A, number::SLOT_UNPIN, [own, 0, 0, 0, 0, 0]), denied);
     let name = mm.place(A, b"x");
-    assert_eq!(mm.call(A, number::SLOT_LOOK, [name, 1, name, name, 1, 0]), denied);
+    assert_eq!(mm.call(A, number::SLOT_PEEK, [name, 1, name, name, 1, 0]), denied);
     assert_eq!(mm.call(A, number::SLOT_NEXT, [name, 1, name, name, 1, 0]), denied);
 }
 

@@ -67,7 +67,7 @@ impl Mm {
     }
 
     fn touch(&self, instance: u32, address: u64) -> i64 {
-        self.call(instance, number::SLOT_TOUCH, [address, 0, 0, 0, 0, 0])
+        self.call(instance, number::SLOT_MARK_WRITTEN, [address, 0, 0, 0, 0, 0])
     }
 
     /// A `TypeDesc` in the instance's cell.
@@ -137,7 +137,7 @@ impl Mm {
         let mut text = [0; 255];
         let (out, to) = ((&raw mut info) as u64, text.as_mut_ptr() as u64);
         let args = [name.as_ptr() as u64, name.len() as u64, out, to, text.len() as u64, 0];
-        let len = Errno::from_value(self.system(number::SLOT_LOOK, args))?;
+        let len = Errno::from_value(self.system(number::SLOT_PEEK, args))?;
         Ok((info, text[..len as usize].to_vec()))
     }
 

@@ -1,7 +1,7 @@
 //! Buffers that a hostcall copies from or to: they stay where and whose they are.
 
 use super::*;
-use monohull_abi::user::{Refusal, UserSlice};
+use monohull_abi::user::{AccessError, UserSlice};
 
 const BUSY: i64 = Errno::Busy.to_value();
 const WORDS_OF_REFUSAL: &str = "a call of another thread is reading or writing this slot buffer";
@@ -56,7 +56,7 @@ fn who_does_not_hold_a_buffer_cannot_pin_it() {
 }
 
 #[test]
-fn an_input_that_is_pinned_is_not_shelved() {
+fn an_input_that_is_pinned_is_not_retained() {
     let mm = Mm::start();
     let address = mm.alloc(A, PAGE);
     mm.publish(A, "x", address, 1, BYTES);
@@ -65,7 +65,7 @@ fn an_input_that_is_pinned_is_not_shelved() {
     assert_eq!(mm.free(B, address), BUSY);
     mm.unpin(address);
     assert_eq!(mm.free(B, address), 0);
-    assert!(mm.end(B, Ending::Failed), "its inputs are whole");
+    assert!(mm.end(B, Ending::Failed), "its inputs are intact");
     assert!(mm.look("x").is_ok());
 }
 
@@ -95,10 +95,10 @@ fn a_checked_slice_is_a_pin() {
     let nothing = UserSlice::<u64>::new(address, 0).check(mm.host(), &call).unwrap();
     assert_eq!(mm.free(A, address), 0, "an empty slice is no pin");
     drop(nothing);
-    assert_eq!(UserSlice::<u64>::new(address, 4).check(mm.host(), &call).err(), Some(Refusal::NotYourBuffer));
+    assert_eq!(UserSlice::<u64>::new(address, 4).check(mm.host(), &call).err(), Some(AccessError::NotYourBuffer));
     let at = mm.alloc(A, PAGE);
     let word = UserSlice::<u32>::new(at, 1);
-    assert_eq!(word.check_cell(mm.host(), &call).err(), Some(Refusal::NotYours));
+    assert_eq!(word.check_cell(mm.host(), &call).err(), Some(AccessError::NotYours));
     assert!(word.check(mm.host(), &call).is_ok());
 }
 

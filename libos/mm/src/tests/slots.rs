@@ -19,8 +19,8 @@ fn a_buffer_goes_from_one_function_to_another_by_reference() {
     assert_eq!(mm.peek(view.address, 5), b"hello");
     assert!(mm.owns(B, address, 4096) && !mm.owns(A, address, 1));
     assert_eq!(mm.take(B, "greeting", BYTES), Err(Errno::NotFound), "a slot is emptied by taking");
-    assert_eq!(mm.passed(A), Passed { handed_on: 5, taken_over: 0 });
-    assert_eq!(mm.passed(B), Passed { handed_on: 0, taken_over: 5 });
+    assert_eq!(mm.passed(A), Passed { published: 5, taken: 0 });
+    assert_eq!(mm.passed(B), Passed { published: 0, taken: 5 });
     assert_eq!(mm.free(B, address), 0);
 }
 
@@ -65,9 +65,9 @@ fn a_slot_that_nobody_fills_is_an_error() {
     let mm = Mm::start();
     let (mut call, _) = mm.prepare_take(A, "never", BYTES, 0);
     assert!(matches!(mm.step(&mut call), Step::Parked { .. }));
-    call.wake = Wake::Nobody;
-    assert_eq!(mm.step(&mut call), Step::Ready(Errno::NobodyFills.to_value()));
-    assert_eq!(mm.explained(), "nobody is left who could fill slot `never`");
+    call.wake = Wake::Deadlock;
+    assert_eq!(mm.step(&mut call), Step::Ready(Errno::NeverFilled.to_value()));
+    assert_eq!(mm.explained(), "no instance is left that could fill slot `never`");
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-/// Instances work side by side, hand buffers on and end. Nobody reads anything but zeros and what its producer wrote, and in the end
+/// Instances work side by side, publish buffers and end. None reads anything but zeros and what its producer wrote, and in the end
 /// nothing is left.
 #[test]
 fn instances_work_and_end_side_by_side() {

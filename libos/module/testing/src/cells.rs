@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub(crate) struct Value<T>(Mutex<T>);
 
-/// A value that one thread at a time looks at or changes.
+/// A value that one thread at a time reads or changes.
 #[derive(Default)]
 pub(crate) struct Locked<T>(Mutex<T>);
 
-/// A test that has failed may have left it in the middle of a change; it has said so.
+/// A failed test may have poisoned it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,7 +24,7 @@ impl Files<'_> {
         let mut all = [0; 6];
         all[..N].copy_from_slice(&args);
         let answer = Errno::from_value(self.domain.call(self.instance, number, all));
-        assert!(answer.is_ok() || !self.domain.explained().is_empty(), "{} is refused without words", number);
+        assert!(answer.is_ok() || !self.domain.explained().is_empty(), "{} is refused without an explanation", number);
         answer
     }
 
@@ -109,7 +109,7 @@ impl Files<'_> {
 
     /// Cuts or extends.
     pub fn resize(&self, descriptor: u64, size: u64) -> Result<(), Errno> {
-        self.call(number::FILE_RESIZE, [descriptor, size]).map(drop)
+        self.call(number::FILE_FTRUNCATE, [descriptor, size]).map(drop)
     }
 
     /// What is known of a path.
@@ -151,7 +151,7 @@ impl Files<'_> {
         let buffer = self.domain.place(self.instance, &[0; ROOM as usize]);
         let mut names = Vec::new();
         loop {
-            let bytes = self.call(number::FILE_LIST, [descriptor, buffer, ROOM])?;
+            let bytes = self.call(number::FILE_GETDENTS, [descriptor, buffer, ROOM])?;
             if bytes == 0 {
                 break;
             }

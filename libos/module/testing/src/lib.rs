@@ -28,11 +28,13 @@ use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome
 use monohull_abi::network::TapConfig;
 use network::Device;
 use owners::Owners;
+use services::Services;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 thread_local! {
@@ -55,7 +57,7 @@ pub enum Step {
     Ready(i64),
     /// The call waits.
     Parked {
-        /// For whom.
+        /// The wait key.
         key: u64,
         /// Until when, in monotonic ns.
         deadline: u64,
@@ -66,9 +68,9 @@ pub enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Passed {
     /// Handed on.
-    pub handed_on: u64,
+    pub published: u64,
     /// Taken over.
-    pub taken_over: u64,
+    pub taken: u64,
 }
 
 /// What the services see: the `domain` pointer of the mock [`Host`].
@@ -86,7 +88,7 @@ struct Shared {
     lines: Locked<Vec<(u32, u32, String)>>,
     accounts: Locked<HashMap<u32, Account>>,
     device: Option<Device>,
-    /// Whose key the pages of the arena have.
+    /// The owners of the pages of the arena.
     owners: Locked<Owners>,
     /// Each instance has a key of its own.
     kept_apart: Value<bool>,
@@ -128,9 +130,10 @@ impl Default for Account {
 
 /// A workflow domain with some modules in it. Instances need no registration: instance `n` lives in cell `n`.
 pub struct Domain {
-    shared: Box<Shared>,
+    // Not boxes: modules point into both, and a box that is moved may not be pointed into.
+    shared: Arc<Shared>,
     /// Outlives the module's state, which points to it.
-    host: Box<Host>,
+    host: Arc<Host>,
 }
 
 impl Domain {
@@ -150,7 +153,7 @@ impl Domain {
     }
 
     fn with(tables: &[&'static ModuleTable], mounts: Vec<(MountInfo, String)>, device: Option<Device>) -> Domain {
-        let shared = Box::new(Shared {
+        let shared = Arc::new(Shared {
             modules: tables.iter().map(|table| (*table, AtomicPtr::new(std::ptr::null_mut()))).collect(),
             mounts: Locked::new(mounts),
             images: Locked::default(),
@@ -170,11 +173,12 @@ impl Domain {
             mappings: Locked::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
-        CURRENT.set(&raw const *shared);
-        let host = Box::new(services::host((&raw const *shared).cast_mut().cast()));
+        CURRENT.set(Arc::as_ptr(&shared));
+        // SAFETY: the services expect `Shared`, which lives in the domain, as the table does.
+        let host = Arc::new(unsafe { Host::of::<Services>(Arc::as_ptr(&shared).cast_mut().cast()) });
         for (table, state) in &shared.modules {
             // SAFETY: the host lives in the domain, longer than the state.
-            state.store(unsafe { (table.start)(&raw const *host) }, Ordering::Relaxed);
+            state.store(unsafe { (table.start)(Arc::as_ptr(&host)) }, Ordering::Relaxed);
             assert!(!state.load(Ordering::Relaxed).is_null(), "the module refused to start");
         }
         Domain { shared, host }
@@ -190,7 +194,7 @@ impl Domain {
         self.shared.images.borrow_mut().insert(mount, bytes);
     }
 
-    /// Looks at a disk image, or changes it, while no call is under way.
+    /// Reads or changes a disk image while no call is under way.
     pub fn with_image<R>(&self, mount: u32, look: impl FnOnce(&mut [u8]) -> R) -> R {
         look(self.shared.images.borrow_mut().get_mut(&mount).expect("there is an image"))
     }
@@ -307,7 +311,7 @@ impl Domain {
         self.device().left.take()
     }
 
-    /// Somebody takes the device away.
+    /// Removes the device.
     pub fn take_device_away(&self) {
         self.device().gone.set(true);
     }
@@ -334,13 +338,13 @@ impl Domain {
         self.call(SYSTEM_INSTANCE, number, args)
     }
 
-    /// Tells the modules that an instance has ended; returns whether its inputs are whole.
+    /// Notifies the modules of the end of an instance; returns whether its inputs are intact.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
         // SAFETY: the state is live, and no handler runs.
         let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
             (table.ended)(state.load(Ordering::Relaxed), instance, ending) == 1
         };
-        // Every one is told, also after one has said no.
+        // Every module is notified, also after one has returned false.
         self.shared.modules.iter().filter(|module| !end(module)).count() == 0
     }
 
@@ -380,7 +384,7 @@ impl Domain {
         self.shared.memory.borrow().mapped_at(ARENA_BASE)
     }
 
-    /// Whose key the page of an address in the arena has; the system's, if it was never handed to anybody.
+    /// The owner of the page at an address in the arena; the system, if it was never assigned.
     pub fn owner_of(&self, address: u64) -> u32 {
         self.shared.owners.borrow().of(address)
     }

@@ -1,4 +1,4 @@
-//! Which pages of the arena have whose key.
+//! The owners of the pages of the arena.
 
 use monohull_abi::module::SYSTEM_INSTANCE;
 use std::collections::BTreeMap;

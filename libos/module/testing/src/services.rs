@@ -1,59 +1,18 @@
-//! The services of the miniature visor: [`Host`] filled with functions over [`Shared`].
+//! The services of the miniature visor: [`HostServices`] over [`Shared`].
 
-use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING, mappings};
-use monohull_abi::file::MountInfo;
-use monohull_abi::layout::{ARENA_BASE, ARENA_END, CELL_SIZE, PAGE, USER_BASE, USER_END, cell_base};
-use monohull_abi::module::{Call, Host, Outcome, SYSTEM_INSTANCE, UserBounds};
-use monohull_abi::{ABI_VERSION, Errno, number};
+use crate::mappings::{Mapping, charge};
+use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING};
+use monohull_abi::file::{Advice, MapRequest, MountInfo, map};
+use monohull_abi::layout::{
+    ARENA_BASE, ARENA_END, CELL_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE, USER_END, cell_base, page_up,
+};
+use monohull_abi::module::{Call, HostServices, Outcome, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::{Errno, number};
 use std::alloc::Layout;
 use std::ffi::c_void;
 
 /// Heaps begin this far into a cell, out of the way of `Domain::place`.
 const HEAP_OFFSET: u64 = 1 << 32;
-
-pub(crate) fn host(domain: *mut c_void) -> Host {
-    Host {
-        abi_version: ABI_VERSION,
-        domain,
-        alloc,
-        alloc_zeroed,
-        dealloc,
-        read_user,
-        write_user,
-        bounds,
-        pin,
-        unpin,
-        wait,
-        wake,
-        interrupted,
-        now,
-        realtime,
-        heap_grow,
-        heap_size,
-        arena_commit,
-        arena_assign,
-        arena_discard,
-        charge,
-        memory_limit,
-        slot_allowed,
-        passed,
-        call,
-        mount,
-        store_alloc,
-        store_free,
-        image_map,
-        image_sync,
-        image_reserve,
-        map_file: mappings::map_file,
-        unmap_file: mappings::unmap_file,
-        advise_file: mappings::advise_file,
-        protect_file: mappings::protect_file,
-        line,
-        explain,
-        panicked,
-        network: crate::network::SERVICES,
-    }
-}
 
 /// # Safety
 /// `domain` is the pointer that the mock `Host` carries.
@@ -78,254 +37,329 @@ unsafe fn text<'a>(text: *const u8, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(text, len) }
 }
 
-unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
-    // SAFETY: modules allocate through `GlobalAlloc`, never nothing.
-    unsafe { std::alloc::alloc(Layout::from_size_align(bytes, align).unwrap()) }
-}
+/// The services over [`Shared`].
+pub(crate) enum Services {}
 
-unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
-    // SAFETY: as for `alloc`.
-    unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, align).unwrap()) }
-}
-
-unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
-    // SAFETY: the memory came from `alloc` with the same layout.
-    unsafe { std::alloc::dealloc(memory, Layout::from_size_align(bytes, align).unwrap()) }
-}
-
-unsafe extern "C" fn read_user(to: *mut u8, from: u64, len: usize) -> i64 {
-    if !current().may_store(to as u64) {
-        return 0;
+impl HostServices for Services {
+    unsafe extern "C" fn alloc(bytes: usize, align: usize) -> *mut u8 {
+        // SAFETY: modules allocate through `GlobalAlloc`, never nothing.
+        unsafe { std::alloc::alloc(Layout::from_size_align(bytes, align).unwrap()) }
     }
-    if is_user(from) {
+
+    unsafe extern "C" fn alloc_zeroed(bytes: usize, align: usize) -> *mut u8 {
+        // SAFETY: as for `alloc`.
+        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, align).unwrap()) }
+    }
+
+    unsafe extern "C" fn dealloc(memory: *mut u8, bytes: usize, align: usize) {
+        // SAFETY: the memory came from `alloc` with the same layout.
+        unsafe { std::alloc::dealloc(memory, Layout::from_size_align(bytes, align).unwrap()) }
+    }
+
+    unsafe extern "C" fn read_user(to: *mut u8, from: u64, len: usize) -> i64 {
+        if !current().may_store(to as u64) {
+            return 0;
+        }
+        if is_user(from) {
+            let mut copy = vec![0; len];
+            if !current().memory.borrow_mut().read(from, &mut copy) {
+                return Errno::Fault.to_value();
+            }
+            // SAFETY: `to` is writable for `len` bytes, by the contract of `Host`.
+            unsafe { to.copy_from_nonoverlapping(copy.as_ptr(), len) };
+        } else {
+            // SAFETY: a trusted caller's address: real memory of the test.
+            unsafe { to.copy_from_nonoverlapping(from as *const u8, len) };
+        }
+        0
+    }
+
+    unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
         let mut copy = vec![0; len];
-        if !current().memory.borrow_mut().read(from, &mut copy) {
+        // SAFETY: `from` is readable for `len` bytes, or arena memory, which `read_user` knows.
+        if unsafe { Self::read_user(copy.as_mut_ptr(), from as u64, len) } != 0 {
             return Errno::Fault.to_value();
         }
-        // SAFETY: `to` is writable for `len` bytes, by the contract of `Host`.
-        unsafe { to.copy_from_nonoverlapping(copy.as_ptr(), len) };
-    } else {
-        // SAFETY: a trusted caller's address: real memory of the test.
-        unsafe { to.copy_from_nonoverlapping(from as *const u8, len) };
-    }
-    0
-}
-
-unsafe extern "C" fn write_user(to: u64, from: *const u8, len: usize) -> i64 {
-    let mut copy = vec![0; len];
-    // SAFETY: `from` is readable for `len` bytes, or arena memory, which `read_user` knows.
-    if unsafe { read_user(copy.as_mut_ptr(), from as u64, len) } != 0 {
-        return Errno::Fault.to_value();
-    }
-    if (ARENA_BASE..ARENA_END).contains(&to) && current().writes_fail.get() {
-        return Errno::Fault.to_value();
-    }
-    if is_user(to) {
-        if !current().memory.borrow_mut().write(to, &copy) {
+        if (ARENA_BASE..ARENA_END).contains(&to) && current().writes_fail.get() {
             return Errno::Fault.to_value();
         }
-    } else if current().may_store(to) {
-        // SAFETY: a trusted caller's address: real memory of the test.
-        unsafe { (to as *mut u8).copy_from_nonoverlapping(copy.as_ptr(), len) };
+        if is_user(to) {
+            if !current().memory.borrow_mut().write(to, &copy) {
+                return Errno::Fault.to_value();
+            }
+        } else if current().may_store(to) {
+            // SAFETY: a trusted caller's address: real memory of the test.
+            unsafe { (to as *mut u8).copy_from_nonoverlapping(copy.as_ptr(), len) };
+        }
+        0
     }
-    0
-}
 
-unsafe extern "C" fn bounds(_: *mut c_void, instance: u32) -> UserBounds {
-    if instance == SYSTEM_INSTANCE {
-        return UserBounds { start: 0, end: u64::MAX };
+    unsafe extern "C" fn bounds(_: *mut c_void, instance: u32) -> UserBounds {
+        if instance == SYSTEM_INSTANCE {
+            return UserBounds { start: 0, end: u64::MAX };
+        }
+        let start = cell_base(instance as usize);
+        UserBounds { start, end: start + CELL_SIZE }
     }
-    let start = cell_base(instance as usize);
-    UserBounds { start, end: start + CELL_SIZE }
-}
 
-unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
-    // SAFETY: the module passes the domain of its `Host`.
-    let shared = unsafe { shared(domain) };
-    if !shared.serves(number::SLOT_PIN) {
-        return 0;
+    unsafe extern "C" fn pin(domain: *mut c_void, instance: u32, address: u64, len: u64) -> u32 {
+        // SAFETY: the module passes the domain of its `Host`.
+        let shared = unsafe { shared(domain) };
+        if !shared.serves(number::SLOT_PIN) {
+            return 0;
+        }
+        let mut call = Call::system(number::SLOT_PIN, [u64::from(instance), address, len, 0, 0, 0]);
+        (shared.dispatch(&mut call).value == 1).into()
     }
-    let mut call = Call::system(number::SLOT_PIN, [u64::from(instance), address, len, 0, 0, 0]);
-    (shared.dispatch(&mut call).value == 1).into()
-}
 
-unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
-    // SAFETY: as in `pin`.
-    let unpinned = unsafe { shared(domain) }.dispatch(&mut Call::system(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]));
-    assert_eq!(unpinned.value, 0, "what was pinned is unpinned");
-}
-
-unsafe extern "C" fn wait(_: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
-    WAITING.set(Some((key, deadline)));
-}
-
-unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
-    // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.woken.borrow_mut().push(key);
-    0
-}
-
-/// No time is ever up here.
-unsafe extern "C" fn interrupted() -> u32 {
-    0
-}
-
-unsafe extern "C" fn now() -> u64 {
-    current().time.get().0
-}
-
-unsafe extern "C" fn realtime() -> u64 {
-    current().time.get().1
-}
-
-unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
-    // SAFETY: as in `pin`.
-    let shared = unsafe { shared(domain) };
-    let mut accounts = shared.accounts.borrow_mut();
-    let account = accounts.entry(instance).or_default();
-    assert!(bytes.is_multiple_of(PAGE));
-    if bytes > account.limit.saturating_sub(account.heap + account.charged) {
-        return Errno::OutOfMemory.to_value();
+    unsafe extern "C" fn unpin(domain: *mut c_void, address: u64) {
+        // SAFETY: as in `pin`.
+        let unpinned =
+            unsafe { shared(domain) }.dispatch(&mut Call::system(number::SLOT_UNPIN, [address, 0, 0, 0, 0, 0]));
+        assert_eq!(unpinned.value, 0, "what was pinned is unpinned");
     }
-    let address = cell_base(instance as usize) + HEAP_OFFSET + account.heap;
-    account.heap += bytes;
-    shared.memory.borrow_mut().map(address, bytes);
-    address as i64
-}
 
-unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
-    // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.accounts.borrow().get(&instance).map_or(0, |account| account.heap)
-}
-
-unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
-    // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.memory.borrow_mut().map(address, len);
-    0
-}
-
-unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
-    // SAFETY: as in `owns`.
-    let shared = unsafe { shared(domain) };
-    if let Some(meanwhile) = MEANWHILE.take() {
-        // SAFETY: it lives until `Domain::meanwhile` takes it back, which is further down on this thread's stack.
-        unsafe { (*meanwhile)() };
-        MEANWHILE.set(Some(meanwhile));
+    unsafe extern "C" fn wait(_: *mut c_void, _: *mut Call, key: u64, deadline: u64) {
+        WAITING.set(Some((key, deadline)));
     }
-    if shared.assigns_nothing.get() {
-        return Errno::OutOfMemory.to_value();
+
+    unsafe extern "C" fn wake(domain: *mut c_void, key: u64, _: u64) -> u64 {
+        // SAFETY: as in `pin`.
+        unsafe { shared(domain) }.woken.borrow_mut().push(key);
+        0
     }
-    shared.owners.borrow_mut().set(address..address + len, instance);
-    i64::from(shared.kept_apart.get())
-}
 
-unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
-    // SAFETY: as in `pin`.
-    let shared = unsafe { shared(domain) };
-    if shared.discards_nothing.get() {
-        return Errno::Io.to_value();
+    /// There are no deadlines here.
+    unsafe extern "C" fn interrupted() -> u32 {
+        0
     }
-    shared.memory.borrow_mut().discard(address, len);
-    0
-}
 
-unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
-    assert_ne!(instance, SYSTEM_INSTANCE, "trusted callers are not charged");
-    // SAFETY: as in `pin`.
-    let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
-    let account = accounts.entry(instance).or_default();
-    if bytes > 0 && bytes as u64 > account.limit.saturating_sub(account.heap + account.charged) {
-        return Errno::OutOfMemory.to_value();
+    unsafe extern "C" fn now() -> u64 {
+        current().time.get().0
     }
-    account.charged = account.charged.checked_add_signed(bytes).expect("more refunded than charged");
-    0
-}
 
-unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
-    // SAFETY: as in `pin`.
-    unsafe { shared(domain) }.accounts.borrow().get(&instance).copied().unwrap_or_default().limit
-}
-
-unsafe extern "C" fn slot_allowed(_: *mut c_void, _: u32, _: *const u8, _: usize, _: u32) -> u32 {
-    1
-}
-
-unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
-    // SAFETY: as in `pin`.
-    let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
-    let passed = &mut accounts.entry(instance).or_default().passed;
-    *if taken == 0 { &mut passed.handed_on } else { &mut passed.taken_over } += bytes;
-}
-
-unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
-    // SAFETY: as in `pin`; the call is the module's own.
-    let (shared, call) = unsafe { (shared(domain), &mut *call) };
-    let outcome = shared.dispatch(call);
-    if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
-}
-
-unsafe extern "C" fn mount(
-    domain: *mut c_void,
-    index: u32,
-    info: *mut MountInfo,
-    point: *mut u8,
-    capacity: usize,
-) -> i64 {
-    // SAFETY: as in `pin`.
-    let mounts = unsafe { shared(domain) }.mounts.borrow();
-    let Some((known, name)) = mounts.get(index as usize) else { return Errno::NotFound.to_value() };
-    assert!(name.len() <= capacity);
-    // SAFETY: both places are the module's own, of these sizes.
-    unsafe {
-        info.write(*known);
-        point.copy_from_nonoverlapping(name.as_ptr(), name.len());
+    unsafe extern "C" fn realtime() -> u64 {
+        current().time.get().1
     }
-    name.len() as i64
-}
 
-unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
-    // SAFETY: modules do not ask for nothing.
-    unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes as usize, 1).unwrap()) as u64 }
-}
+    unsafe extern "C" fn heap_grow(domain: *mut c_void, instance: u32, bytes: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        let mut accounts = shared.accounts.borrow_mut();
+        let account = accounts.entry(instance).or_default();
+        assert!(bytes.is_multiple_of(PAGE));
+        if bytes > account.limit.saturating_sub(account.heap + account.charged) {
+            return Errno::OutOfMemory.to_value();
+        }
+        let address = cell_base(instance as usize) + HEAP_OFFSET + account.heap;
+        account.heap += bytes;
+        shared.memory.borrow_mut().map(address, bytes);
+        address as i64
+    }
 
-unsafe extern "C" fn store_free(address: u64, bytes: u64) {
-    // SAFETY: the memory came from `store_alloc` with the same size.
-    unsafe { std::alloc::dealloc(address as *mut u8, Layout::from_size_align(bytes as usize, 1).unwrap()) }
-}
+    unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
+        // SAFETY: as in `pin`.
+        unsafe { shared(domain) }.accounts.borrow().get(&instance).map_or(0, |account| account.heap)
+    }
 
-unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
-    // SAFETY: as in `owns`; the place is the module's own.
-    let (shared, len) = unsafe { (shared(domain), &mut *len) };
-    let mut images = shared.images.borrow_mut();
-    let Some(image) = images.get_mut(&index) else { return Errno::NotFound.to_value() };
-    *len = image.len() as u64;
-    image.as_mut_ptr() as i64
-}
+    unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        unsafe { shared(domain) }.memory.borrow_mut().map(address, len);
+        0
+    }
 
-unsafe extern "C" fn image_sync(domain: *mut c_void, _: u32) -> i64 {
-    // SAFETY: as in `owns`.
-    let syncs = unsafe { &shared(domain).syncs };
-    syncs.set(syncs.get() + 1);
-    0
-}
+    unsafe extern "C" fn arena_assign(domain: *mut c_void, instance: u32, address: u64, len: u64) -> i64 {
+        // SAFETY: as in `owns`.
+        let shared = unsafe { shared(domain) };
+        if let Some(meanwhile) = MEANWHILE.take() {
+            // SAFETY: it lives until `Domain::meanwhile` takes it back, which is further down on this thread's stack.
+            unsafe { (*meanwhile)() };
+            MEANWHILE.set(Some(meanwhile));
+        }
+        if shared.assigns_nothing.get() {
+            return Errno::OutOfMemory.to_value();
+        }
+        shared.owners.borrow_mut().set(address..address + len, instance);
+        i64::from(shared.kept_apart.get())
+    }
 
-unsafe extern "C" fn image_reserve(_: *mut c_void, _: u32, _: u64, _: u64) -> i64 {
-    Errno::Io.to_value()
-}
+    unsafe extern "C" fn arena_discard(domain: *mut c_void, address: u64, len: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        if shared.discards_nothing.get() {
+            return Errno::Io.to_value();
+        }
+        shared.memory.borrow_mut().discard(address, len);
+        0
+    }
 
-unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {
-    // SAFETY: as in `pin`; the text is readable.
-    let (shared, line) = unsafe { (shared(domain), text(line, len)) };
-    shared.lines.borrow_mut().push((instance, stream, String::from_utf8_lossy(line).into_owned()));
-}
+    unsafe extern "C" fn charge(domain: *mut c_void, instance: u32, bytes: i64) -> i64 {
+        assert_ne!(instance, SYSTEM_INSTANCE, "trusted callers are not charged");
+        // SAFETY: as in `pin`.
+        let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
+        let account = accounts.entry(instance).or_default();
+        if bytes > 0 && bytes as u64 > account.limit.saturating_sub(account.heap + account.charged) {
+            return Errno::OutOfMemory.to_value();
+        }
+        account.charged = account.charged.checked_add_signed(bytes).expect("more refunded than charged");
+        0
+    }
 
-unsafe extern "C" fn explain(_: *mut c_void, _: *const Call, why: *const u8, len: usize) {
-    // SAFETY: the text is readable.
-    let why = unsafe { text(why, len) };
-    EXPLAINED.set(String::from_utf8(why.to_vec()).expect("an explanation is UTF-8"));
-}
+    unsafe extern "C" fn memory_limit(domain: *mut c_void, instance: u32) -> u64 {
+        // SAFETY: as in `pin`.
+        unsafe { shared(domain) }.accounts.borrow().get(&instance).copied().unwrap_or_default().limit
+    }
 
-unsafe extern "C" fn panicked(why: *const u8, len: usize) -> ! {
-    // SAFETY: the text is readable.
-    panic!("the module panicked: {}", String::from_utf8_lossy(unsafe { text(why, len) }))
+    unsafe extern "C" fn slot_allowed(_: *mut c_void, _: u32, _: *const u8, _: usize, _: u32) -> u32 {
+        1
+    }
+
+    unsafe extern "C" fn passed(domain: *mut c_void, instance: u32, bytes: u64, taken: u32) {
+        // SAFETY: as in `pin`.
+        let mut accounts = unsafe { shared(domain) }.accounts.borrow_mut();
+        let passed = &mut accounts.entry(instance).or_default().passed;
+        *if taken == 0 { &mut passed.published } else { &mut passed.taken } += bytes;
+    }
+
+    unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
+        // SAFETY: as in `pin`; the call is the module's own.
+        let (shared, call) = unsafe { (shared(domain), &mut *call) };
+        let outcome = shared.dispatch(call);
+        if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
+    }
+
+    unsafe extern "C" fn mount(
+        domain: *mut c_void,
+        index: u32,
+        info: *mut MountInfo,
+        point: *mut u8,
+        capacity: usize,
+    ) -> i64 {
+        // SAFETY: as in `pin`.
+        let mounts = unsafe { shared(domain) }.mounts.borrow();
+        let Some((known, name)) = mounts.get(index as usize) else { return Errno::NotFound.to_value() };
+        assert!(name.len() <= capacity);
+        // SAFETY: both are the module's own, of these sizes.
+        unsafe {
+            info.write(*known);
+            point.copy_from_nonoverlapping(name.as_ptr(), name.len());
+        }
+        name.len() as i64
+    }
+
+    unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
+        // SAFETY: modules do not ask for nothing.
+        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes as usize, 1).unwrap()) as u64 }
+    }
+
+    unsafe extern "C" fn store_free(address: u64, bytes: u64) {
+        // SAFETY: the memory came from `store_alloc` with the same size.
+        unsafe { std::alloc::dealloc(address as *mut u8, Layout::from_size_align(bytes as usize, 1).unwrap()) }
+    }
+
+    unsafe extern "C" fn image_map(domain: *mut c_void, index: u32, len: *mut u64) -> i64 {
+        // SAFETY: as in `owns`; `len` is the module's own.
+        let (shared, len) = unsafe { (shared(domain), &mut *len) };
+        let mut images = shared.images.borrow_mut();
+        let Some(image) = images.get_mut(&index) else { return Errno::NotFound.to_value() };
+        *len = image.len() as u64;
+        image.as_mut_ptr() as i64
+    }
+
+    unsafe extern "C" fn image_sync(domain: *mut c_void, _: u32) -> i64 {
+        // SAFETY: as in `owns`.
+        let syncs = unsafe { &shared(domain).syncs };
+        syncs.set(syncs.get() + 1);
+        0
+    }
+
+    unsafe extern "C" fn image_reserve(_: *mut c_void, _: u32, _: u64, _: u64) -> i64 {
+        Errno::Io.to_value()
+    }
+
+    unsafe extern "C" fn map_file(domain: *mut c_void, instance: u32, request: *const MapRequest) -> i64 {
+        // SAFETY: the module passes the domain of its `Host`, and a request with what it leads to.
+        let (shared, request, extents, path) = unsafe {
+            let request = &*request;
+            let extents = std::slice::from_raw_parts(request.extents, request.count as usize);
+            let path = std::slice::from_raw_parts(request.path, request.path_len as usize);
+            (shared(domain), request, extents, path)
+        };
+        assert_eq!(
+            extents.iter().map(|extent| extent.len).sum::<u64>(),
+            request.len,
+            "extents for every byte, and no more"
+        );
+        if !charge(shared, instance, page_up(request.len) as i64) {
+            return Errno::OutOfMemory.to_value();
+        }
+        let mut mappings = shared.mappings.borrow_mut();
+        let start = cell_base(instance as usize) + MAPPINGS_OFFSET;
+        let last = mappings.range((instance, 0)..(instance + 1, 0)).next_back();
+        let address = last.map_or(start, |((_, address), mapping)| address + page_up(mapping.len) + PAGE);
+        let mapping = Mapping {
+            len: request.len,
+            offset: request.offset,
+            path: String::from_utf8(path.to_vec()).expect("a path is UTF-8"),
+            writable: request.flags & map::WRITE != 0,
+            extents: extents.to_vec(),
+        };
+        mappings.insert((instance, address), mapping);
+        address as i64
+    }
+
+    unsafe extern "C" fn unmap_file(domain: *mut c_void, instance: u32, address: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        let Some(gone) = shared.mappings.borrow_mut().remove(&(instance, address)) else {
+            return Errno::Invalid.to_value();
+        };
+        assert!(charge(shared, instance, -(page_up(gone.len) as i64)));
+        0
+    }
+
+    unsafe extern "C" fn advise_file(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        offset: u64,
+        len: u64,
+        _: Advice,
+    ) -> i64 {
+        // SAFETY: as in `pin`.
+        let mappings = unsafe { shared(domain) }.mappings.borrow();
+        let end = mappings.get(&(instance, address)).map(|mapping| mapping.len);
+        match offset.checked_add(len).zip(end) {
+            Some((to, end)) if to <= end => 0,
+            _ => Errno::Invalid.to_value(),
+        }
+    }
+
+    unsafe extern "C" fn protect_file(domain: *mut c_void, instance: u32, address: u64, writable: u32) -> i64 {
+        // SAFETY: as in `pin`.
+        match unsafe { shared(domain) }.mappings.borrow_mut().get_mut(&(instance, address)) {
+            Some(mapping) => {
+                mapping.writable = writable == 1;
+                0
+            }
+            None => Errno::Invalid.to_value(),
+        }
+    }
+
+    unsafe extern "C" fn line(domain: *mut c_void, instance: u32, stream: u32, line: *const u8, len: usize) {
+        // SAFETY: as in `pin`; the text is readable.
+        let (shared, line) = unsafe { (shared(domain), text(line, len)) };
+        shared.lines.borrow_mut().push((instance, stream, String::from_utf8_lossy(line).into_owned()));
+    }
+
+    unsafe extern "C" fn explain(_: *mut c_void, _: *const Call, why: *const u8, len: usize) {
+        // SAFETY: the text is readable.
+        let why = unsafe { text(why, len) };
+        EXPLAINED.set(String::from_utf8(why.to_vec()).expect("an explanation is UTF-8"));
+    }
+
+    unsafe extern "C" fn panicked(why: *const u8, len: usize) -> ! {
+        // SAFETY: the text is readable.
+        panic!("the module panicked: {}", String::from_utf8_lossy(unsafe { text(why, len) }))
+    }
 }

@@ -1,11 +1,11 @@
-//! Frames between the device and smoltcp, and the header in front of each that says what is left to do.
+//! Frames between the device and smoltcp, and the offload header in front of each.
 //!
 //! ```text
 //! | header (10): flags, kind of segments, their size, where the checksum goes | Ethernet | IP | TCP … |
 //! ```
 //!
 //! With it one frame carries up to 64 KiB of a connection: the kernel cuts it into segments only if it leaves the computer,
-//! and nobody computes a checksum of what never does. It comes in the same way.
+//! and no checksum is computed for a frame that does not. It comes in the same way.
 
 use core::num::NonZeroUsize;
 use monohull_abi::Errno;
@@ -21,7 +21,7 @@ extern crate alloc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The checksum is only begun: whoever sends it on completes it.
+/// The checksum is partial: the sender on the wire completes it.
 const NEEDS_CHECKSUM: u8 = 1;
 /// The checksum has been verified.
 const CHECKED: u8 = 2;
@@ -47,9 +47,9 @@ pub(super) struct Frames {
     len: usize,
     /// The frame that is being made.
     leaving: Vec<u8>,
-    /// A frame could not be sent: the device is full, or gone.
+    /// A frame could not be sent: the device is full, or was removed.
     pub(super) stuck: bool,
-    /// The device is gone.
+    /// The device was removed.
     pub(super) gone: bool,
 }
 

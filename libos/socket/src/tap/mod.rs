@@ -3,7 +3,7 @@
 //! ```text
 //!   handlers ── lock ──▶ Stack ─ turn ─▶ smoltcp ⇄ frames ⇄ device ⇄ the host's kernel
 //!                          ▲
-//!   poll: frames, alarm ───┘      whoever holds the lock moves frames both ways; nobody has a thread for it
+//!   poll: frames, alarm ───┘      the lock's holder moves frames both ways; there is no thread for it
 //! ```
 
 mod frames;
@@ -23,32 +23,32 @@ use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
-use monohull_module::{HostRef, SleepingGuard, SleepingMutex};
+use monohull_module::{FutexMutex, FutexMutexGuard, HostRef};
 use names::Asker;
 use stack::{End, Stack};
 
-/// Tells the keys of this network's sockets from other keys that belong to modules.
+/// Distinguishes the keys of this network's sockets from other keys of modules.
 const KEY_TAG: u64 = 0b101 << 61;
-/// The key of those who wait for names; no socket has it.
+/// The wait key of name look-ups; no socket has it.
 const NAMES: u64 = KEY_TAG | 1 << 60;
 
-/// The key of those who wait for a socket.
+/// The wait key of a socket.
 fn key_of(socket: SocketHandle, readiness: Readiness) -> u64 {
     KEY_TAG | u64::from(socket) << 1 | readiness as u64
 }
 
-/// Who is to be woken. It is told them when the stack is free again: they would only wait for that, on another carrier.
+/// Keys to wake. They are woken after the stack has been unlocked: the threads would only wait for its lock, on another carrier.
 #[derive(Default)]
-struct Rung(SleepingMutex<Vec<u64>>);
+struct Rung(FutexMutex<Vec<u64>>);
 
 impl Rung {
-    /// Those who wait for a key are to be woken.
+    /// Adds a key to wake.
     fn ring(&self, key: u64) {
         self.0.lock().push(key);
     }
 }
 
-/// Wakes those who wait for a key.
+/// Wakes the threads that wait for a key.
 struct Bell {
     rung: Arc<Rung>,
     key: u64,
@@ -72,15 +72,15 @@ fn waker(rung: &Arc<Rung>, key: u64) -> Waker {
 pub(crate) struct Tap {
     host: HostRef,
     rung: Arc<Rung>,
-    stack: SleepingMutex<Stack>,
-    /// Frames are to be moved. Whoever has the stack then does it when he is done: nobody waits for him only to do that.
+    stack: FutexMutex<Stack>,
+    /// Requests that frames are moved. The holder of the stack's lock does it before it unlocks; no thread waits for the lock only to do that.
     due: AtomicBool,
 }
 
 /// The stack, for as long as this lives.
 struct Entered<'t> {
     tap: &'t Tap,
-    stack: Option<SleepingGuard<'t, Stack>>,
+    stack: Option<FutexMutexGuard<'t, Stack>>,
 }
 
 impl Deref for Entered<'_> {
@@ -101,7 +101,7 @@ impl Entered<'_> {
     /// Gives the stack up, first of all to a thread that waits for it.
     fn leave_fairly(mut self) {
         if let Some(stack) = self.stack.take() {
-            SleepingGuard::unlock_fair(stack);
+            FutexMutexGuard::unlock_fair(stack);
         }
     }
 }
@@ -110,7 +110,7 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         drop(self.stack.take());
         self.tap.wake_who_was_rung_for();
-        // Either this sees that frames are due, or who has just said so sees that the stack is free.
+        // Either this sees that frames are due, or the thread that has just requested it sees that the stack is unlocked.
         fence(Ordering::SeqCst);
         self.tap.move_what_is_due();
     }
@@ -121,7 +121,7 @@ impl Tap {
     pub(crate) fn new(host: HostRef) -> Option<Tap> {
         let config = host.network().tap().ok()?;
         let rung = Arc::<Rung>::default();
-        let stack = SleepingMutex::new(Stack::new(host, &config, rung.clone()));
+        let stack = FutexMutex::new(Stack::new(host, &config, rung.clone()));
         Some(Tap { host, rung, stack, due: AtomicBool::new(false) })
     }
 
@@ -197,10 +197,10 @@ impl Network for Tap {
                 _ => stack.receive(socket, to, peek),
             };
             match received {
-                // There may be frames that nobody has looked at.
+                // There may be unprocessed frames.
                 Err(Errno::Again) if !again => stack.take_in(),
                 done => {
-                    // What has arrived is acknowledged, and there is room again, which the peer should know: said at once.
+                    // What has arrived is acknowledged, and there is room again, which the peer should know: sent at once.
                     if again || done.is_ok() && !peek {
                         stack.send_off();
                     }
@@ -248,7 +248,7 @@ impl Network for Tap {
         let mut stack = self.enter();
         stack.close(socket);
         stack.send_off();
-        // An instance that ends may leave thousands of sockets, which are closed one after the other.
+        // An instance may have thousands of sockets when it ends, which are closed one after the other.
         stack.leave_fairly();
         for readiness in [Readiness::Read, Readiness::Write] {
             self.host.wake(key_of(socket, readiness), u64::MAX);
@@ -283,7 +283,7 @@ impl Network for Tap {
         let mut stack = self.enter();
         let key = key_of(socket, readiness);
         self.host.network().wait_for_key(call, key, deadline);
-        // It may have become ready since the handler was told to wait.
+        // It may have become ready since the handler began to wait.
         if stack.watch(socket, readiness) {
             self.host.wake(key, u64::MAX);
         }

@@ -1,6 +1,6 @@
 //! Names, by the configured resolvers. Both kinds of addresses are asked for at once.
 //!
-//! A name is kept for those who wait for it: when the last of them has been told, or has ended, it goes.
+//! A name is kept while threads wait for it: it is dropped when the last of them has its answer, or has ended.
 
 use super::stack::Stack;
 use alloc::borrow::ToOwned;
@@ -16,7 +16,7 @@ use smoltcp::wire::{DnsQueryType, IpAddress};
 /// The most names that are asked for at once.
 const NAMES_MAX: usize = 256;
 
-/// Who waits for a name; for one at a time.
+/// The threads that wait for names, each for one at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) instance: u32,
@@ -26,9 +26,9 @@ pub(crate) struct Asker {
 /// Why a question is over that no answer has been taken for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
-    /// An answer says that there is nothing.
+    /// An answer denies the name.
     Answered,
-    /// All resolvers were asked, and none has said anything.
+    /// All resolvers were asked, and none has answered.
     Unanswered,
 }
 
@@ -62,7 +62,7 @@ impl Names {
     }
 
     /// Takes answers that have come; whether there was one. A question that is over without addresses is so for this reason:
-    /// smoltcp gives one up when a frame says that there is nothing, or when it would ask again and it is too late.
+    /// smoltcp ends a query when an answer denies the name, or when its time-out has passed.
     pub(super) fn resolve(&mut self, sockets: &mut SocketSet<'static>, why: Over) -> bool {
         let Some(inner) = self.inner else { return false };
         let dns = sockets.get_mut::<Dns<'_>>(inner);
@@ -82,7 +82,7 @@ impl Names {
         news
     }
 
-    /// Some who have asked do not wait any more. What nobody waits for is not asked again.
+    /// Some threads do not wait any more. A query without waiters is not repeated.
     fn forget(&mut self, sockets: &mut SocketSet<'static>, gone: impl Fn(&str, Asker) -> bool) {
         let Some(inner) = self.inner else { return };
         let dns = sockets.get_mut::<Dns<'_>>(inner);
@@ -117,7 +117,7 @@ impl Stack {
                 _ if known.found.is_empty() => Err(Errno::NotFound),
                 count => Ok(count),
             };
-            // Told once: who asks again asks anew.
+            // An answer is given once: the next look-up asks again.
             self.names.forget(&mut self.sockets, |_, waiting| waiting == asker);
             return answer;
         }
@@ -138,7 +138,7 @@ impl Stack {
         Err(Errno::Again)
     }
 
-    /// Whether who waits for this name should look again.
+    /// Whether the waiters for this name should run again.
     pub(super) fn is_answered(&self, name: &str) -> bool {
         self.up().is_err() || self.names.by_name.get(name).is_none_or(|name| name.open.is_empty())
     }

@@ -95,7 +95,7 @@ impl Stack {
         self.send_off();
     }
 
-    /// Takes frames from the device, as many as there are up to a limit. What is to be said to them is said by
+    /// Takes frames from the device, as many as there are up to a limit. Replies are sent by
     /// [`send_off`](Self::send_off).
     pub(super) fn take_in(&mut self) {
         let now = now(self.host);
@@ -130,7 +130,7 @@ impl Stack {
         }
         let at = match self.iface.poll_at(now, &self.sockets) {
             _ if self.frames.gone => NEVER,
-            // There is no room in the device; it does not say when there is.
+            // There is no room in the device, and no event when there is.
             Some(_) if self.frames.stuck => self.host.now() + 1_000_000,
             Some(at) => {
                 u64::try_from(at.total_micros()).unwrap_or(0).saturating_mul(NS_PER_US).max(self.host.now() + 1)
@@ -152,7 +152,7 @@ impl Stack {
         self.admit_connection(from, to)
     }
 
-    /// Sockets whose connection is over go.
+    /// Removes sockets whose connection has ended.
     fn tidy(&mut self) {
         let sockets = &mut self.sockets;
         let mut waiting = 0;
@@ -173,7 +173,7 @@ impl Stack {
         }
     }
 
-    /// Wakes who waits for something that smoltcp does not tell of.
+    /// Wakes the waiters for events that smoltcp does not signal.
     fn tell(&mut self) {
         if self.frames.gone {
             for number in 0..self.ends.len() as SocketHandle {
@@ -211,7 +211,7 @@ impl Stack {
         self.frames.mtu
     }
 
-    /// Refuses everything once the device is gone.
+    /// Refuses all calls once the device was removed.
     pub(super) fn up(&self) -> Result<(), Errno> {
         if self.frames.gone { Err(Errno::NetworkDown) } else { Ok(()) }
     }
@@ -259,7 +259,7 @@ impl Stack {
         self.host.refund(owner, charge);
     }
 
-    /// Whether a socket is ready; if not, who waits for it is woken when it is.
+    /// Whether a socket is ready; if not, its waiters are woken when it is.
     pub(super) fn watch(&mut self, socket: SocketHandle, readiness: Readiness) -> bool {
         let gone = self.frames.gone;
         let Some(Some(end)) = self.ends.get_mut(socket as usize) else { return true };
@@ -284,7 +284,7 @@ impl Stack {
         }
     }
 
-    /// Where connections and datagrams go. Nobody is at the addresses that mean oneself: what is sent there would not come
+    /// Where connections and datagrams go. There is no peer at the loopback addresses: what is sent there would not come
     /// back.
     pub(super) fn destination(&self, to: &SocketAddress) -> Result<IpEndpoint, Errno> {
         let to = endpoint_of(to)?;
@@ -297,7 +297,7 @@ impl Stack {
         Ok(to)
     }
 
-    /// A port that nobody uses for this.
+    /// An unused port.
     pub(super) fn free_port(&mut self, used: impl Fn(&Stack, u16) -> bool) -> Result<u16, Errno> {
         let count = FREE_PORTS.end - FREE_PORTS.start;
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Connections, and those who listen for them.
+//! Connections and listeners.
 //!
 //! smoltcp's listening socket becomes the connection itself. So a listener here holds none: the first segment of each
 //! connection gets a socket of its own, as long as not too many wait to be accepted.
@@ -16,18 +16,18 @@ use smoltcp::socket::tcp::{CongestionControl, RecvError, Socket as Tcp, SocketBu
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
 
-/// How long the other side may keep silent while a connection is being made, or while one that nobody has any more is
+/// How long the other side may keep silent while a connection is being made, or while a connection without a socket is
 /// being ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long an acknowledgement may wait for an answer to travel with.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// Whoever reads so many bytes at once is sent a stream. Until he writes again, what arrives is acknowledged at once: a sender takes
+/// A socket that reads this many bytes at once receives a stream. Until it writes again, data is acknowledged at once: a sender takes
 /// the wait for loss, or for a slow network.
 const BULK: usize = 4 << 10;
-/// So many questions without an answer, and nobody is there.
+/// This many keep-alive probes without an answer end the connection.
 const UNANSWERED: u32 = 8;
-/// How many routers a packet may pass, unless a function says otherwise.
+/// How many routers a packet may pass, unless a function sets another.
 pub(super) const TTL: u8 = 64;
 
 /// A socket that others connect to.
@@ -39,7 +39,7 @@ pub(super) struct Listener {
     backlog: usize,
     /// Connections that are being made, or wait to be accepted.
     pub(super) pending: Vec<Inner>,
-    /// Somebody waits for one.
+    /// A thread waits for one.
     pub(super) watched: bool,
     /// What its connections begin with.
     ttl: u8,
@@ -56,7 +56,7 @@ pub(super) struct Stream {
     write: Waker,
     /// Nothing more is to be read.
     deaf: bool,
-    /// It has been told that the connection was reset.
+    /// The reset of the connection has been reported.
     told: bool,
     began: Instant,
     local: IpEndpoint,
@@ -170,7 +170,7 @@ impl Stack {
             let inner = listener.pending[found];
             let tcp = self.sockets.get_mut::<Tcp<'_>>(inner);
             let Some(peer) = tcp.remote_endpoint().filter(|_| tcp.state() != State::Closed) else {
-                // It was given up before anybody took it.
+                // It was closed before it was accepted.
                 listener.pending.remove(found);
                 self.sockets.remove(inner);
                 continue;
@@ -279,7 +279,7 @@ impl Stack {
         if done == 0 && !from.is_empty() { Err(Errno::Again) } else { Ok(done as u64) }
     }
 
-    /// The connection is no more: told once as reset, then it reads as ended.
+    /// The connection has ended: reported once as reset, then reads return the end.
     fn lost(&mut self, socket: SocketHandle) -> Result<u64, Errno> {
         match self.end(socket)? {
             End::Stream(stream) if !stream.told && !stream.deaf => {
@@ -309,13 +309,13 @@ impl Stack {
         Ok(())
     }
 
-    /// Nobody has this connection any more.
+    /// The connection has no socket any more.
     pub(super) fn part(&mut self, inner: Inner) {
         let tcp = self.sockets.get_mut::<Tcp<'_>>(inner);
         tcp.set_timeout(Some(PATIENCE));
         match tcp.recv_queue() {
             0 => tcp.close(),
-            // Somebody has sent what nobody will read, and should know.
+            // The peer has sent data that will not be read, and gets a reset.
             _ => tcp.abort(),
         }
         self.departing.push(inner);
@@ -440,7 +440,7 @@ fn keep_alive(tcp: &mut Tcp<'static>, silence: u64) {
     let time = Duration::from_micros((silence / 1000).clamp(1_000_000, u64::MAX >> 8));
     let time = Some(time).filter(|_| silence > 0);
     tcp.set_keep_alive(time);
-    // Questions that nobody answers end the connection.
+    // Unanswered probes end the connection.
     tcp.set_timeout(time.map(|time| time * UNANSWERED));
 }
 

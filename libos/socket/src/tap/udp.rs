@@ -166,7 +166,7 @@ impl Stack {
             Err(SendError::BufferFull) => return Err(Errno::Again),
             Err(SendError::Unaddressable) => return Err(Errno::Invalid),
         };
-        // If it cannot be copied, something else leaves: the datagram is already on its way.
+        // If it cannot be copied, another content is sent: the datagram is already queued.
         match from.read_into(0, room) {
             Ok(()) => Ok(from.len() as u64),
             Err(refusal) => {

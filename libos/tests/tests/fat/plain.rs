@@ -295,10 +295,10 @@ fn a_directory_is_synced_as_a_file_is() {
     files.make_directory("/fat/names").unwrap();
     for (path, syncs) in [("/fat/names", 1), ("/fat", 2), ("/", 2), ("/ram", 2)] {
         let directory = files.open(path, open::READ | open::DIRECTORY).unwrap();
-        files.call(number::FILE_SYNC, [directory]).unwrap();
+        files.call(number::FILE_FSYNC, [directory]).unwrap();
         assert_eq!(domain.image_syncs(), syncs, "{path}");
     }
     let file = files.make("/fat/file");
-    files.call(number::FILE_SYNC, [file]).unwrap();
+    files.call(number::FILE_FSYNC, [file]).unwrap();
     assert_eq!(domain.image_syncs(), 3);
 }

@@ -200,7 +200,7 @@ fn of_a_directory_whose_chain_breaks_what_can_be_read_is_kept() {
             files.close(file).expect("open");
         }
         let mut tangle = Tangle::of(closed(domain));
-        // The third of its clusters is said to be free.
+        // The third of its clusters is marked as free.
         let mut cluster = tangle.entry("d").cluster;
         for _ in 0..2 {
             let Ok(monohull_fat::FatEntry::Next(next)) = tangle.geometry.entry(&tangle.image, cluster) else {
@@ -250,7 +250,7 @@ fn files_that_share_clusters_are_told_apart() {
     }
 }
 
-/// A place where an image says where something is.
+/// A reference in an image.
 #[derive(Clone, Copy, Debug)]
 enum Link {
     /// A name: which, by its place in the list of all slots.

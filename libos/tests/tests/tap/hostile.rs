@@ -1,10 +1,12 @@
-//! Frames from somebody who means harm: whatever they are, the module goes on and serves the others.
+//! Hostile frames: whatever they contain, the module continues and serves the others.
 
 use crate::ME;
 use crate::peer::{Seen, World};
 use core::net::{IpAddr, SocketAddr};
 use monohull_abi::network::{FRAME_HEADER, FRAME_MAX, SocketOption};
-use monohull_abi::number::{SOCKET_CLOSE, SOCKET_READ, SOCKET_SET, SOCKET_WRITE, TCP_ACCEPT, TCP_LISTEN, UDP_BIND};
+use monohull_abi::number::{
+    SOCKET_CLOSE, SOCKET_RECV, SOCKET_SEND, SOCKET_SET_OPTION, TCP_ACCEPT, TCP_LISTEN, UDP_BIND,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -70,7 +72,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A world in which somebody listens, for connections and for datagrams.
+/// A world with a listener and a datagram socket.
 fn listening() -> (World, u64) {
     let mut world = World::new();
     let at = world.address("0.0.0.0:80".parse().unwrap());
@@ -86,7 +88,7 @@ fn still_serves(mut world: World, listener: u64) {
     world.ok(SOCKET_CLOSE, [listener]);
     let at = world.address("0.0.0.0:81".parse().unwrap());
     let listener = world.ok(TCP_LISTEN, [at, 8]);
-    // It may still be busy with a connection that somebody else has spoilt.
+    // It may still be busy with a connection that another test case has broken.
     world.peer_resets();
     world.peer_connects(81);
     let socket = world.ok(TCP_ACCEPT, [listener, world.room()]);
@@ -95,7 +97,7 @@ fn still_serves(mut world: World, listener: u64) {
     world.domain.end(ME, monohull_abi::module::Ending::Done);
 }
 
-/// Addresses that a packet may name: ours, the peer's, and those that stand for nobody, for everybody, or for something
+/// Addresses that a packet may name: ours, the peer's, and those that stand for no host, for all hosts, or for something
 /// that is not here. Both are of one kind.
 fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     const V4: [&str; 8] =
@@ -105,7 +107,7 @@ fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     prop_oneof![pair(&V4), pair(&V6)].prop_map(|(from, to)| (from.parse().unwrap(), to.parse().unwrap()))
 }
 
-/// Segments with anything in them that the format can say.
+/// Segments with any content that the format permits.
 fn segments() -> impl Strategy<Value = TcpRepr<'static>> {
     const CONTROLS: [TcpControl; 5] =
         [TcpControl::None, TcpControl::Psh, TcpControl::Syn, TcpControl::Fin, TcpControl::Rst];
@@ -130,7 +132,7 @@ fn segments() -> impl Strategy<Value = TcpRepr<'static>> {
     })
 }
 
-/// Frames whose headers are in order, whatever they say.
+/// Frames with well-formed headers and any content.
 fn whole_frames() -> impl Strategy<Value = Vec<u8>> {
     let ports = || select(&[0u16, 53, 79, 80, 1000, 65_535][..]);
     let ends = move || {
@@ -148,7 +150,7 @@ fn whole_frames() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn frames() -> impl Strategy<Value = Vec<u8>> {
-    // Frames with some bytes changed, cut or lengthened; the checksum of IPv4 is put right, or nobody would look further.
+    // Frames with some bytes changed, cut or lengthened; the checksum of IPv4 is corrected, or they would be dropped at once.
     let bent = (whole_frames(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), 0usize..200).prop_map(
         |(mut frame, changes, len)| {
             for (place, byte) in changes {
@@ -196,16 +198,16 @@ proptest! {
         still_serves(world, listener);
     }
 
-    /// Somebody on the wire knows a connection's numbers and says what he likes in it. It may be lost, and no more.
+    /// An attacker on the wire knows a connection's numbers and sends anything in it. The connection may be lost, and no more.
     #[test]
     fn a_liar_inside_a_connection(lies in vec((segments(), -70_000i32..70_000, -70_000i32..70_000), 1..40)) {
         let (mut world, listener) = listening();
         world.peer_connects(80);
         let socket = world.ok(TCP_ACCEPT, [listener, world.room()]);
-        world.ok(SOCKET_SET, [socket, SocketOption::NonBlocking as u64, 1]);
+        world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
         let bytes = world.bytes(&[7; 50_000]);
         for (lie, ahead, acknowledged) in lies {
-            world.call(SOCKET_WRITE, [socket, bytes, 50_000]);
+            world.call(SOCKET_SEND, [socket, bytes, 50_000]);
             world.run(1);
             let Some(&Seen { number, acknowledges, to, .. }) = world.seen.last() else { panic!("nothing was sent") };
             let lie = TcpRepr {
@@ -216,7 +218,7 @@ proptest! {
             let (from, own) = (SocketAddr::new(World::PEER4, to), SocketAddr::new(World::OWN4, 80));
             world.frame(&segment(from, own, &lie));
             world.run(1);
-            world.call(SOCKET_READ, [socket, bytes, 50_000, 0]);
+            world.call(SOCKET_RECV, [socket, bytes, 50_000, 0]);
         }
         world.call(SOCKET_CLOSE, [socket]);
         world.seen.clear();

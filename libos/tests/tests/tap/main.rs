@@ -67,7 +67,7 @@ fn a_half_is_closed_and_the_other_goes_on() {
     assert_eq!(world.ok(SOCKET_SHUTDOWN, [socket, SocketShutdown::Write as u64]), 0);
     assert_eq!(world.peer_reads(8), b"question");
     assert!(world.peer_sees_the_end());
-    assert_eq!(world.call(SOCKET_WRITE, [socket, world.bytes(b"x"), 1]), Errno::BrokenPipe.to_value());
+    assert_eq!(world.call(SOCKET_SEND, [socket, world.bytes(b"x"), 1]), Errno::BrokenPipe.to_value());
     world.peer_writes(b"answer");
     world.peer_closes();
     assert_eq!(world.read_exactly(socket, 6), b"answer");
@@ -100,7 +100,7 @@ fn resets_and_refusals_have_their_kinds() {
     world.peer_resets();
     assert_eq!(world.read(socket), Err(Errno::ConnectionReset));
     assert_eq!(world.read(socket), Ok(vec![]));
-    assert_eq!(world.call(SOCKET_WRITE, [socket, world.bytes(b"x"), 1]), Errno::BrokenPipe.to_value());
+    assert_eq!(world.call(SOCKET_SEND, [socket, world.bytes(b"x"), 1]), Errno::BrokenPipe.to_value());
     let elsewhere = world.address("192.0.2.1:80".parse().unwrap());
     world.cut = true;
     assert_eq!(world.call(TCP_CONNECT, [elsewhere, 50_000_000]), Errno::TimedOut.to_value());
@@ -110,16 +110,16 @@ fn resets_and_refusals_have_their_kinds() {
 fn times_run_out() {
     let mut world = World::new();
     let socket = connected(&mut world);
-    world.ok(SOCKET_SET, [socket, SocketOption::ReadTimeout as u64, 5_000_000]);
+    world.ok(SOCKET_SET_OPTION, [socket, SocketOption::ReadTimeout as u64, 5_000_000]);
     assert_eq!(world.read(socket), Err(Errno::Again));
-    world.ok(SOCKET_SET, [socket, SocketOption::NonBlocking as u64, 1]);
+    world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
     let before = world.time();
     assert_eq!(world.read(socket), Err(Errno::Again));
     assert_eq!(world.time(), before);
     let full = world.bytes(&pattern(1 << 20));
     let mut taken = 0;
     let last = loop {
-        match world.call(SOCKET_WRITE, [socket, full, 1 << 20]) {
+        match world.call(SOCKET_SEND, [socket, full, 1 << 20]) {
             bytes @ 1.. => taken += bytes,
             other => break other,
         }
@@ -137,7 +137,7 @@ fn a_listener_takes_no_more_than_its_backlog() {
         world.first_segment(SocketAddr::new(World::PEER4, 1000 + port), 80);
     }
     world.run(3);
-    // Two are answered, the others hear nothing and would try again.
+    // Two are answered, the others get no answer and would try again.
     let answered = world.seen.iter().filter(|segment| segment.syn && segment.ack).map(|segment| segment.to);
     let answered: std::collections::BTreeSet<u16> = answered.collect();
     assert_eq!(answered.len(), 2, "{answered:?}");
@@ -164,23 +164,23 @@ fn what_a_listener_is_set_to_its_connections_begin_with() {
     let listener = world.ok(TCP_LISTEN, [at, 16]);
     let wanted = [(SocketOption::Ttl, 7), (SocketOption::KeepAlive, 5_000_000_000)];
     for (option, value) in wanted {
-        world.ok(SOCKET_SET, [listener, option as u64, value]);
+        world.ok(SOCKET_SET_OPTION, [listener, option as u64, value]);
     }
     world.peer_connects(80);
     let socket = world.ok(TCP_ACCEPT, [listener, world.room()]);
     for (option, value) in wanted {
-        assert_eq!(world.ok(SOCKET_GET, [listener, option as u64]), value);
-        assert_eq!(world.ok(SOCKET_GET, [socket, option as u64]), value);
+        assert_eq!(world.ok(SOCKET_GET_OPTION, [listener, option as u64]), value);
+        assert_eq!(world.ok(SOCKET_GET_OPTION, [socket, option as u64]), value);
     }
-    // Somebody who answers is kept; of somebody who does not one hears no more, and then that he is gone.
+    // A peer that answers probes is kept; a connection to one that does not ends.
     world.run(60_000);
-    world.ok(SOCKET_SET, [socket, SocketOption::NonBlocking as u64, 1]);
+    world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NonBlocking as u64, 1]);
     assert_eq!(world.read(socket), Err(Errno::Again));
     world.cut = true;
     world.run(60_000);
     assert_eq!(world.read(socket), Err(Errno::ConnectionReset));
     for forever in [u64::MAX, 0] {
-        world.ok(SOCKET_SET, [listener, SocketOption::KeepAlive as u64, forever]);
+        world.ok(SOCKET_SET_OPTION, [listener, SocketOption::KeepAlive as u64, forever]);
     }
 }
 
@@ -189,16 +189,16 @@ fn small_writes_wait_for_each_other_unless_they_are_not_to() {
     for (no_delay, pieces) in [(0, 2), (1, 5)] {
         let mut world = World::new();
         let socket = connected(&mut world);
-        assert_eq!(world.ok(SOCKET_GET, [socket, SocketOption::NoDelay as u64]), 0, "as on Linux");
-        world.ok(SOCKET_SET, [socket, SocketOption::NoDelay as u64, no_delay]);
-        assert_eq!(world.ok(SOCKET_GET, [socket, SocketOption::NoDelay as u64]), no_delay);
+        assert_eq!(world.ok(SOCKET_GET_OPTION, [socket, SocketOption::NoDelay as u64]), 0, "as on Linux");
+        world.ok(SOCKET_SET_OPTION, [socket, SocketOption::NoDelay as u64, no_delay]);
+        assert_eq!(world.ok(SOCKET_GET_OPTION, [socket, SocketOption::NoDelay as u64]), no_delay);
         let letter = world.bytes(b"x");
         for _ in 0..5 {
-            assert_eq!(world.ok(SOCKET_WRITE, [socket, letter, 1]), 1);
+            assert_eq!(world.ok(SOCKET_SEND, [socket, letter, 1]), 1);
         }
         world.run(20);
         assert_eq!(world.peer_reads(5), b"xxxxx");
-        // The first leaves at once; the others with it, or together when it has been acknowledged.
+        // The first is sent at once; the others with it, or together when it has been acknowledged.
         assert_eq!(world.seen.iter().filter(|segment| segment.len > 0).count(), pieces);
     }
 }
@@ -212,7 +212,7 @@ fn nobody_is_at_the_addresses_that_mean_oneself() {
     for to in ["127.0.0.1:80", "0.0.0.0:80", "10.0.0.2:80", "[::1]:80", "[::]:80", "[fd00::2]:80"] {
         let to = world.address(to.parse().unwrap());
         assert_eq!(world.call(TCP_CONNECT, [to, u64::MAX]), Errno::NetworkUnreachable.to_value());
-        assert_eq!(world.call(SOCKET_WRITE_TO, [datagrams, bytes, 5, to]), Errno::NetworkUnreachable.to_value());
+        assert_eq!(world.call(SOCKET_SENDTO, [datagrams, bytes, 5, to]), Errno::NetworkUnreachable.to_value());
         assert_eq!(world.call(UDP_CONNECT, [datagrams, to]), Errno::NetworkUnreachable.to_value());
     }
     world.run(5);
@@ -227,28 +227,28 @@ fn datagrams_travel_and_know_their_sender() {
     let peer = world.peer_binds(5353);
     world.peer_sends(b"question", SocketAddr::new(World::OWN4, 53));
     let (room, out) = (world.bytes(&[0; 64]), world.room());
-    assert_eq!(world.ok(SOCKET_READ_FROM, [socket, room, 64, 0, out]), 8);
+    assert_eq!(world.ok(SOCKET_RECVFROM, [socket, room, 64, 0, out]), 8);
     assert_eq!((world.domain.peek(room, 8), world.read_address(out)), (b"question".to_vec(), peer));
     // Larger than a packet: it goes in pieces, and comes in pieces.
     let large = pattern(9000);
     let (bytes, to) = (world.bytes(&large), world.address(peer));
-    assert_eq!(world.ok(SOCKET_WRITE_TO, [socket, bytes, 9000, to]), 9000);
-    assert_eq!(world.ok(SOCKET_WRITE_TO, [socket, bytes, 8000, to]), 8000);
+    assert_eq!(world.ok(SOCKET_SENDTO, [socket, bytes, 9000, to]), 9000);
+    assert_eq!(world.ok(SOCKET_SENDTO, [socket, bytes, 8000, to]), 8000);
     assert_eq!(world.peer_receives(), large);
     assert_eq!(world.peer_receives(), large[..8000]);
-    assert_eq!(world.call(SOCKET_WRITE_TO, [socket, bytes, 70_000, to]), Errno::MessageTooLong.to_value());
+    assert_eq!(world.call(SOCKET_SENDTO, [socket, bytes, 70_000, to]), Errno::MessageTooLong.to_value());
     let six = world.address("[::]:53".parse().unwrap());
     let six = world.ok(UDP_BIND, [six]);
     let to_six = world.address(world.peer_six(5353));
-    assert_eq!(world.ok(SOCKET_WRITE_TO, [six, bytes, 1452, to_six]), 1452);
+    assert_eq!(world.ok(SOCKET_SENDTO, [six, bytes, 1452, to_six]), 1452);
     assert_eq!(world.peer_receives(), large[..1452]);
-    assert_eq!(world.call(SOCKET_WRITE_TO, [six, bytes, 1453, to_six]), Errno::MessageTooLong.to_value());
+    assert_eq!(world.call(SOCKET_SENDTO, [six, bytes, 1453, to_six]), Errno::MessageTooLong.to_value());
     // From here on only that one.
     world.ok(UDP_CONNECT, [socket, to]);
     world.peer_binds(6000);
     world.peer_sends(b"lie", SocketAddr::new(World::OWN4, 53));
-    world.ok(SOCKET_SET, [socket, SocketOption::ReadTimeout as u64, 5_000_000]);
-    assert_eq!(world.call(SOCKET_READ, [socket, room, 64, 0]), Errno::Again.to_value());
+    world.ok(SOCKET_SET_OPTION, [socket, SocketOption::ReadTimeout as u64, 5_000_000]);
+    assert_eq!(world.call(SOCKET_RECV, [socket, room, 64, 0]), Errno::Again.to_value());
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn a_device_that_is_taken_away_is_told_of() {
     // The first waits, and is woken by it.
     assert_eq!(world.read(socket), Err(Errno::NetworkDown));
     let calls: [(u32, &[u64]); 9] = [
-        (SOCKET_WRITE, &[socket, bytes, 64]),
-        (SOCKET_READ, &[datagrams, bytes, 64, 0]),
-        (SOCKET_READ_FROM, &[datagrams, bytes, 64, 0, 0]),
-        (SOCKET_WRITE_TO, &[datagrams, bytes, 64, at]),
+        (SOCKET_SEND, &[socket, bytes, 64]),
+        (SOCKET_RECV, &[datagrams, bytes, 64, 0]),
+        (SOCKET_RECVFROM, &[datagrams, bytes, 64, 0, 0]),
+        (SOCKET_SENDTO, &[datagrams, bytes, 64, at]),
         (UDP_CONNECT, &[datagrams, at]),
         (TCP_ACCEPT, &[listener, 0]),
         (TCP_CONNECT, &[at, u64::MAX]),

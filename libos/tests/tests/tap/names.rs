@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The peer's addresses.
 const PEER: &str = "10.0.0.1";
 const PEER6: &str = "fd00::1";
-/// Where nobody is.
+/// An unused address.
 const NOBODY: &str = "192.0.2.53";
 const KNOWN4: &str = "192.0.2.7";
 const KNOWN6: &str = "2001:db8::7";
@@ -25,7 +25,7 @@ const KNOWN6: &str = "2001:db8::7";
 type Heard = Rc<RefCell<Vec<(String, u16)>>>;
 
 /// A network with these resolvers. The peer is one: it knows names that begin with `known`, knows that there are no others,
-/// and does not say a word to names that begin with `silent`.
+/// and does not answer for names that begin with `silent`.
 fn world(resolvers: &[&str]) -> (World, Heard) {
     let mut config = TapConfig { resolver_count: resolvers.len() as u32, ..config() };
     for (slot, resolver) in config.resolvers.iter_mut().zip(resolvers) {
@@ -38,7 +38,7 @@ fn world(resolvers: &[&str]) -> (World, Heard) {
     (world, heard)
 }
 
-/// What a resolver says to a question.
+/// A resolver's answer to a question.
 fn answer(question: &[u8], heard: &Heard) -> Option<Vec<u8>> {
     const A: u16 = 1;
     let (mut name, mut at) = (String::new(), 12);
@@ -81,7 +81,7 @@ fn lookup(world: &mut World, name: &str) -> Result<Vec<String>, Errno> {
     Ok(found)
 }
 
-/// Begins to look a name up; it waits. Who waits so is woken by the key.
+/// Begins to look a name up; it waits. Its thread is woken by the key.
 fn begin(world: &World, instance: u32, name: &str) -> (Call, u64) {
     let mut call = world.domain.prepare(instance, HOST_LOOKUP, arguments(world, instance, name.as_bytes()));
     world.domain.take_woken();
@@ -104,7 +104,7 @@ fn a_resolver_is_asked_over_both_protocols() {
         assert_eq!(lookup(&mut world, "known.test"), Ok(vec![KNOWN4.to_owned(), KNOWN6.to_owned()]), "{resolver}");
         assert_eq!(lookup(&mut world, "other.test"), Err(Errno::NotFound));
         assert_eq!(heard.borrow().len(), 4, "each kind of address once: {heard:?}");
-        assert!(world.time() < SECOND, "nobody waits for an answer that is there");
+        assert!(world.time() < SECOND, "no wait for an answer that has arrived");
     }
 }
 
@@ -141,7 +141,7 @@ fn those_who_ask_for_the_same_name_are_told_the_same() {
     assert_eq!(again(&world, &mut first), Step::Ready(2));
     assert_eq!(again(&world, &mut second), Step::Ready(2));
     assert_eq!(heard.borrow().len(), 2, "{heard:?}");
-    // Told once: who asks again asks anew.
+    // An answer is given once: the next look-up asks again.
     assert!(lookup(&mut world, "known.test").is_ok());
     assert_eq!(heard.borrow().len(), 4, "{heard:?}");
 }
@@ -153,13 +153,13 @@ fn an_answer_for_somebody_who_has_ended_wakes_nobody() {
     world.run(20);
     assert!(world.domain.take_woken().contains(&key), "the answer is here");
     world.domain.end(OTHER, Ending::Failed);
-    // Who waits now waits, and does not look again and again.
+    // A waiting look-up does not poll.
     let (mut call, key) = begin(&world, ME, "silent.test");
     for _ in 0..3 {
-        assert_eq!(world.domain.take_woken(), [], "nobody has answered");
+        assert_eq!(world.domain.take_woken(), [], "there is no answer");
         assert_eq!(again(&world, &mut call), Step::Parked { key, deadline: u64::MAX });
     }
-    // An answer that somebody else has not taken yet makes no difference either.
+    // An answer that another thread has not taken yet makes no difference either.
     begin(&world, OTHER, "known.test");
     world.run(20);
     assert!(world.domain.take_woken().contains(&key));

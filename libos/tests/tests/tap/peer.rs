@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use monohull_abi::Errno;
 use monohull_abi::module::Wake;
 use monohull_abi::network::{FRAME_HEADER, FRAME_MAX, SocketAddress, TapConfig};
-use monohull_abi::number::{SOCKET_NAME, SOCKET_READ, SOCKET_WRITE};
+use monohull_abi::number::{SOCKET_GETNAME, SOCKET_RECV, SOCKET_SEND};
 use monohull_libos_socket::MONOHULL_MODULE;
 use monohull_module_testing::{Domain, Step};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -61,7 +61,7 @@ pub(crate) struct World {
     /// What the peer has read, and what it has still to write.
     taken: Vec<u8>,
     waiting: VecDeque<u8>,
-    /// On their way: when they arrive, to whom, what.
+    /// On their way: time of arrival, destination, bytes.
     flying: Vec<(u64, bool, Vec<u8>)>,
     server: Option<Server>,
 }
@@ -226,7 +226,7 @@ impl World {
 
     pub(crate) fn name(&mut self, socket: u64, end: u64) -> SocketAddr {
         let out = self.room();
-        self.ok(SOCKET_NAME, [socket, end, out]);
+        self.ok(SOCKET_GETNAME, [socket, end, out]);
         self.read_address(out)
     }
 
@@ -236,13 +236,13 @@ impl World {
         while done < data.len() {
             // The peer reads along, or the windows would be full.
             self.drain();
-            done += self.ok(SOCKET_WRITE, [socket, at + done as u64, (data.len() - done) as u64]) as usize;
+            done += self.ok(SOCKET_SEND, [socket, at + done as u64, (data.len() - done) as u64]) as usize;
         }
     }
 
     pub(crate) fn read(&mut self, socket: u64) -> Result<Vec<u8>, Errno> {
         let room = self.bytes(&[0; 100_000]);
-        let value = self.call(SOCKET_READ, [socket, room, 100_000, 0]);
+        let value = self.call(SOCKET_RECV, [socket, room, 100_000, 0]);
         Errno::from_value(value).map(|len| self.domain.peek(room, len as usize))
     }
 
@@ -251,7 +251,7 @@ impl World {
         let mut all = Vec::new();
         let room = self.bytes(&[0; 100_000]);
         while all.len() < len {
-            let read = self.ok(SOCKET_READ, [socket, room, 100_000.min(len - all.len()) as u64, 0]);
+            let read = self.ok(SOCKET_RECV, [socket, room, 100_000.min(len - all.len()) as u64, 0]);
             assert!(read > 0, "it ended after {} of {len} bytes", all.len());
             all.extend(self.domain.peek(room, read as usize));
         }
@@ -372,7 +372,7 @@ impl World {
         panic!("no datagram arrived");
     }
 
-    /// Somebody would like a connection, whatever the peer does.
+    /// Requests a connection, whatever the peer does.
     pub(crate) fn first_segment(&self, from: SocketAddr, to: u16) {
         let syn = TcpRepr { control: TcpControl::Syn, ..SEGMENT };
         self.frame(&segment(from, SocketAddr::new(World::OWN4, to), &syn));

@@ -69,7 +69,7 @@ fn what_is_damaged_on_its_way_to_us_is_lost_and_sent_again() {
     let mut world = World::new();
     let socket = connected(&mut world);
     let mut damage = bad_wire(5, 0, 0, 10, 0);
-    // The peer is told that our checksums are only begun, so it cannot find damage; we can.
+    // Our checksums are marked as partial for the peer, so it cannot find damage; we can.
     world.fate =
         Box::new(move |frame| if frame[6..12] == [2, 0, 0, 0, 0, 2] { damage(frame) } else { vec![(0, frame)] });
     let data = pattern(500_000);

@@ -12,7 +12,7 @@ const HUGE: u64 = 2 << 20;
 const ALIGN: usize = 4096;
 
 /// Zeroed memory: its address, or 0.
-pub(crate) unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
+pub(crate) fn store_alloc(bytes: u64) -> u64 {
     let Some(layout) = layout(bytes) else { return 0 };
     if bytes < HUGE {
         // SAFETY: the size is not zero.
@@ -38,9 +38,12 @@ pub(crate) unsafe extern "C" fn store_alloc(bytes: u64) -> u64 {
 }
 
 /// Takes it back.
-pub(crate) unsafe extern "C" fn store_free(address: u64, bytes: u64) {
+///
+/// # Safety
+/// The address came from [`store_alloc`] with this size, and the memory is used no more.
+pub(crate) unsafe fn store_free(address: u64, bytes: u64) {
     let Some(layout) = layout(bytes) else { return };
-    // SAFETY: the module frees what `store_alloc` returned, with the same size, and does not use it any more.
+    // SAFETY: the caller's promise.
     unsafe {
         match bytes < HUGE {
             true => std::alloc::dealloc(address as *mut u8, layout),

@@ -8,8 +8,8 @@ use crate::sched::wait_key;
 use crate::shared::Shared;
 use monohull_abi::layout::MAPPINGS_OFFSET;
 use monohull_abi::module::{Call, NEVER, Outcome, Wake};
-use monohull_abi::types::{Fact, FailKind, Text};
-use monohull_abi::user::{CheckedSlice, Refusal, UserSlice};
+use monohull_abi::types::{AbortKind, Info, InfoString};
+use monohull_abi::user::{AccessError, CheckedSlice, UserSlice};
 use monohull_abi::{Errno, number};
 use monohull_report::failure::{Failure, FailureKind};
 use std::ffi::c_void;
@@ -41,19 +41,19 @@ pub(crate) fn bind(domain: &Shared) {
     bind! {
         NULL => |_, _| Outcome::ready(0),
         EXIT => exit,
-        FAIL => fail,
+        ABORT => fail,
         THREAD_SPAWN => |domain, call| thread_spawn(domain, call).into(),
         THREAD_EXIT => thread_exit,
         THREAD_JOIN => thread_join,
-        YIELD => |_, _| Outcome { tag: Outcome::YIELD, value: 0 },
+        THREAD_YIELD => |_, _| Outcome { tag: Outcome::YIELD, value: 0 },
         // Served by the run loop itself (see `futex_wait`); other callers have no thread to park.
         FUTEX_WAIT => |_, _| Outcome::error(Errno::Invalid),
         FUTEX_WAKE => |domain, call| futex_wake(domain, call).into(),
-        TEXT_LEN => |domain, call| text(domain, call).map(|text| text.len() as u64).into(),
-        TEXT_READ => |domain, call| text_read(domain, call).into(),
-        FACT => |domain, call| fact(domain, call).into(),
-        RANDOM => |domain, call| random(domain, call).into(),
-        EXPLAIN => |domain, call| explain(domain, call).into(),
+        GET_STRING_LEN => |domain, call| text(domain, call).map(|text| text.len() as u64).into(),
+        GET_STRING => |domain, call| text_read(domain, call).into(),
+        GET_INFO => |domain, call| info(domain, call).into(),
+        GETRANDOM => |domain, call| random(domain, call).into(),
+        LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -63,7 +63,7 @@ fn caller<'d>(domain: &'d Shared, call: &Call) -> Result<&'d Instance, Errno> {
     domain.caller(call).ok_or(Errno::Invalid)
 }
 
-fn refused(domain: &Shared, call: &Call, refusal: Refusal) -> Errno {
+fn refused(domain: &Shared, call: &Call, refusal: AccessError) -> Errno {
     domain.explain(call, refusal.to_string());
     refusal.into()
 }
@@ -81,16 +81,16 @@ fn exit(domain: &Shared, call: &mut Call) -> Outcome {
 
 fn fail(domain: &Shared, call: &mut Call) -> Outcome {
     let Ok(instance) = caller(domain, call) else { return Outcome::error(Errno::Invalid) };
-    let Some(kind) = FailKind::from_raw(call.args[0]) else { return Outcome::error(Errno::Invalid) };
+    let Some(kind) = AbortKind::from_raw(call.args[0]) else { return Outcome::error(Errno::Invalid) };
     let message = match read_bytes(domain, call, call.args[1], call.args[2].min(MESSAGE_MAX)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(errno) => format!("(its message cannot be read: {errno})"),
     };
     let mut failure = match kind {
-        FailKind::Panic => Failure::new(FailureKind::Panic, message),
-        FailKind::Error => Failure::new(FailureKind::Error, message),
-        FailKind::Permanent => Failure::new(FailureKind::Permanent, message),
-        FailKind::OutOfMemory => {
+        AbortKind::Panic => Failure::new(FailureKind::Panic, message),
+        AbortKind::Error => Failure::new(FailureKind::Error, message),
+        AbortKind::Permanent => Failure::new(FailureKind::Permanent, message),
+        AbortKind::OutOfMemory => {
             let limit = instance.config.memory_limit;
             let used = domain.account(instance.id).map_or(0, |account| account.charged());
             let text = format!("could not allocate {message}: it uses {used} bytes, its memory limit is {limit} bytes");
@@ -179,7 +179,7 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
         Some(_) => return Outcome::error(Errno::Deadlock),
         None => return Outcome::ready(0),
     }
-    if call.wake == Wake::Nobody {
+    if call.wake == Wake::Deadlock {
         drop(scheduler);
         return deadlock(domain, call, "waits for a thread");
     }
@@ -197,7 +197,7 @@ fn thread_join(domain: &Shared, call: &mut Call) -> Outcome {
 pub(crate) fn futex_wait<'d>(domain: &'d Shared, call: &mut Call) -> Result<SchedulerGuard<'d>, Outcome> {
     match call.wake {
         Wake::TimedOut => return Err(Outcome::error(Errno::TimedOut)),
-        Wake::Nobody => return Err(deadlock(domain, call, "waits for a lock or a signal")),
+        Wake::Deadlock => return Err(deadlock(domain, call, "waits for a lock or a signal")),
         Wake::First | Wake::Woken => {}
     }
     let [address, expected, timeout, ..] = call.args;
@@ -263,13 +263,13 @@ fn deadlock(domain: &Shared, call: &Call, what: &str) -> Outcome {
 
 fn text<'d>(domain: &'d Shared, call: &Call) -> Result<&'d str, Errno> {
     let config = &caller(domain, call)?.config;
-    Ok(match Text::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Text::Args => &config.args,
-        Text::Env => &config.env,
-        Text::Function => &config.labels.function,
-        Text::Step => &config.labels.step,
-        Text::Workflow => &config.labels.workflow,
-        Text::Stdin => &config.stdin,
+    Ok(match InfoString::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        InfoString::Args => &config.args,
+        InfoString::Env => &config.env,
+        InfoString::Function => &config.labels.function,
+        InfoString::Step => &config.labels.step,
+        InfoString::Workflow => &config.labels.workflow,
+        InfoString::Stdin => &config.stdin,
     })
 }
 
@@ -278,23 +278,23 @@ fn text_read(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     write_bytes(domain, call, call.args[1], call.args[2], text.as_bytes())
 }
 
-fn fact(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let config = &instance.config;
     let init = config.image.image.init_array;
-    Ok(match Fact::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
-        Fact::InstanceIndex => config.index.into(),
-        Fact::InstanceCount => config.count.into(),
-        Fact::StackSize => config.stack_size,
-        Fact::Thread => match stack_of_caller(domain, call) {
+    Ok(match Info::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
+        Info::InstanceIndex => config.index.into(),
+        Info::InstanceCount => config.count.into(),
+        Info::StackSize => config.stack_size,
+        Info::Thread => match stack_of_caller(domain, call) {
             None => 0,
             Some(_) => call.thread.into(),
         },
-        Fact::MemoryLimit => config.memory_limit,
-        Fact::Parallelism => domain.options.carriers as u64,
-        Fact::Attempt => config.attempt.into(),
-        Fact::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
-        Fact::InitCount => init.map_or(0, |(_, count)| count),
+        Info::MemoryLimit => config.memory_limit,
+        Info::Parallelism => domain.options.carriers as u64,
+        Info::Attempt => config.attempt.into(),
+        Info::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
+        Info::InitCount => init.map_or(0, |(_, count)| count),
     })
 }
 

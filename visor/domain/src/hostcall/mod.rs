@@ -15,7 +15,7 @@ mod table;
 
 pub(crate) use core::{bind as bind_core, futex_wait};
 pub(crate) use datagrams::Datagrams;
-pub(crate) use host::services;
+pub(crate) use host::Services;
 pub use host_files::RWF_APPEND;
 pub(crate) use hostcalls::Hostcalls;
 pub(crate) use https::Relayed;

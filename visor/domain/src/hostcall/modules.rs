@@ -3,7 +3,7 @@
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::threads::end_process;
-use monohull_abi::module::{Ending, Host, MAGIC, ModuleEntry, ModuleTable, SYMBOL, Sizes};
+use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, SYMBOL};
 use monohull_abi::{ABI_VERSION, number};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -36,17 +36,17 @@ pub enum ModuleError {
         /// Its version.
         found: u32,
     },
-    /// {path} was built for another layout of the module contract: its table, services and calls have … bytes, this visor's …
+    /// {path} was built for another layout of the module contract; rebuild it (…)
     #[error(
-        "{path} was built for another layout of the module contract: its table, services and calls have {}, {} and {} \
-         bytes, this visor's {}, {} and {}: rebuild it",
-        found.table, found.host, found.call, Sizes::HERE.table, Sizes::HERE.host, Sizes::HERE.call
+        "{path} was built for another layout of the module contract; rebuild it (sizes of table, services and call, hash of \
+         the services: {}; this visor's: {})",
+        numbers(found), numbers(&Layout::HERE)
     )]
     Layout {
         /// The shared object.
         path: PathBuf,
-        /// The sizes it knows.
-        found: Sizes,
+        /// The layout it knows.
+        found: Layout,
     },
     /// {path} calls itself `{found}`, `{expected}` was needed
     #[error("{path} calls itself `{found}`, `{expected}` was needed")]
@@ -82,6 +82,12 @@ pub enum ModuleError {
         /// Why.
         reason: String,
     },
+}
+
+/// A layout in an error's text.
+fn numbers(layout: &Layout) -> String {
+    let Layout { table, host, call, services } = layout;
+    format!("{table}, {host}, {call}, {services:08x}")
 }
 
 /// A module as this domain sees it.
@@ -251,17 +257,17 @@ fn open(path: &Path, keys: bool) -> Result<&'static ModuleTable, ModuleError> {
     if table.is_null() {
         return refuse(ModuleError::NotAModule { path: path.to_owned() });
     }
-    // SAFETY: a table of every version begins with magic and version, and is longer than the sizes that follow in ours; the
+    // SAFETY: a table of every version begins with magic and version, and is longer than the layout that follows in ours; the
     // object stays loaded.
-    let (magic, version, sizes) = unsafe { ((*table).magic, (*table).abi_version, (*table).sizes) };
+    let (magic, version, layout) = unsafe { ((*table).magic, (*table).abi_version, (*table).layout) };
     if magic != MAGIC {
         return refuse(ModuleError::NotAModule { path: path.to_owned() });
     }
     if version != ABI_VERSION {
         return refuse(ModuleError::Version { path: path.to_owned(), found: version });
     }
-    if sizes != Sizes::HERE {
-        return refuse(ModuleError::Layout { path: path.to_owned(), found: sizes });
+    if layout != Layout::HERE {
+        return refuse(ModuleError::Layout { path: path.to_owned(), found: layout });
     }
     if keys && let Err(source) = gadgets::remove() {
         return refuse(ModuleError::Gadgets { path: path.to_owned(), source });
@@ -281,9 +287,7 @@ pub fn preload(folder: &Path, name: &str) -> Result<(), ModuleError> {
 /// The host service behind a module's panic handler: a module that panics ends the process. It may hold locks that other
 /// carriers wait for, and what it was changing is half changed.
 #[allow(clippy::print_stderr, reason = "the last output of a worker, whose standard error is a pipe to its server")]
-pub(super) unsafe extern "C" fn panicked(text: *const u8, len: usize) -> ! {
-    // SAFETY: the module passes its own, finished text.
-    let text = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, len) });
-    eprintln!("a libos module panicked: {text}");
+pub(super) fn panicked(text: &[u8]) -> ! {
+    eprintln!("a libos module panicked: {}", String::from_utf8_lossy(text));
     end_process()
 }

@@ -197,7 +197,7 @@ fn a_deadlock_is_reported_by_those_that_wait_for_modules_first() {
     assert_eq!(scheduler.a_waiting_instance(), Some(INSTANCE));
     assert!(!scheduler.will_change() && scheduler.break_deadlock());
     let running = take_next(&mut scheduler, 0);
-    assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Nobody));
+    assert_eq!((running.thread, running.frame.wake), (threads[1], Wake::Deadlock));
     assert!(scheduler.next(0).is_none(), "the other one waits on");
 }
 
@@ -260,7 +260,7 @@ fn the_last_working_carrier_finds_the_deadlock() {
     assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deadlock));
     assert!(scheduler.break_deadlock());
     let Work::Run(running, ()) = scheduler.next_work(0, false, &fixed) else { panic!("a thread is ready") };
-    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::Nobody));
+    assert_eq!((running.thread, running.frame.wake), (threads[0], Wake::Deadlock));
 }
 
 #[test]

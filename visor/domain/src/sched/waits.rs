@@ -62,7 +62,7 @@ impl<I> Scheduler<I> {
         }
         let victims = if in_modules.is_empty() { others } else { in_modules };
         for thread in &victims {
-            self.resume(*thread, Resumption::Handler(Wake::Nobody), None);
+            self.resume(*thread, Resumption::Handler(Wake::Deadlock), None);
         }
         !victims.is_empty()
     }

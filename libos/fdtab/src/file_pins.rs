@@ -1,6 +1,6 @@
-//! Files that are kept open, and where they are, for others than functions.
+//! Pins: other modules keep an instance's file open, and its bytes at their addresses.
 //!
-//! A module that reads a file's bytes where they lie pins it. A pin outlives the descriptor it was made with.
+//! A module pins a file to read its bytes in place. A pin outlives the descriptor it was made with.
 
 use crate::Files;
 use crate::tables::Open;
@@ -20,7 +20,7 @@ pub(crate) struct Pins {
 
 struct Pin {
     open: Arc<Open>,
-    /// What the file system calls it.
+    /// The file system's number for the pin.
     inner: u64,
 }
 
@@ -47,24 +47,24 @@ impl Files {
                 Ok(number)
             }
             Ok(None) => {
-                self.let_go(open);
+                self.release(open);
                 Ok(0)
             }
             Err(errno) => {
-                self.let_go(open);
+                self.release(open);
                 Err(errno)
             }
         }
     }
 
-    /// The file system's pin; `None` if there is no room for what it says.
+    /// The file system's pin; `None` if its extents do not fit.
     fn pin_open(&self, call: &Call, open: &Open, pin: &mut FilePin) -> Result<Option<u64>, Errno> {
         let (Some(mount), None) = (open.mount, &open.directory) else { return Err(Errno::IsDirectory) };
         if !open.has(open::READ) {
             return Err(Errno::BadDescriptor);
         }
         let mut stat = FileStat::default();
-        self.mounts.ask(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0])?;
+        self.mounts.request(FsOp::StatNode, mount, [open.node, &raw mut stat as u64, 0, 0, 0])?;
         let left = stat.size.checked_sub(pin.offset).ok_or(Errno::Invalid)?;
         match pin.len {
             TO_THE_END => pin.len = left,
@@ -76,7 +76,7 @@ impl Files {
         pin.path_len = path.len() as u64;
         pin.host_node = if self.mounts.get(mount).info.kind == MountKind::Host { open.node } else { 0 };
         let args = [open.node, pin.offset, pin.len, pin.extents, pin.room];
-        let (count, scratch) = self.mounts.ask(FsOp::Pin, mount, args)?;
+        let (count, scratch) = self.mounts.request(FsOp::Pin, mount, args)?;
         pin.count = count;
         Ok((count <= pin.room).then_some(scratch[0]))
     }
@@ -88,9 +88,9 @@ impl Files {
         let pin = self.pins.lock().held.remove(&call.args[0]).ok_or(Errno::Invalid)?;
         if let Some(mount) = pin.open.mount {
             // It fails only if the file system has failed as a whole.
-            let _ = self.mounts.ask(FsOp::Unpin, mount, [pin.open.node, pin.inner, 0, 0, 0]);
+            let _ = self.mounts.request(FsOp::Unpin, mount, [pin.open.node, pin.inner, 0, 0, 0]);
         }
-        self.let_go(pin.open);
+        self.release(pin.open);
         Ok(0)
     }
 }

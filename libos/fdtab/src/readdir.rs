@@ -1,10 +1,9 @@
 //! Directories as lists of entries.
 //!
-//! A directory is read whole when its first entry is asked for, and handed out from there: what is made or removed
-//! meanwhile neither hides an entry nor shows one twice. The copy is charged to the instance until it closes the
-//! directory or begins anew.
+//! The first read of a directory copies all of its entries, and later reads continue in the copy: files that are made or removed
+//! meanwhile neither hide an entry nor repeat one. The copy is charged to the instance until the directory is closed or rewound.
 
-use crate::mounts::Place;
+use crate::mounts::Location;
 use crate::tables::{Directory, Open};
 use crate::{Answer, Files, Stop, outcome};
 use alloc::sync::Arc;
@@ -29,7 +28,7 @@ impl Files {
         let Some(directory) = &open.directory else {
             return Err(self.refuse(call, Errno::NotDirectory, format_args!("{}", Errno::NotDirectory)));
         };
-        let _turn = open.turn.take(self.host, call).ok_or(Stop::Parked)?;
+        let _guard = open.position_lock.acquire(self.host, call).ok_or(Stop::Parked)?;
         let known = directory.listing.lock().clone();
         let listing = match known {
             Some(listing) => listing,
@@ -56,13 +55,13 @@ impl Files {
         UserSlice::<u8>::new(buffer, part.len() as u64)
             .check(self.host.raw(), call)
             .and_then(|slice| slice.write(part))
-            .map_err(|refusal| self.refuse_address(call, refusal, "the place for the entries"))?;
+            .map_err(|refusal| self.refuse_address(call, refusal, "the buffer for the entries"))?;
         open.position.store(start + part.len() as u64, Ordering::Relaxed);
         Ok(part.len() as u64)
     }
 
-    /// Gives a listing up; the next call makes a new one.
-    pub(crate) fn forget_listing(&self, directory: &Directory) {
+    /// Drops a listing; the next call makes a new one.
+    pub(crate) fn drop_listing(&self, directory: &Directory) {
         if let Some(listing) = directory.listing.lock().take() {
             self.host.refund(directory.owner, listing.len() as u64);
         }
@@ -70,14 +69,14 @@ impl Files {
 
     fn read_directory(&self, call: &mut Call, path: &str) -> Result<Vec<u8>, Stop> {
         let mut listing = Vec::new();
-        let place = self.mounts.place(path)?;
-        if let Place::On(mount, rest) = place {
-            let _turn = self.turn(call, place)?;
+        let location = self.mounts.locate(path)?;
+        if let Location::OnMount(mount, rest) = location {
+            let _guard = self.lock_paths(call, location)?;
             let mut start = 0;
             loop {
                 let mut step = vec![0; STEP];
                 let args = [rest.as_ptr() as u64, rest.len() as u64, start, step.as_mut_ptr() as u64, STEP as u64];
-                let listed = self.mounts.ask(FsOp::List, mount, args);
+                let listed = self.mounts.request(FsOp::List, mount, args);
                 let (bytes, [next, ..]) =
                     listed.map_err(|errno| self.refuse(call, errno, format_args!("`/{path}`: {errno}")))?;
                 step.truncate(bytes as usize);

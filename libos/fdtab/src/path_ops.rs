@@ -1,9 +1,9 @@
 //! The calls that take paths.
 
-use crate::mounts::Place;
+use crate::mounts::Location;
+use crate::park_lock::{ParkGuard, ParkLock};
 use crate::paths::{Clean, clean};
 use crate::tables::{Directory, Open};
-use crate::turns::{Taken, Turn};
 use crate::{Answer, Files, Stop, outcome};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use monohull_abi::file::{FileKind, FileStat, FsOp, PATH_MAX, WORKING_DIRECTORY, 
 use monohull_abi::module::Call;
 use monohull_abi::user::{UserSlice, write_one};
 use monohull_abi::{Errno, Outcome};
-use monohull_module::SleepingMutex;
+use monohull_module::FutexMutex;
 
 impl Files {
     pub(crate) fn open(&self, call: &mut Call) -> Outcome {
@@ -29,54 +29,54 @@ impl Files {
             || flags & (open::TRUNCATE | open::CREATE) != 0 && flags & writes == 0
             || flags & open::EXCLUSIVE != 0 && flags & open::CREATE == 0;
         if wrong {
-            return Err(self.refuse(call, Errno::Invalid, format_args!("{flags:#x} is no set of flags to open with")));
+            return Err(self.refuse(call, Errno::Invalid, format_args!("{flags:#x} is not a valid set of open flags")));
         }
         let flags = if flags & open::APPEND != 0 { flags | open::WRITE } else { flags };
         let path = self.path(call, 0)?;
         let asked = if path.directory { flags | open::DIRECTORY } else { flags };
-        let place = self.place(call, &path)?;
-        let _turn = self.turn(call, place)?;
+        let location = self.locate(call, &path)?;
+        let _guard = self.lock_paths(call, location)?;
         let table = self.tables.of(call.instance);
         let mut stat = FileStat::default();
-        let (mount, node) = match place {
-            Place::Between if flags & (open::WRITE | open::CREATE) != 0 => {
+        let (mount, node) = match location {
+            Location::AboveMounts if flags & (open::WRITE | open::CREATE) != 0 => {
                 return Err(self.refuse_path(call, &path, Errno::IsDirectory));
             }
-            Place::Between => {
+            Location::AboveMounts => {
                 stat.kind = FileKind::Directory as u32;
                 (None, 0)
             }
-            Place::On(mount, rest) => {
+            Location::OnMount(mount, rest) => {
                 let changes = open::WRITE | open::CREATE | open::TRUNCATE;
                 if self.mounts.get(mount).info.read_only != 0 && flags & changes != 0 {
-                    // What is there cannot be written, what is not there cannot be made.
-                    self.check_read_only(place, asked).map_err(|errno| self.refuse_path(call, &path, errno))?;
+                    // Nothing can be written or created.
+                    self.check_read_only(location, asked).map_err(|errno| self.refuse_path(call, &path, errno))?;
                 }
-                let node = self.mounts.ask_path(FsOp::Open, mount, rest, [asked, &raw mut stat as u64, 0]);
+                let node = self.mounts.request_path(FsOp::Open, mount, rest, [asked, &raw mut stat as u64, 0]);
                 (Some(mount), node.map_err(|errno| self.refuse_path(call, &path, errno))?)
             }
         };
         let is_directory = stat.kind == FileKind::Directory as u32;
         let owner = call.instance;
-        let directory = is_directory.then(|| Directory { owner, listing: SleepingMutex::new(None) });
+        let directory = is_directory.then(|| Directory { owner, listing: FutexMutex::new(None) });
         let opened = Open {
             mount,
             node,
             flags: AtomicU64::new(flags & (open::READ | open::WRITE | open::APPEND)),
             position: AtomicU64::new(0),
-            turn: Turn::new(),
+            position_lock: ParkLock::new(),
             path: path.path,
             directory,
         };
         table.insert(Arc::new(opened)).map_err(|open| {
-            self.let_go(open);
+            self.release(open);
             self.refuse_full(call)
         })
     }
 
     /// Why a file on a read-only mount cannot be opened for writing.
-    fn check_read_only(&self, place: Place<'_>, flags: u64) -> Result<(), Errno> {
-        match self.mounts.stat(place) {
+    fn check_read_only(&self, location: Location<'_>, flags: u64) -> Result<(), Errno> {
+        match self.mounts.stat(location) {
             Ok(_) if flags & open::EXCLUSIVE != 0 => Err(Errno::Exists),
             Ok(stat) if stat.kind == FileKind::Directory as u32 => Err(Errno::IsDirectory),
             Ok(_) => Err(Errno::ReadOnly),
@@ -86,11 +86,11 @@ impl Files {
     }
 
     pub(crate) fn stat(&self, call: &mut Call) -> Outcome {
-        outcome(self.with_path(call, |files, call, path, place| {
-            let stat = files.mounts.stat(place).and_then(|stat| files.fits(path, stat));
+        outcome(self.with_path(call, |files, call, path, location| {
+            let stat = files.mounts.stat(location).and_then(|stat| files.fits(path, stat));
             let stat = stat.map_err(|errno| files.refuse_path(call, path, errno))?;
             write_one(files.host.raw(), call, call.args[3], stat)
-                .map_err(|refusal| files.refuse_address(call, refusal, "the place for what is known"))?;
+                .map_err(|refusal| files.refuse_address(call, refusal, "the buffer for the metadata"))?;
             Ok(0)
         }))
     }
@@ -98,14 +98,14 @@ impl Files {
     pub(crate) fn make_directory(&self, call: &mut Call) -> Outcome {
         self.change(call, Errno::Exists, |files, path, mount, rest| match files.mounts.holds_mount(&path.path) {
             true => Err(Errno::Exists),
-            false => files.mounts.ask_path(FsOp::MakeDirectory, mount, rest, [0; 3]),
+            false => files.mounts.request_path(FsOp::MakeDirectory, mount, rest, [0; 3]),
         })
     }
 
     pub(crate) fn remove_directory(&self, call: &mut Call) -> Outcome {
         self.change(call, Errno::Busy, |files, path, mount, rest| match files.mounts.holds_mount(&path.path) {
             true => Err(Errno::Busy),
-            false => files.mounts.ask_path(FsOp::RemoveDirectory, mount, rest, [0; 3]),
+            false => files.mounts.request_path(FsOp::RemoveDirectory, mount, rest, [0; 3]),
         })
     }
 
@@ -115,23 +115,23 @@ impl Files {
                 return Err(Errno::IsDirectory);
             }
             if path.directory {
-                files.mounts.stat(Place::On(mount, rest)).and_then(|stat| files.fits(path, stat))?;
+                files.mounts.stat(Location::OnMount(mount, rest)).and_then(|stat| files.fits(path, stat))?;
             }
-            files.mounts.ask_path(FsOp::RemoveFile, mount, rest, [0; 3])
+            files.mounts.request_path(FsOp::RemoveFile, mount, rest, [0; 3])
         })
     }
 
-    /// A change of what a path leads to. `between` is the answer where only mount points lead.
+    /// A change of the file at a path. `between` is the answer for a directory above mount points.
     fn change(
         &self,
         call: &mut Call,
         between: Errno,
         change: impl Fn(&Files, &Clean, u32, &str) -> Result<u64, Errno>,
     ) -> Outcome {
-        outcome(self.with_path(call, |files, call, path, place| {
-            let changed = match place {
-                Place::Between => Err(between),
-                Place::On(mount, rest) => match files.mounts.get(mount).info.read_only {
+        outcome(self.with_path(call, |files, call, path, location| {
+            let changed = match location {
+                Location::AboveMounts => Err(between),
+                Location::OnMount(mount, rest) => match files.mounts.get(mount).info.read_only {
                     0 => change(files, path, mount, rest),
                     _ => Err(Errno::ReadOnly),
                 },
@@ -146,8 +146,9 @@ impl Files {
 
     fn try_rename(&self, call: &mut Call) -> Answer {
         let (from, to) = (self.path(call, 0)?, self.path(call, 3)?);
-        let (from_place, to_place) = (self.place(call, &from)?, self.place(call, &to)?);
-        let (Place::On(mount, from_rest), Place::On(to_mount, to_rest)) = (from_place, to_place) else {
+        let (from_location, to_location) = (self.locate(call, &from)?, self.locate(call, &to)?);
+        let (Location::OnMount(mount, from_rest), Location::OnMount(to_mount, to_rest)) = (from_location, to_location)
+        else {
             return Err(self.refuse_path(call, &from, Errno::Busy));
         };
         if self.mounts.holds_mount(&from.path) || self.mounts.holds_mount(&to.path) {
@@ -159,23 +160,23 @@ impl Files {
         if self.mounts.get(mount).info.read_only != 0 {
             return Err(self.refuse_path(call, &to, Errno::ReadOnly));
         }
-        let _turn = self.turn(call, from_place)?;
+        let _guard = self.lock_paths(call, from_location)?;
         if from.directory || to.directory {
             // Only a directory may be written with a `/` at its end.
-            let stat = self.mounts.stat(from_place).map_err(|errno| self.refuse_path(call, &from, errno))?;
+            let stat = self.mounts.stat(from_location).map_err(|errno| self.refuse_path(call, &from, errno))?;
             if stat.kind != FileKind::Directory as u32 {
                 return Err(self.refuse_path(call, &from, Errno::NotDirectory));
             }
         }
         let args =
             [from_rest.as_ptr() as u64, from_rest.len() as u64, to_rest.as_ptr() as u64, to_rest.len() as u64, 0];
-        let renamed = self.mounts.ask(FsOp::Rename, mount, args);
+        let renamed = self.mounts.request(FsOp::Rename, mount, args);
         renamed.map(|(value, _)| value).map_err(|errno| self.refuse_path(call, &from, errno))
     }
 
     pub(crate) fn change_directory(&self, call: &mut Call) -> Outcome {
-        outcome(self.with_path(call, |files, call, path, place| {
-            let stat = files.mounts.stat(place).map_err(|errno| files.refuse_path(call, path, errno))?;
+        outcome(self.with_path(call, |files, call, path, location| {
+            let stat = files.mounts.stat(location).map_err(|errno| files.refuse_path(call, path, errno))?;
             if stat.kind != FileKind::Directory as u32 {
                 return Err(files.refuse_path(call, path, Errno::NotDirectory));
             }
@@ -193,8 +194,8 @@ impl Files {
     }
 
     pub(crate) fn real_path(&self, call: &mut Call) -> Outcome {
-        outcome(self.with_path(call, |files, call, path, place| {
-            let stat = files.mounts.stat(place).and_then(|stat| files.fits(path, stat));
+        outcome(self.with_path(call, |files, call, path, location| {
+            let stat = files.mounts.stat(location).and_then(|stat| files.fits(path, stat));
             stat.map_err(|errno| files.refuse_path(call, path, errno))?;
             files.answer_path(call, &path.path, call.args[3], call.args[4])
         }))
@@ -210,19 +211,19 @@ impl Files {
         UserSlice::<u8>::new(buffer, path.len() as u64)
             .check(self.host.raw(), call)
             .and_then(|slice| slice.write(path.as_bytes()))
-            .map_err(|refusal| self.refuse_address(call, refusal, "the place for the path"))?;
+            .map_err(|refusal| self.refuse_address(call, refusal, "the buffer for the path"))?;
         Ok(path.len() as u64)
     }
 
-    /// A call that is about one path: reads it, finds its place and waits for its turn there.
-    fn with_path(&self, call: &mut Call, run: impl FnOnce(&Files, &Call, &Clean, Place<'_>) -> Answer) -> Answer {
+    /// A call with one path: reads it, finds its mount and locks that.
+    fn with_path(&self, call: &mut Call, run: impl FnOnce(&Files, &Call, &Clean, Location<'_>) -> Answer) -> Answer {
         let path = self.path(call, 0)?;
-        let place = self.place(call, &path)?;
-        let _turn = self.turn(call, place)?;
-        run(self, call, &path, place)
+        let location = self.locate(call, &path)?;
+        let _guard = self.lock_paths(call, location)?;
+        run(self, call, &path, location)
     }
 
-    /// Whether what was found may have been written like this.
+    /// Whether the file matches the form of the path: only a directory may have a `/` at its end.
     fn fits(&self, path: &Clean, stat: FileStat) -> Result<FileStat, Errno> {
         match path.directory && stat.kind != FileKind::Directory as u32 {
             true => Err(Errno::NotDirectory),
@@ -247,13 +248,13 @@ impl Files {
             WORKING_DIRECTORY => self.tables.find(call.instance).map(|t| t.working.lock().clone()).unwrap_or_default(),
             descriptor => {
                 let open = self.tables.open(call.instance, descriptor).map_err(|errno| {
-                    self.refuse(call, errno, format_args!("{descriptor} is no descriptor of a directory"))
+                    self.refuse(call, errno, format_args!("{descriptor} is not an open descriptor"))
                 })?;
                 let path = open.directory.as_ref().map(|_| open.path.clone());
                 // Another thread may have closed it meanwhile, so that this was the last reference.
-                self.let_go(open);
+                self.release(open);
                 let Some(path) = path else {
-                    let why = format_args!("descriptor {descriptor} is a file's, no directory's");
+                    let why = format_args!("descriptor {descriptor} is not a directory");
                     return Err(self.refuse(call, Errno::NotDirectory, why));
                 };
                 path
@@ -262,15 +263,15 @@ impl Files {
         // The closure below needs the call too, but not its arguments.
         let (path, mut parked) = (path.to_vec(), false);
         let cleaned = clean(&base, &path, |left| {
-            let place = self.mounts.place(left)?;
-            let _turn = match self.turn(call, place) {
-                Ok(turn) => turn,
+            let location = self.mounts.locate(left)?;
+            let _guard = match self.lock_paths(call, location) {
+                Ok(guard) => guard,
                 Err(_) => {
                     parked = true;
                     return Err(Errno::Again);
                 }
             };
-            match self.mounts.stat(place)?.kind == FileKind::Directory as u32 {
+            match self.mounts.stat(location)?.kind == FileKind::Directory as u32 {
                 true => Ok(()),
                 false => Err(Errno::NotDirectory),
             }
@@ -286,17 +287,17 @@ impl Files {
         }
     }
 
-    fn place<'p>(&self, call: &Call, path: &'p Clean) -> Result<Place<'p>, Stop> {
-        self.mounts.place(&path.path).map_err(|errno| {
-            let why = format_args!("`/{}`: the workflow mounts nothing there (`files` in its document)", path.path);
+    fn locate<'p>(&self, call: &Call, path: &'p Clean) -> Result<Location<'p>, Stop> {
+        self.mounts.locate(&path.path).map_err(|errno| {
+            let why = format_args!("`/{}`: the workflow has no mount there (`files` in its document)", path.path);
             self.refuse(call, errno, why)
         })
     }
 
-    /// The right to make calls with paths on a place's mount.
-    pub(crate) fn turn(&self, call: &mut Call, place: Place<'_>) -> Result<Option<Taken<'_>>, Stop> {
-        let Place::On(mount, _) = place else { return Ok(None) };
-        self.mounts.get(mount).turn.take(self.host, call).map(Some).ok_or(Stop::Parked)
+    /// Locks a location's mount for calls with paths.
+    pub(crate) fn lock_paths(&self, call: &mut Call, location: Location<'_>) -> Result<Option<ParkGuard<'_>>, Stop> {
+        let Location::OnMount(mount, _) = location else { return Ok(None) };
+        self.mounts.get(mount).path_lock.acquire(self.host, call).map(Some).ok_or(Stop::Parked)
     }
 
     #[cold]
@@ -304,14 +305,14 @@ impl Files {
         self.refuse(call, errno, format_args!("`/{}`: {errno}", path.path.escape_debug()))
     }
 
-    /// Drops a reference to an open file, and closes it if it was the last.
-    pub(crate) fn let_go(&self, open: Arc<Open>) {
+    /// Drops a reference to an open file; the last one closes it.
+    pub(crate) fn release(&self, open: Arc<Open>) {
         let Some(open) = Arc::into_inner(open) else { return };
         match (&open.directory, open.mount) {
-            (Some(directory), _) => self.forget_listing(directory),
+            (Some(directory), _) => self.drop_listing(directory),
             (None, Some(mount)) => {
-                // A file system that failed has said so already; there is nobody to tell.
-                let _ = self.mounts.ask(FsOp::Close, mount, [open.node, 0, 0, 0, 0]);
+                // The call that follows reports a file system that has failed.
+                let _ = self.mounts.request(FsOp::Close, mount, [open.node, 0, 0, 0, 0]);
             }
             (None, None) => {}
         }
