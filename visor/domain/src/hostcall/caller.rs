@@ -18,7 +18,7 @@ impl Shared {
         scheduler.find(call.thread, call.instance)
     }
 
-    /// Keeps a text for `EXPLAIN`.
+    /// Keeps a text for `LAST_ERROR_MESSAGE`.
     pub(crate) fn explain(&self, call: &Call, text: String) {
         if let Some(instance) = self.caller(call) {
             instance.explanations.set(call.thread, call.number, text);
