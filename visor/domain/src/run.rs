@@ -105,11 +105,11 @@ impl Shared {
 
     /// All threads wait and nothing changes by itself. Wakes threads that report the deadlock, or ends the run.
     fn resolve_deadlock<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
-        let jobs = scheduler.pending() > 0;
-        if jobs && self.cells.retry_failed() > 0 {
+        let has_pending = scheduler.pending() > 0;
+        if has_pending && self.cells.retry_failed() > 0 {
             return scheduler;
         }
-        if let Some(id) = scheduler.a_waiting_instance().filter(|_| jobs) {
+        if let Some(id) = scheduler.a_waiting_instance().filter(|_| has_pending) {
             drop(scheduler);
             self.no_cell_for_pending(id);
             return self.lock();
