@@ -56,11 +56,11 @@ pub fn revoke() {
 /// [`scrub`].
 pub fn patch<'l>(list: impl Iterator<Item = &'l mut u32>, placeholder: [u32; 2]) {
     let cookie = PLACE.load(Ordering::Relaxed).cast::<u32>();
-    for place in list {
+    for entry in list {
         for (half, other) in placeholder.iter().enumerate() {
-            if place == other {
+            if entry == other {
                 // SAFETY: the cookie, or what stands for it, is two such halves, and its mapping stays.
-                *place = unsafe { cookie.add(half).read_volatile() };
+                *entry = unsafe { cookie.add(half).read_volatile() };
                 break;
             }
         }
@@ -69,9 +69,9 @@ pub fn patch<'l>(list: impl Iterator<Item = &'l mut u32>, placeholder: [u32; 2])
 
 /// Overwrites a list.
 pub fn scrub<'l>(list: impl Iterator<Item = &'l mut u32>) {
-    for place in list {
+    for entry in list {
         // SAFETY: a reference is as good as a pointer; the compiler keeps a volatile write.
-        unsafe { NonNull::from(place).write_volatile(0) };
+        unsafe { NonNull::from(entry).write_volatile(0) };
     }
 }
 

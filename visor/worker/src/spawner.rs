@@ -226,7 +226,7 @@ fn serve(control: &ControlChannel, settings: &Settings, only: &OnlyThread) -> i3
         Ok(thread) => Forks { only, thread },
         Err(error) => return not_started(control, format!("no process can be forked into a cgroup: {error}")),
     };
-    // From here on the sandbox is in force.
+    // The template puts the sandbox in force for this process too.
     let (signals, mut template) =
         match signals.and_then(|signals| Ok((signals, SandboxTemplate::new(only, settings, Inherit::Much)?))) {
             Ok(both) => both,
