@@ -149,9 +149,8 @@ fn a_module_of_another_layout() {
         ("other_sizes", format!("{table}, {}, {call}, {services:08x}", host + 8)),
         ("other_services", format!("{table}, {host}, {call}, {:08x}", services ^ 1)),
     ] {
-        let numbers =
-            format!("(sizes of table, services and call, hash of the services: {theirs}; this visor's: {ours})");
-        let text = format!("time.so was built for another layout of the module contract; rebuild it {numbers}");
+        let numbers = format!("{theirs}, this visor has {ours}");
+        let text = format!("time.so was built for another layout of the module contract: {numbers}; rebuild it");
         refused(built_with, &text);
     }
 }

@@ -36,10 +36,10 @@ pub enum ModuleError {
         /// Its version.
         found: u32,
     },
-    /// {path} was built for another layout of the module contract; rebuild it (…)
+    /// {path} was built for another layout of the module contract: …, this visor has …; rebuild it. The numbers are the sizes of
+    /// table, services and call, and the hash of the services.
     #[error(
-        "{path} was built for another layout of the module contract; rebuild it (sizes of table, services and call, hash of \
-         the services: {}; this visor's: {})",
+        "{path} was built for another layout of the module contract: {}, this visor has {}; rebuild it",
         numbers(found), numbers(&Layout::HERE)
     )]
     Layout {
