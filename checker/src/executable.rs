@@ -10,11 +10,10 @@ pub(crate) const MAX_SEGMENTS: u16 = 64;
 
 /// Why a file could not be judged. The file is at fault, and must not be loaded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum CheckError {
-    /// The file is not a 64-bit little-endian ELF file for x86-64.
     #[error("the file is not a 64-bit little-endian ELF file for x86-64")]
     NotElf,
-    /// The program header table lies (partly) outside the file.
     #[error("the program header table does not lie within the file")]
     Headers,
     /// There are more program headers than any linker makes.
@@ -23,19 +22,15 @@ pub enum CheckError {
     /// A segment's bytes lie (partly) outside the file, or its numbers overflow.
     #[error("segment {0} does not lie within the file")]
     Outside(usize),
-    /// A segment cannot be mapped: offset and address differ within the page.
     #[error("segment {0} cannot be mapped: its file offset and its address differ modulo {PAGE}")]
     Incongruent(usize),
-    /// An executable segment has memory that is not in the file, so there is nothing to check.
     #[error("executable segment {0} has memory that is not in the file")]
     NotInFile(usize),
     /// An executable segment is writable: what was checked could change.
     #[error("segment {0} is both writable and executable")]
     Writable(usize),
-    /// Two segments claim the same page.
     #[error("two segments claim the page at address {0:#x}")]
     Overlap(u64),
-    /// The file has no executable segment or section.
     #[error("the file has no executable segment")]
     NothingExecutable,
     /// An object's section header table lies (partly) outside the file.
@@ -44,7 +39,6 @@ pub enum CheckError {
     /// An object's section lies (partly) outside the file.
     #[error("section {0} does not lie within the file")]
     SectionOutside(usize),
-    /// An object's executable section is writable, compressed or has no bytes in the file.
     #[error("executable section {0} is writable, compressed or not in the file")]
     SectionUnfit(usize),
 }

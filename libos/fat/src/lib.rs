@@ -56,23 +56,18 @@ pub trait ImageMut: Image {
 
 /// Why something in an image cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum Error {
-    /// the image's bytes cannot be read or written
     #[error("the image's bytes cannot be read or written")]
     Bytes,
-    /// the disk that the image lies on is full
     #[error("the disk that the image lies on is full")]
     DiskFull,
-    /// this is no FAT image: {0}
     #[error("this is no FAT image: {0}")]
     NotFat(&'static str),
-    /// the image is damaged: {0}
     #[error("the image is damaged: {0}")]
     Damaged(&'static str),
-    /// nothing by that name
     #[error("nothing by that name")]
     NotFound,
-    /// something on the path is no directory
     #[error("something on the path is no directory")]
     NotDirectory,
 }

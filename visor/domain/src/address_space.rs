@@ -35,11 +35,10 @@ impl Access {
 
 /// The address space could not be changed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum AddressSpaceError {
-    /// another workflow domain exists in this process
     #[error("another workflow domain exists in this process")]
     Taken,
-    /// the host refused to {what} {bytes} bytes at {address:#x}: {source}
     #[error("the host refused to {what} {bytes} bytes at {address:#x}: {source}")]
     Refused {
         /// What was tried.

@@ -53,8 +53,8 @@ pub static CARRIERS: [CarrierState; CARRIER_MAX] = [const {
 
 /// A carrier could not be set up.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum CarrierError {
-    /// {what} failed: {source}
     #[error("{what} failed: {source}")]
     Host {
         /// What was tried.
@@ -62,7 +62,6 @@ pub enum CarrierError {
         /// The host's answer.
         source: std::io::Error,
     },
-    /// the carrier's block: {0}
     #[error("the carrier's block: {0}")]
     Region(#[from] AddressSpaceError),
 }

@@ -7,17 +7,14 @@ use super::keys::KeysError;
 
 /// A domain could not be made or could not go on.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum DomainError {
-    /// protection keys cannot be put in force: {0}
     #[error("protection keys cannot be put in force: {0}")]
     Keys(#[from] KeysError),
-    /// protection keys cannot be put in force: {0}
     #[error("protection keys cannot be put in force: {0}")]
     Gadgets(#[from] GadgetsError),
-    /// the address space of the domain: {0}
     #[error("the address space of the domain: {0}")]
     Region(#[from] AddressSpaceError),
-    /// a carrier thread cannot be set up: {0}
     #[error("a carrier thread cannot be set up: {0}")]
     Carrier(#[from] CarrierError),
 }

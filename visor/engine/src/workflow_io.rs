@@ -55,11 +55,11 @@ impl WorkflowIo for Files<'_> {
 
 /// Why an input slot cannot be filled.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum OpenError {
     /// It was given no file. The invocation is at fault.
     #[error("has no file")]
     NoFile,
-    /// Its file cannot be read.
     #[error("{} cannot be read: {source}", shown(path))]
     Unreadable {
         /// The file.

@@ -22,6 +22,7 @@ const PIECE: usize = 64 << 10;
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum InputError {
     /// The host cannot open or read it.
     #[error(transparent)]
@@ -32,7 +33,6 @@ pub enum InputError {
     /// It is longer than what is taken.
     #[error("it has more than {0} bytes, the limit")]
     TooLong(u64),
-    /// It is a pipe, and its end has not come in time.
     #[error("its end has not come in time")]
     Late,
 }

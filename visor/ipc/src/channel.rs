@@ -37,8 +37,8 @@ pub const FILES_MAX: usize = 200;
 
 /// What came over a channel cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum ChannelError {
-    /// The socket failed.
     #[error("the socket failed: {0}")]
     Socket(#[from] io::Error),
     /// The message is of another version of the protocol.

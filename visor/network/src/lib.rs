@@ -80,8 +80,8 @@ pub enum Network {
 
 /// The network that a workflow asks for cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum NetworkError {
-    /// {what}: {source}
     #[error("{what}: {source}")]
     Host {
         /// What was tried.
@@ -89,7 +89,6 @@ pub enum NetworkError {
         /// The host's answer.
         source: io::Error,
     },
-    /// nobody lends devices at {path}
     #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", shown(path))]
     NoHelper {
         /// Where the helper was looked for.
@@ -97,10 +96,8 @@ pub enum NetworkError {
         /// The host's answer.
         source: io::Error,
     },
-    /// {0}
     #[error("{0}")]
     Refused(String),
-    /// {0}
     #[error(transparent)]
     Header(#[from] https::HeaderError),
     /// Only a server grants networks.
@@ -108,7 +105,6 @@ pub enum NetworkError {
         "the network `{0}` is one that a server's operator grants (`monohull serve --grants`); here there are none"
     )]
     Granted(String),
-    /// the way to the network is missing; this is a bug in Monohull
     #[error("the way to the network is missing; this is a bug in Monohull")]
     NoBroker,
 }

@@ -30,20 +30,16 @@ pub struct Pool {
 
 /// Networks that are no pool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum PoolError {
-    /// {0} has no room for a single device
     #[error("{0} has no room for a single device: IPv4 needs a /30, IPv6 a /64")]
     TooSmall(IpNet),
-    /// one network of each kind will do, {0} is the second
     #[error("one network of each kind will do, {0} is the second")]
     Twice(IpNet),
-    /// there are more than {0} resolvers
     #[error("there are more than {0} resolvers")]
     Resolvers(usize),
-    /// no device could ask the resolver {0}
     #[error("no device could ask the resolver {0}: the pool has no addresses of its kind")]
     Unreachable(IpAddr),
-    /// there is no network
     #[error("there is no network")]
     Empty,
 }

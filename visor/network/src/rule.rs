@@ -34,20 +34,16 @@ pub enum Host {
 
 /// Why a text is no rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum RuleError {
-    /// it names no port
     #[error("it names no port")]
     NoPort,
-    /// its port is no number from 0 to 65535, range of those, or `*`
     #[error("its port is no number from 0 to 65535, range of those, or `*`")]
     Port,
-    /// its host is no address, range of addresses, or name
     #[error("its host is no address, range of addresses, or name")]
     Host,
-    /// an IPv6 address stands in brackets
     #[error("an IPv6 address stands in brackets")]
     Brackets,
-    /// bits beyond its prefix are set
     #[error("bits beyond its prefix are set")]
     BeyondPrefix,
 }

@@ -124,6 +124,7 @@ pub struct Built {
 
 /// Why an image cannot be built.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum BuildError {
     /// there is no crate; the invocation is at fault
     #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
@@ -166,7 +167,6 @@ pub enum BuildError {
         /// Which function asks for it, and what to do.
         explanation: String,
     },
-    /// the image holds what user code must not contain; the function is at fault
     #[error("the image {} holds instructions that user code must not contain; the function is at fault", shown(path))]
     Refused {
         /// The image.

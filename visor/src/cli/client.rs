@@ -61,14 +61,12 @@ impl Server {
 
 /// A request got no answer, or one that is an error.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub(super) enum ClientError {
-    /// the server's address is http://HOST:PORT, https://HOST:PORT or unix:PATH, not {0}
     #[error("the server's address is http://HOST:PORT, https://HOST:PORT or unix:PATH, not {0}")]
     Address(String),
-    /// {0}
     #[error("{0}")]
     Usage(String),
-    /// {path} cannot be read: {source}
     #[error("{path} cannot be read: {source}")]
     File {
         /// The file.
@@ -76,7 +74,6 @@ pub(super) enum ClientError {
         /// Why.
         source: InputError,
     },
-    /// no connection to {server}: {source}; `monohull serve` starts a server
     #[error("no connection to {server}: {source}; `monohull serve` starts a server")]
     Connect {
         /// Its address.
@@ -87,7 +84,6 @@ pub(super) enum ClientError {
     /// What could verify a server's certificate is missing or wrong.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// no TLS connection to {server}: {source}
     #[error("no TLS connection to {server}: {source}{}", tls_hint(source))]
     Tls {
         /// Its address.
@@ -95,25 +91,19 @@ pub(super) enum ClientError {
         /// What is wrong with it, or with its certificate.
         source: io::Error,
     },
-    /// the server did not answer: {0}
     #[error("the server did not answer: {0}")]
     Http(#[from] hyper::Error),
-    /// the host failed: {0}
     #[error("the host failed: {0}")]
     Host(#[from] io::Error),
-    /// the request cannot be made: {0}
     #[error("the request cannot be made: {0}")]
     Request(#[from] hyper::http::Error),
-    /// the server's answer is not understood: {0}
     #[error("the server's answer is not understood: {0}")]
     Answer(String),
-    /// the server's answer is longer than {limit} bytes
     #[error("the server's answer is longer than {limit} bytes")]
     TooLong {
         /// What is taken.
         limit: usize,
     },
-    /// {path} cannot be written: {source}
     #[error("{path} cannot be written: {source}")]
     Output {
         /// The file.
@@ -121,7 +111,6 @@ pub(super) enum ClientError {
         /// The host's answer.
         source: io::Error,
     },
-    /// the rest of the answer has no reader
     #[error("the rest of the answer has no reader")]
     Unread,
     /// an error of the server's, as it tells it

@@ -109,6 +109,7 @@ fn slot_path(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Why an invocation is wrong although the workflow file is right.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 enum InvocationError {
     /// the workflow file is wrong or cannot be read
     #[error(transparent)]
@@ -119,7 +120,6 @@ enum InvocationError {
     /// a slot is not one of the workflow's
     #[error("--{option}: the workflow has no {option} slot {slot}{hint}")]
     UnknownSlot { option: &'static str, slot: String, hint: String },
-    /// a slot is given twice
     #[error("--{option}: slot {slot} is given twice")]
     SlotTwice { option: &'static str, slot: String },
     /// an input slot has no file

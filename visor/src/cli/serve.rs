@@ -108,17 +108,14 @@ pub(super) enum Log {
 
 /// The invocation is wrong.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 enum UsageError {
-    /// --state is required: neither $STATE_DIRECTORY nor $HOME is set
     #[error("--state is required: neither $STATE_DIRECTORY nor $HOME is set")]
     NoState,
-    /// the token file {path} cannot be read: {source}
     #[error("the token file {path} cannot be read: {source}")]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// --tls-cert and --tls-key need an ADDRESS:PORT: a Unix socket has no TLS
     #[error("--tls-cert and --tls-key need an ADDRESS:PORT: a Unix socket has no TLS")]
     UnixTls,
-    /// a token is one word of visible ASCII characters
     #[error("a token is one word of visible ASCII characters")]
     Token,
 }

@@ -22,8 +22,8 @@ const FILE_MAX: u64 = 16 << 20;
 
 /// No server can be trusted. The invocation or the host is at fault.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub(super) enum TrustError {
-    /// The file of `--ca` cannot be read.
     #[error("the file of certificate authorities {} cannot be read: {source}", shown(path))]
     Unreadable {
         /// The file.
@@ -42,7 +42,6 @@ pub(super) enum TrustError {
     /// The file of `--ca` has no certificate.
     #[error("the file of certificate authorities {} has no certificate (`-----BEGIN CERTIFICATE-----`)", shown(.0))]
     Empty(PathBuf),
-    /// A certificate in the file of `--ca` cannot be used.
     #[error("a certificate in the file of certificate authorities {} cannot be used: {source}", shown(path))]
     Unusable {
         /// The file.

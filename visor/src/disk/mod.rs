@@ -28,8 +28,8 @@ const PIECE: usize = 1 << 20;
 
 /// Something about a disk image that could not be done.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum DiskError {
-    /// {path}: {source}
     #[error("{}: {source}", shown(path))]
     Host {
         /// The file or directory of the host.
@@ -37,7 +37,6 @@ pub enum DiskError {
         /// The host's answer.
         source: io::Error,
     },
-    /// {path} is in use: {who}
     #[error("{} is in use: {who}", shown(path))]
     InUse {
         /// The image.
@@ -45,7 +44,6 @@ pub enum DiskError {
         /// By whom.
         who: &'static str,
     },
-    /// {image}: {source}
     #[error("{}: {source}", shown(image))]
     Image {
         /// The image.
@@ -53,7 +51,6 @@ pub enum DiskError {
         /// What is wrong with it.
         source: Error,
     },
-    /// {image}: {path}: {source}
     #[error("{}: {}: {source}", shown(image), Line(path))]
     File {
         /// The image.
@@ -63,7 +60,6 @@ pub enum DiskError {
         /// Why it could not be.
         source: EditError,
     },
-    /// {image}: {path} has bytes that {other} has too; `monohull image check` says what is wrong
     #[error(
         "{}: {} has bytes that {} has too; `monohull image check` says what is wrong",
         shown(image),
@@ -78,7 +74,6 @@ pub enum DiskError {
         /// What has the same clusters.
         other: String,
     },
-    /// {image} is damaged, so nothing is written to it before `monohull image check --repair`: {finding}
     #[error(
         "{} is damaged, so nothing is written to it before `monohull image check --repair`: {}",
         shown(image),
@@ -90,7 +85,6 @@ pub enum DiskError {
         /// The first that is wrong.
         finding: Finding,
     },
-    /// {image}: {path} {what}
     #[error("{}: {} {what}", shown(image), Line(path))]
     Kind {
         /// The image.

@@ -40,17 +40,14 @@ pub(super) struct Callback {
 
 /// Why nobody was told.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 enum CallbackError {
-    /// no answer within {0:?}
     #[error("no answer within {0:?}")]
     Slow(Duration),
-    /// no connection: {0}
     #[error("no connection: {0}")]
     Connect(#[from] io::Error),
-    /// {0}
     #[error("{0}")]
     Http(#[from] hyper::Error),
-    /// the answer was {0}
     #[error("the answer was {0}")]
     Answer(StatusCode),
 }

@@ -30,8 +30,8 @@ const NAME_SHOWN: usize = 160;
 
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum StateError {
-    /// another server uses the state folder {0}
     #[error("another server uses the state folder {0}")]
     Taken(PathBuf),
     /// This folder is not taken for the state.
@@ -50,7 +50,6 @@ pub enum StateError {
         /// What has become of it.
         loss: Loss,
     },
-    /// the state folder cannot be used: {path}: {source}
     #[error("the state folder cannot be used: {path}: {source}")]
     Io {
         /// The file or folder.

@@ -88,6 +88,7 @@ use monohull_workflow::grants::GrantsError;
 
 /// The service cannot begin, or cannot go on. The host or the invocation is at fault.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum ServeError {
     /// the libos modules or the domain
     #[error(transparent)]
@@ -98,7 +99,6 @@ pub enum ServeError {
     /// the state folder
     #[error(transparent)]
     State(#[from] StateError),
-    /// it cannot listen on {address}: {source}
     #[error("it cannot listen on {address}: {source}")]
     Listen {
         /// Where.
@@ -112,13 +112,10 @@ pub enum ServeError {
     /// The certificate or its key.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// another server listens on {0}
     #[error("another server listens on {0}")]
     Taken(PathBuf),
-    /// the host failed: {0}
     #[error("the host failed: {0}")]
     Io(#[from] io::Error),
-    /// it ends, as no workflow can be run any more: {0}
     #[error("it ends, as no workflow can be run any more: {0}")]
     NoProcesses(String),
 }

@@ -50,8 +50,8 @@ pub struct TlsFiles {
 
 /// A certificate and its key cannot be used. The operator is at fault.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum TlsError {
-    /// The file cannot be read.
     #[error("the TLS {what} file {} cannot be read: {source}", shown(path))]
     Unreadable {
         /// `certificate` or `key`.
@@ -80,7 +80,6 @@ pub enum TlsError {
     /// The key needs a passphrase.
     #[error("the key in the TLS key file {} is encrypted, and only keys without a passphrase are read", shown(.0))]
     Encrypted(PathBuf),
-    /// The first certificate cannot be used.
     #[error("the first certificate in the TLS certificate file {} cannot be used: {source}", shown(path))]
     Certificate {
         /// The file.
@@ -110,20 +109,16 @@ pub enum TlsError {
 
 /// Why a connection has no keys.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub(super) enum HandshakeError {
-    /// it was closed before its first byte
     #[error("it was closed before its first byte")]
     Unused,
-    /// it took more than {0:?}
     #[error("it took more than {0:?}")]
     Late(Duration),
-    /// what came is HTTP without TLS
     #[error("what came is HTTP without TLS")]
     Http,
-    /// what came is not TLS: it begins with the byte {0:#04x}
     #[error("what came is not TLS: it begins with the byte {0:#04x}")]
     Foreign(u8),
-    /// {0}
     #[error("{0}")]
     Failed(#[from] io::Error),
 }

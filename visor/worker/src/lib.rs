@@ -100,11 +100,11 @@ const STDERR_PIECES_MAX: usize = 4096;
 
 /// A process could not be made, or could not go on.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum ProcessError {
     /// The program has several threads.
     #[error("processes can be forked only while the program has one thread, and it has {0}; this is a bug in Monohull")]
     Threads(u64),
-    /// The host failed.
     #[error("the host failed at {what}: {source}")]
     Host {
         /// What was tried.
@@ -123,7 +123,6 @@ pub enum ProcessError {
         /// Why.
         source: OpenError,
     },
-    /// The spawner has ended.
     #[error("the spawner has ended; no workflow can be started any more")]
     SpawnerEnded,
     /// The new process has reported why it cannot run a workflow.

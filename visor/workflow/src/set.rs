@@ -18,6 +18,7 @@ use monohull_report::text::{quoted, suggestion};
 
 /// Why something cannot be set. The invocation is at fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum SetError {
     /// There is no such step.
     #[error("the workflow has no step {name}{hint}")]
@@ -27,7 +28,6 @@ pub enum SetError {
         /// A similar name, or nothing.
         hint: String,
     },
-    /// The step has no such argument in the file.
     #[error("step {step} has no argument {name} in the workflow file{hint}")]
     UnknownArgument {
         /// The step, quoted.

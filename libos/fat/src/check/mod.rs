@@ -23,17 +23,15 @@ use core::ops::Range;
 
 /// A defect.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum Finding {
-    /// it was not closed: the last program that wrote to it was interrupted
     #[error("it was not closed: the last program that wrote to it was interrupted")]
     NotClosed,
-    /// the copies of the FAT differ in {entries} entries
     #[error("the copies of the FAT differ in {entries} entries")]
     CopiesDiffer {
         /// How many.
         entries: u64,
     },
-    /// {bytes} bytes belong to no file, from cluster {first} on
     #[error("{bytes} bytes belong to no file, from cluster {first} on")]
     Lost {
         /// The first cluster.
@@ -41,7 +39,6 @@ pub enum Finding {
         /// All clusters together.
         bytes: u64,
     },
-    /// `{path}` has {size} bytes, of which {kept} are there: {why}
     #[error("`{path}` has {size} bytes, of which {kept} are there: {why}")]
     Cut {
         /// The file.
@@ -53,7 +50,6 @@ pub enum Finding {
         /// What happened to its chain.
         why: &'static str,
     },
-    /// the directory `{path}` cannot be read whole: {why}
     #[error("the directory `{path}` cannot be read whole: {why}")]
     CutDirectory {
         /// The directory.
@@ -61,7 +57,6 @@ pub enum Finding {
         /// What happened to its chain.
         why: &'static str,
     },
-    /// `{path}` leads back to `{to}`, in which it lies
     #[error("`{path}` leads back to `{to}`, in which it lies")]
     Circle {
         /// The name that goes.
@@ -69,13 +64,11 @@ pub enum Finding {
         /// The directory that it should not lead to.
         to: String,
     },
-    /// the directory `{path}` has a wrong `.` or `..` entry
     #[error("the directory `{path}` has a wrong `.` or `..` entry")]
     WrongLinks {
         /// The directory whose `.` or `..` is wrong.
         path: String,
     },
-    /// `{path}` has {bytes} bytes of clusters behind its end
     #[error("`{path}` has {bytes} bytes of clusters behind its end")]
     Slack {
         /// The file.
@@ -83,7 +76,6 @@ pub enum Finding {
         /// Whole clusters behind the end.
         bytes: u64,
     },
-    /// `{path}` is another name of `{kept}`: a rename was interrupted
     #[error("`{path}` is another name of `{kept}`: a rename was interrupted")]
     Moved {
         /// The name that goes.
@@ -91,13 +83,11 @@ pub enum Finding {
         /// The name that stays.
         kept: String,
     },
-    /// `{path}` is left over: the program that used it temporarily was interrupted
     #[error("`{path}` is left over: the program that used it temporarily was interrupted")]
     LeftOver {
         /// The file.
         path: String,
     },
-    /// `{path}` has {slots} pieces of names that belong to nothing
     #[error("`{path}` has {slots} pieces of names that belong to nothing")]
     StrayPieces {
         /// The directory.
@@ -105,7 +95,6 @@ pub enum Finding {
         /// How many.
         slots: u64,
     },
-    /// the free-cluster count is {recorded}, {found} clusters are free
     #[error("the free-cluster count is {recorded}, {found} clusters are free")]
     FreeCount {
         /// The count in the image.
@@ -113,7 +102,6 @@ pub enum Finding {
         /// The count of free entries in the FAT.
         found: u32,
     },
-    /// {count} more are not named one by one
     #[error("{count} more are not named one by one")]
     More {
         /// How many.

@@ -26,23 +26,18 @@ pub trait Store: Image + Send + Sync + 'static {
 
 /// Why a change was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum EditError {
-    /// nothing by that name
     #[error("nothing by that name")]
     NotFound,
-    /// the name is taken
     #[error("the name is taken")]
     Exists,
-    /// the directory is not empty
     #[error("the directory is not empty")]
     NotEmpty,
-    /// the image is full
     #[error("the image is full")]
     NoSpace,
-    /// FAT cannot hold this name
     #[error("FAT cannot hold this name")]
     InvalidName,
-    /// {0}
     #[error(transparent)]
     Image(#[from] Error),
 }

@@ -107,8 +107,8 @@ impl std::fmt::Display for Gadget {
 
 /// The code of this process cannot be made safe for protection keys.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum GadgetsError {
-    /// {gadget} cannot be removed: {obstacle}
     #[error("{gadget} cannot be removed: {obstacle}")]
     Stays {
         /// The first such sequence.
@@ -116,7 +116,6 @@ pub enum GadgetsError {
         /// Why.
         obstacle: Obstacle,
     },
-    /// code of {what} at {address:#x} is writable
     #[error("code of {what} at {address:#x} is writable, so functions could execute what is written there")]
     Writable {
         /// Whose.
@@ -124,7 +123,6 @@ pub enum GadgetsError {
         /// Where.
         address: u64,
     },
-    /// code of {what} at {address:#x} cannot be read, so it cannot be searched
     #[error("code of {what} at {address:#x} cannot be read, so it cannot be searched")]
     Unreadable {
         /// Whose.
@@ -132,13 +130,11 @@ pub enum GadgetsError {
         /// Where.
         address: u64,
     },
-    /// {object} makes the stacks of this process executable
     #[error("{} makes the stacks of this process executable, so functions could execute what lies on them", object.display())]
     Stacks {
         /// The object.
         object: PathBuf,
     },
-    /// {object} binds `{symbol}` when it is first called, and that cannot be done in advance
     #[error("{} binds `{symbol}` when it is first called, and that cannot be done in advance", object.display())]
     Lazy {
         /// Whose slot.
@@ -146,10 +142,8 @@ pub enum GadgetsError {
         /// For which function.
         symbol: String,
     },
-    /// the mappings of this process cannot be read: {0}
     #[error("the mappings of this process cannot be read: {0}")]
     Maps(std::io::Error),
-    /// the code of this process cannot be changed: {0}
     #[error("the code of this process cannot be changed: {0}")]
     Write(std::io::Error),
 }

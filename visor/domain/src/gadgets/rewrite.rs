@@ -98,23 +98,18 @@ impl Way {
 
 /// Why a sequence cannot be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum Obstacle {
-    /// the object's unwind table has no function around it, so it may be data
     #[error("the object's unwind table has no function around it, so it may be data")]
     NoFunction,
-    /// the function around it cannot be decoded
     #[error("the function around it cannot be decoded")]
     Undecodable,
-    /// the instructions around it are too short to hold a jump, or something may jump between them
     #[error("the instructions around it are too short to hold a jump, or something may jump between them")]
     TooShort,
-    /// the instructions around it have these bytes wherever they are moved to
     #[error("the instructions around it have these bytes wherever they are moved to")]
     Constant,
-    /// the sandbox is already active; code can no longer be patched
     #[error("the sandbox is already active; code can no longer be patched")]
     Closed,
-    /// there is no free memory within a jump's reach
     #[error("there is no free memory within a jump's reach")]
     NoRoom,
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 /// A module could not be loaded.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum ModuleError {
-    /// {path} cannot be loaded: {reason}
     #[error("{path} cannot be loaded: {reason}")]
     Open {
         /// The shared object.
@@ -22,13 +22,11 @@ pub enum ModuleError {
         /// The dynamic linker's message.
         reason: String,
     },
-    /// {path} is not a libos module: it does not export MONOHULL_MODULE
     #[error("{path} is not a libos module: it does not export {SYMBOL}")]
     NotAModule {
         /// The shared object.
         path: PathBuf,
     },
-    /// {path} was built for version {found} of the module contract; this visor has version {ABI_VERSION}
     #[error("{path} was built for version {found} of the module contract; this visor has version {ABI_VERSION}")]
     Version {
         /// The shared object.
@@ -48,7 +46,6 @@ pub enum ModuleError {
         /// The layout it knows.
         found: Layout,
     },
-    /// {path} calls itself `{found}`, `{expected}` was needed
     #[error("{path} calls itself `{found}`, `{expected}` was needed")]
     Name {
         /// The shared object.
@@ -58,7 +55,6 @@ pub enum ModuleError {
         /// The name it was looked up by.
         expected: String,
     },
-    /// {path} claims hostcall {number}, which is not one of its own
     #[error("{path} claims hostcall {number}, which is not one of its own")]
     ForeignNumber {
         /// The shared object.
@@ -66,7 +62,6 @@ pub enum ModuleError {
         /// The number.
         number: u32,
     },
-    /// {path} cannot be used with protection keys: {source}
     #[error("{path} cannot be used with protection keys: {source}")]
     Gadgets {
         /// The shared object.
@@ -74,7 +69,6 @@ pub enum ModuleError {
         /// Why.
         source: GadgetsError,
     },
-    /// {path} did not start: {reason}
     #[error("{path} did not start: {reason}")]
     Start {
         /// The shared object.

@@ -25,8 +25,8 @@ use std::sync::OnceLock;
 
 /// An image could not be made ready.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum LoadError {
-    /// the image file {path} cannot be read: {source}
     #[error("the image file {path} cannot be read: {source}")]
     Read {
         /// The file.
@@ -34,7 +34,6 @@ pub enum LoadError {
         /// The host's answer.
         source: std::io::Error,
     },
-    /// the image {name} is refused: {source}
     #[error("the image {name} is refused: {source}")]
     Refused {
         /// The function's name.
@@ -42,7 +41,6 @@ pub enum LoadError {
         /// Why.
         source: ImageError,
     },
-    /// the host lacks memory for the image {name}: {source}
     #[error("the host lacks memory for the image {name}: {source}")]
     Seal {
         /// The function's name.

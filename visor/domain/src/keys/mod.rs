@@ -55,11 +55,10 @@ pub struct Keys {
 
 /// The keys cannot be put in force.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum KeysError {
-    /// {0}
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// the kernel gave key {got} where key {expected} was expected: another part of this process uses protection keys
     #[error("the kernel gave key {got} where key {expected} was expected: another part of this process uses keys")]
     InUse {
         /// What came.

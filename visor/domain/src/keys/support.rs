@@ -19,11 +19,10 @@ pub enum Support {
 
 /// Why protection keys cannot be used. The host is at fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
 pub enum Missing {
-    /// the processor has no protection keys
     #[error("the processor has no protection keys (PKU)")]
     Processor,
-    /// the processor has protection keys, but the kernel has not switched them on
     #[error("the processor has protection keys, but the kernel has not switched them on (OSPKE)")]
     Kernel,
     /// the kernel has switched on registers that the gates do not clear
@@ -32,7 +31,6 @@ pub enum Missing {
          the next function could read what one has left there"
     )]
     ExtendedRegisters,
-    /// the kernel refuses a protection key
     #[error("the kernel refuses a protection key: {0}")]
     Refused(String),
 }
