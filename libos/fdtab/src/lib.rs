@@ -10,7 +10,7 @@
 //!
 //! # Waiting
 //!
-//! Two kinds of locks park the calls that wait for them ([`park_lock`]). Calls with paths lock their mount, so that a file system
+//! Two kinds of locks park the calls that wait for them (`park_lock`). Calls with paths lock their mount, so that a file system
 //! serves one of them at a time. Calls that read or write at a descriptor's position lock the position. No other lock of this
 //! module is held while bytes are copied.
 #![no_std]
