@@ -6,7 +6,7 @@
 mod promises;
 
 use libfuzzer_sys::fuzz_target;
-use monohull::domain::image::{SymbolTable, verify};
+use monohull_domain::image::{SymbolTable, verify};
 
 fuzz_target!(|file: &[u8]| {
     // `verify` asks the checker last; it has to stand files that the loader refuses, too.
