@@ -111,5 +111,34 @@ fn the_workflows_timeout_covers_a_pipe_that_stays_silent() {
     let (code, report) = run(&folder, "in=pipe", b"");
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert_eq!((code, &report["error"]["kind"]), (1, &"timeout".into()), "{}", report["error"]);
-    assert_eq!(report["error"]["message"], "input slot `in`: the end of pipe has not come in time");
+    assert_eq!(report["error"]["message"], "input slot `in`: pipe did not end in time");
+}
+
+/// A pipe that ends late leaves the functions less time. That is not the host's fault.
+#[test]
+fn time_that_inputs_took_is_the_workflows() {
+    let folder = folder(json!({ "timeout": "600ms" }));
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/long-calls.so");
+    let document = json!({
+        "name": "echo",
+        "functions": { "loop": { "image": image } },
+        "steps": [{ "name": "loop", "function": "loop", "args": { "call": "yield" } }],
+        "inputs": ["in"],
+        "unread": "ignore",
+        "limits": { "timeout": "600ms" }
+    });
+    std::fs::write(folder.path().join("echo.json"), document.to_string()).expect("written");
+    let pipe = folder.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+    let writer = std::thread::spawn(move || {
+        let mut pipe = std::fs::File::create(pipe).expect("a reader");
+        std::thread::sleep(Duration::from_millis(300));
+        pipe.write_all(b"late").expect("written");
+    });
+    let (code, report) = run(&folder, "in=pipe", b"");
+    writer.join().expect("the writer");
+    let error = &report["error"];
+    assert_eq!((code, &error["kind"], &error["blame"]), (1, &"timeout".into(), &"workflow".into()), "{error}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("had to wait for its inputs"), "{message}");
 }

@@ -79,8 +79,26 @@ pub struct RunContext {
     pub load_all: bool,
     /// When the run was requested (CLOCK_MONOTONIC, ns): times in the report count from here.
     pub requested_ns: u64,
-    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before the workflow's own timeout.
-    pub latest_ns: Option<u64>,
+    /// When it has to end, if that is before the workflow's own timeout.
+    pub latest: Option<Latest>,
+}
+
+/// When a run has to end that began with less time than its timeout.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Latest {
+    /// CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// What took the rest of the time.
+    pub delay: Delay,
+}
+
+/// What took time before a run began.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Delay {
+    /// It was queued. The host is at fault if there is not enough time left.
+    Queue,
+    /// Its inputs came slowly. The workflow is at fault.
+    Inputs,
 }
 
 /// Descriptors that the host has opened for a workflow.
@@ -159,7 +177,7 @@ impl Ready {
             keys: decision.keys,
             load_all: options.load_all,
             requested_ns,
-            latest_ns: None,
+            latest: None,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
@@ -189,7 +207,7 @@ impl Ready {
     ) -> Result<T, HostError> {
         let clock = Clock::start(context.requested_ns);
         let mut scheduler =
-            StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest_ns);
+            StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest);
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
         let mut ground = Some(ground);

@@ -2,6 +2,7 @@
 
 use super::clock::{Clock, Scale};
 use super::slots::filled;
+use super::{Delay, Latest};
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::image::map::LoadedImage;
@@ -51,7 +52,7 @@ struct State {
     outcome: Option<Outcome>,
     begin: Instant,
     /// When the run has to end, if that is before its own timeout.
-    latest: Option<Instant>,
+    latest: Option<(Instant, Delay)>,
 }
 
 struct StepState {
@@ -94,16 +95,17 @@ const FAILED_KEPT_MAX: usize = 1000;
 const HANDED_OVER_MAX: usize = 2 * CELL_COUNT;
 
 impl StepScheduler {
-    /// `latest_ns` is when the run has to end (CLOCK_MONOTONIC), if that is before its own timeout.
+    /// `latest` is when the run has to end, if that is before its own timeout.
     pub(super) fn new(
         plan: Arc<Plan>,
         images: Vec<Arc<LoadedImage>>,
         progress: Arc<dyn Progress>,
-        latest_ns: Option<u64>,
+        latest: Option<Latest>,
     ) -> StepScheduler {
         let steps: Vec<_> = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
         let begin = Instant::now();
-        let latest = latest_ns.map(|latest| begin + Duration::from_nanos(latest.saturating_sub(monotonic_ns())));
+        let latest = latest
+            .map(|Latest { at_ns, delay }| (begin + Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())), delay));
         let state = State {
             plan,
             images,
@@ -237,12 +239,13 @@ impl Driver for Handle {
             }
             Event::Deadline => {
                 let (blame, text) = match state.latest {
-                    Some(latest) => {
+                    Some((latest, delay)) => {
                         let ran = latest - state.begin;
-                        (
-                            Blame::Host,
-                            format!("the time was up: the workflow had to wait for its turn, and then ran for {ran:?}"),
-                        )
+                        let (blame, before) = match delay {
+                            Delay::Queue => (Blame::Host, "the workflow had to wait for its turn"),
+                            Delay::Inputs => (Blame::Workflow, "the workflow had to wait for its inputs"),
+                        };
+                        (blame, format!("the time was up: {before}, and then ran for {ran:?}"))
                     }
                     None => {
                         let limit = state.plan.limits.timeout.unwrap_or_default();
@@ -258,7 +261,7 @@ impl Driver for Handle {
 impl State {
     fn begin(&mut self, domain: &Shared) {
         let own = self.plan.limits.timeout.map(|timeout| self.begin + timeout);
-        if let Some(end) = self.latest.or(own) {
+        if let Some(end) = self.latest.map(|(latest, _)| latest).or(own) {
             // The rest of the time, if the workflow is run again.
             domain.set_deadline(end.saturating_duration_since(Instant::now()));
         }

@@ -20,8 +20,8 @@ use super::error::{Blame, Refusal};
 use super::invocation::{Invocation, Mode, Status};
 use super::launch::Run;
 use monohull_domain::carrier::monotonic_ns;
-use monohull_engine::Ready;
 use monohull_engine::mounts::{self, Opened};
+use monohull_engine::{Delay, Latest, Ready};
 use monohull_network as network;
 use monohull_report::{self as report, Failure, RunReport};
 use monohull_worker::{Data, Job, Message, Notice};
@@ -170,14 +170,15 @@ impl Watchdog {
         let deadline = latest.min(own);
         // One that had to wait has less time than its timeout, and should say itself when that is up.
         let waited = latest + GRACE / 2 < own;
-        let latest_ns = waited.then(|| monotonic_ns() + (latest - Instant::now()).as_nanos() as u64);
+        let at_ns = || monotonic_ns() + (latest - Instant::now()).as_nanos() as u64;
+        let latest = waited.then(|| Latest { at_ns: at_ns(), delay: Delay::Queue });
         let job = Job {
             workflow,
             inputs,
             files,
             load_all: false,
             requested_ns: invocation.begin_ns,
-            latest_ns,
+            latest,
             lines: true,
             progress: invocation.mode == Mode::Async,
         };

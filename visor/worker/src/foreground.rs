@@ -5,7 +5,7 @@ use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Setti
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::{OpenError, write_whole};
-use monohull_engine::{HostError, Ready, RunOptions, modules_folder, mounts, report_without_run};
+use monohull_engine::{Delay, HostError, Latest, Ready, RunOptions, modules_folder, mounts, report_without_run};
 use monohull_host_files::input::InputError;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
@@ -75,7 +75,8 @@ fn run_in(
     job.load_all = options.load_all;
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.
-        job.latest_ns = plan.limits.timeout.map(|limit| requested_ns.saturating_add(limit.as_nanos() as u64));
+        let end = |limit: Duration| requested_ns.saturating_add(limit.as_nanos() as u64);
+        job.latest = plan.limits.timeout.map(|limit| Latest { at_ns: end(limit), delay: Delay::Inputs });
     }
     job.lines = watcher.is_some();
     job.progress = watcher.is_some();

@@ -5,7 +5,7 @@ use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use monohull_domain::EpollSet;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_engine::mounts::Opened;
-use monohull_engine::{HostError, Ready, RunResources, Source};
+use monohull_engine::{HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
@@ -75,8 +75,8 @@ pub struct Job {
     pub load_all: bool,
     /// When the invocation was requested (CLOCK_MONOTONIC, ns); the report's times count from here.
     pub requested_ns: u64,
-    /// When it has to end (CLOCK_MONOTONIC, ns), if that is before its own timeout: what it waited for counts too.
-    pub latest_ns: Option<u64>,
+    /// When it has to end, if that is before its own timeout: what it waited for counts too.
+    pub latest: Option<Latest>,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
@@ -87,7 +87,7 @@ impl Job {
     /// A job that was requested now, without notices, and without files of the host.
     pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
         let (files, requested_ns) = (Vec::new(), monotonic_ns());
-        Job { workflow, inputs, files, load_all: false, requested_ns, latest_ns: None, lines: false, progress: false }
+        Job { workflow, inputs, files, load_all: false, requested_ns, latest: None, lines: false, progress: false }
     }
 
     /// Sends the job to a worker.
@@ -130,7 +130,7 @@ impl Job {
             load_all: self.load_all,
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
-            latest_ns: self.latest_ns,
+            latest: self.latest,
             lines: self.lines,
             progress: self.progress,
             addresses: network.addresses.clone(),

@@ -34,6 +34,7 @@ pub use exit_status::{Cause, Death};
 pub use foreground::run;
 pub use job::{Data, Job};
 pub use protocol::Notice;
+pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
 
 use cgroup::{Membership, OomCause, WorkerCgroup};

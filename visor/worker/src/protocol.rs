@@ -9,6 +9,7 @@
 //!
 //! Messages of a worker are trusted only as far as they are about the worker itself: its own report and its own output.
 
+use monohull_engine::Latest;
 use monohull_ipc::Channel;
 use monohull_network::Addresses;
 use monohull_report::{Sandbox, Stream};
@@ -88,8 +89,8 @@ pub(super) struct WireJob {
     pub(super) requested_ns: u64,
     /// See `requested_ns`.
     pub(super) dispatched_ns: u64,
-    /// When it has to end (monotonic ns), if that is before its own timeout.
-    pub(super) latest_ns: Option<u64>,
+    /// When it has to end, if that is before its own timeout.
+    pub(super) latest: Option<Latest>,
     /// Send a notice of each line as it is printed.
     pub(super) lines: bool,
     /// Send notices of steps, instances and points in time as they happen.

@@ -157,7 +157,7 @@ pub(super) fn run(
         keys: settings.keys,
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
-        latest_ns: wire.latest_ns,
+        latest: wire.latest,
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };

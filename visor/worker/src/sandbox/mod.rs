@@ -14,6 +14,8 @@
 mod landlock;
 mod seccomp;
 
+pub use seccomp::allowed_calls;
+
 use super::worker::DomainSettings;
 use super::{Settings, warmup};
 use monohull_domain::{DomainError, PreforkDomain, ReservedDomain, gadgets, hostcall};

@@ -154,6 +154,11 @@ fn worker_filter(traced: bool) -> Result<List, BackendError> {
     compile(WORKER.iter().chain(SPAWNER).chain(tracing))
 }
 
+/// The calls that a worker may make, and why.
+pub fn allowed_calls() -> Vec<(i64, &'static str)> {
+    WORKER.iter().map(|Entry(call, _, why)| (*call, *why)).collect()
+}
+
 /// Calls that fail with ENOSYS, for which there is another way.
 ///
 /// The C library tries `clone3` first, whose flags lie in memory, where a filter cannot look; it uses `clone` if there is no such
