@@ -37,6 +37,17 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/checker.md", "cargo ", "builds the workspace"),
     ("docs/network.md", "monohull network", "needs a privilege (CAP_NET_ADMIN)"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
+    (
+        "docs/service.md",
+        "monohull serve --listen 0.0.0.0:7070",
+        "needs a certificate of the reader's host; `serve_tls` has one",
+    ),
+    (
+        "docs/service.md",
+        "monohull list --server https://",
+        "needs a certificate of the reader's host; `serve_tls` has one",
+    ),
+    ("docs/service.md", "openssl ", "needs a program that the project does not need otherwise"),
     ("docs/tutorial.md", "cargo xtask ", "builds the workspace"),
     ("docs/tutorial.md", "export PATH=", "the program under test is on the path already"),
     ("docs/vm.md", "cargo xtask ", "builds the workspace and needs a network the first time"),
