@@ -42,7 +42,14 @@ const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02
 const ELSEWHERE: [(&str, &[&str]); 3] = [
     ("disk", &[include_str!("../e2e_photos.rs")]),
     ("failures", &[include_str!("../e2e_failures.rs")]),
-    ("network", &[include_str!("../e2e_network/http.rs"), include_str!("../tap_network/peers.rs")]),
+    (
+        "network",
+        &[
+            include_str!("../e2e_network/http.rs"),
+            include_str!("../e2e_network/https.rs"),
+            include_str!("../tap_network/peers.rs"),
+        ],
+    ),
 ];
 
 #[test]

@@ -84,7 +84,7 @@ fn a_function_gets_an_answer_over_tls_by_plain_http() {
 fn the_shipped_workflow_fetches_a_page() {
     let authority = Authority::new();
     let host = Host::start(&authority, "localhost", OK);
-    let file = support::root().join("workflows/network/https-fetch.json");
+    let file = support::root().join("workflows/network").join("https-fetch").with_extension("json");
     let mut document: Value = serde_json::from_slice(&std::fs::read(file).expect("a workflow")).expect("JSON");
     document["functions"]["fetch"]["image"] = "http-fetch".into();
     document["steps"][0]["args"]["url"] = "http://localhost/page".into();

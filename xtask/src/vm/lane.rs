@@ -70,6 +70,8 @@ pub(crate) fn run() -> Result<Count> {
     for made in MADE {
         files.tree_as_it_is(&workspace.target().join("tmp").join(made))?;
     }
+    // Tests of names ask for this one.
+    files.script("/etc/hosts", b"127.0.0.1 localhost\n")?;
     // What tests read of the sources.
     files.tree(&root().join("visor/fuzz/corpus"))?;
     // Each kernel has a job of its own.
