@@ -290,7 +290,7 @@ fn what_is_missing_is_told_before_anything_is_deployed() {
     // Here there is no operator.
     let output = Command::new(env!("CARGO_BIN_EXE_monohull")).arg("run").arg(&good).output().expect("monohull starts");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("what a server's operator grants"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("is a grant of a server's operator"), "{said}");
 }
 
 /// A secret that a function prints and fails with is in nothing that anybody is told.
