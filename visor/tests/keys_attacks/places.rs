@@ -247,7 +247,7 @@ impl Program {
             ("exit_user_from_signal", "monohull_exit_user_from_signal"),
             ("copy", "monohull_copy"),
             // It serves the calls of a module that does not work, and reads its state for that.
-            ("handler", "8hostcall7modules6refuse"),
+            ("handler", "8hostcall8dispatch6refuse"),
         ];
         names.into_iter().map(|(place, symbol)| (place, self.symbol(symbol)))
     }
