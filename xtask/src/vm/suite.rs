@@ -204,6 +204,7 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     },
     LeftOut { program: "serve_attacks", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_client", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
+    LeftOut { program: "serve_https", tests: &[], kernel: Some(Kernel::Older), why: ON_THE_NEWER },
     LeftOut { program: "serve_tls", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_openapi", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
     LeftOut { program: "serve_state", tests: &[], kernel: None, why: WITHOUT_FUNCTIONS },
