@@ -102,7 +102,7 @@ fn no_process_of_a_workflow_has_the_private_key() {
     let authority = Authority::new();
     let mut identity = authority.local();
     let options = authority.install(&identity);
-    let options: Vec<&str> = options.iter().map(String::as_str).chain(["--blanks", "4"]).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).chain(["--prefork", "4"]).collect();
     let server = Server::start_with(&options);
     let ask = |method: &str, path: &str, body: &[u8]| {
         let mut client = agree(server.connect(), &authority.trusted(&[&TLS13], &[b"http/1.1"])).expect("keys");
@@ -132,7 +132,7 @@ fn no_process_of_a_workflow_has_the_private_key() {
         eventually("processes are made", || server.descendants().iter().any(|pid| !before.contains(pid)));
         assert!(search(server.pid(), &marks(&identity)).0, "the search finds what is there");
         let below = server.descendants();
-        assert!(below.len() > 4, "a spawner, workflows that run, and blanks: {below:?}");
+        assert!(below.len() > 4, "a spawner, workflows that run, and idle workers: {below:?}");
         for pid in below {
             let (found, length) = search(pid, &marks(&identity));
             assert!(length > 256 << 10, "of process {pid} there was {length} to read");
