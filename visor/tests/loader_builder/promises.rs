@@ -1,6 +1,6 @@
 //! What an accepted image promises whoever maps it. Shared by the tests and the fuzz target.
 
-use monohull::domain::image::{Access, Image};
+use monohull_domain::image::{Access, Image};
 
 /// Panics if `image`, read from `file`, breaks a promise.
 pub(crate) fn check_promises(image: &Image, file: &[u8]) {
