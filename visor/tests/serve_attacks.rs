@@ -127,7 +127,17 @@ fn no_name_leads_out_of_the_state_folder() {
 fn a_workflow_that_came_over_http_gets_no_network() {
     let server = Server::start();
     server.put_example("no-op");
-    for network in [json!({ "mode": "host", "connect": ["127.0.0.1:*"] }), json!("tap")] {
+    // Headers would carry a file or a variable of the server's to a host of the client's choice.
+    let leak = |source: serde_json::Value| json!({ "mode": "host", "https": [{ "host": "a.example", "headers": { "x-leak": source } }] });
+    let networks = [
+        json!({ "mode": "host", "connect": ["127.0.0.1:*"] }),
+        json!({ "mode": "host", "https": ["a.example"] }),
+        leak(json!({ "file": "/etc/passwd" })),
+        leak(json!({ "environment": "PATH" })),
+        leak(json!({ "secret": "any" })),
+        json!("tap"),
+    ];
+    for network in networks {
         let document = single("w", "no-op", &json!({ "network": network }));
         for (method, path, body) in
             [("PUT", "/workflows/w", document.clone()), ("POST", "/run", json!({ "workflow": document }))]

@@ -20,7 +20,7 @@ pub(super) fn name_of(place: u32) -> String {
     format!("{PREFIX}{place}")
 }
 
-/// Makes the device at a place in the pool; `None` if somebody has that place.
+/// Makes the device at a place in the pool; `None` if the place is taken.
 pub(super) fn make(place: u32) -> io::Result<Option<OwnedFd>> {
     interface::make_tap(&name_of(place))
 }
@@ -33,7 +33,7 @@ pub(super) fn configure(place: u32, addresses: &Addresses) -> io::Result<()> {
     interface.set_queue(QUEUE)?;
     let setting = format!("/proc/sys/net/ipv6/conf/{name}");
     if fs::exists(&setting)? {
-        // Nobody else is on this link, so nobody can have the address already; and nobody else announces anything.
+        // Nothing else is on this link, so the address cannot be taken already, and no one else announces any.
         fs::write(format!("{setting}/accept_dad"), "0")?;
         fs::write(format!("{setting}/accept_ra"), "0")?;
     }

@@ -3,8 +3,8 @@
 //! `monohull build` writes the debug information of an image into a file of its own, `NAME.debug` beside `NAME.so`. The worker
 //! that makes a report can open neither of them. This process adds the lines afterwards.
 //!
-//! The debug information was written by whoever built the function, so only a command that runs a workflow for the same user reads
-//! it. A server does not.
+//! Debug information comes from the author of the function and is not trusted. Only a command that runs a workflow for the same
+//! user reads it. A server does not.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::head;
-use monohull_host_files::input as host_input;
+use monohull_host_files::input;
 
 /// Virtual addresses, one for each entry. They are of the range for benchmarks of devices (RFC 2544), which leads nowhere on
 /// the public network; no entry of a list of addresses may cover them where there are entries of `https`.
@@ -176,7 +176,7 @@ impl OriginHeader {
 /// The content of a file, without the end of its last line.
 fn read_line(path: &Path) -> Result<String, ValueError> {
     let failed = |source| ValueError::File { path: monohull_report::escape::shown(path).to_string(), source };
-    let bytes = host_input::read(path, VALUE_MAX).map_err(|error| failed(error.into()))?;
+    let bytes = input::read(path, VALUE_MAX).map_err(|error| failed(error.into()))?;
     let text = String::from_utf8(bytes).map_err(|_| ValueError::Characters)?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
