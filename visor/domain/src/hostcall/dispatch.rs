@@ -26,8 +26,9 @@ impl Shared {
         outcome
     }
 
-    /// Serves a call by trusted code: the visor or a module.
-    pub fn call(&self, number: u32, args: [u64; 6]) -> Result<u64, Errno> {
+    /// Serves a call by trusted code: the visor or a module. Arguments may be addresses, which are not checked for trusted
+    /// callers, so no other crate can make calls.
+    pub(crate) fn call(&self, number: u32, args: [u64; 6]) -> Result<u64, Errno> {
         let mut call = Call::system(number, args);
         let outcome = self.dispatch(&mut call);
         if outcome.tag != Outcome::READY {
