@@ -7,9 +7,9 @@
 
 use crate::harness::Result;
 use crate::ours::nothing_document;
-use monohull::engine::{IsolationWish, Ready};
-use monohull::worker::{Job, Message, Running, Settings, Spawner};
-use monohull::workflow;
+use monohull_visor::engine::{IsolationWish, Ready};
+use monohull_visor::worker::{Job, Message, Running, Settings, Spawner};
+use monohull_visor::workflow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;

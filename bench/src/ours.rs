@@ -1,9 +1,9 @@
 //! Our side: workflows, run in this process by the visor's library.
 
 use crate::harness::Result;
-use monohull::engine::{Ready, RunOptions};
-use monohull::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
-use monohull::workflow;
+use monohull_visor::engine::{Ready, RunOptions};
+use monohull_visor::report::{Content, Failure, FailureKind, RunReport, Silent, Status};
+use monohull_visor::workflow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

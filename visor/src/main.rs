@@ -10,5 +10,5 @@ compile_error!(
 );
 
 fn main() -> ExitCode {
-    monohull::cli::main()
+    monohull_visor::cli::main()
 }

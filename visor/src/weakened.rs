@@ -1,7 +1,7 @@
-//! The visor for tests that switch defences off; see [`monohull::domain::fault_injection`]. It does not ship.
+//! The visor for tests that switch defences off; see [`monohull_visor::domain::fault_injection`]. It does not ship.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    monohull::cli::main()
+    monohull_visor::cli::main()
 }

@@ -341,7 +341,7 @@ fn schema_prints_the_published_one() {
     let folder = files();
     let output = monohull(folder.path(), &["schema"]);
     let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(schema, monohull::workflow::schema());
+    assert_eq!(schema, monohull_visor::workflow::schema());
 }
 
 #[test]

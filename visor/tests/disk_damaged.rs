@@ -1,8 +1,8 @@
 //! Disk images with any bytes changed, as the verbs of `monohull image` meet them: an answer or an error, never more copied out than
 //! there can be, and nothing copied in that makes a repair impossible.
 
-use monohull::disk::{Disk, DiskError};
 use monohull_fat::Found;
+use monohull_visor::disk::{Disk, DiskError};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::cell::Cell;

@@ -1,19 +1,19 @@
 //! `docs/workflow-file.md` has the fields of the JSON Schema, and every JSON example of the pages is what it claims to be.
 //!
 //! The tables of fields stand between two comments, `<!-- fields: Step -->` and `<!-- end -->`. They are made from the schema, as the
-//! doc comments of `workflow::document` have it: `UPDATE_DOCS=1 cargo test -p monohull --test docs_workflow_file` writes them anew.
+//! doc comments of `workflow::document` have it: `UPDATE_DOCS=1 cargo test -p monohull-visor --test docs_workflow_file` writes them anew.
 
 mod docs_support;
 
 use docs_support::{Block, Page, pages, root};
-use monohull::workflow;
+use monohull_visor::workflow;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 const PAGE: &str = "docs/workflow-file.md";
-const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull --test docs_workflow_file";
+const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p monohull-visor --test docs_workflow_file";
 
 /// What a type of the schema is called in tables, and the heading it is described under.
 const NAMES: [(&str, &str, &str); 23] = [

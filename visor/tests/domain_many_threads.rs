@@ -6,8 +6,8 @@
 
 mod support;
 
-use monohull::engine::RunOptions;
-use monohull::report::{Progress, RunReport, Status, Stream};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Progress, RunReport, Status, Stream};
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 //! The domain of this test is in a process of its own: this program, started anew.
 
 use libtest_mimic::{Arguments, Trial};
-use monohull::domain::image::map::LoadedImage;
-use monohull::domain::instance::{InstanceConfig, Labels};
-use monohull::domain::{Domain, Driver, Event, Options, PANICKED, Shared};
-use monohull::engine::modules_folder;
-use monohull::network::Network;
+use monohull_visor::domain::image::map::LoadedImage;
+use monohull_visor::domain::instance::{InstanceConfig, Labels};
+use monohull_visor::domain::{Domain, Driver, Event, Options, PANICKED, Shared};
+use monohull_visor::engine::modules_folder;
+use monohull_visor::network::Network;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use monohull::report::{FailureKind, RunReport, Status};
+use monohull_visor::report::{FailureKind, RunReport, Status};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use support::run;

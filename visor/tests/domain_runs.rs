@@ -5,8 +5,8 @@
 
 mod support;
 
-use monohull::engine::{Ready, RunOptions};
-use monohull::report::{FailureKind, RunReport, Silent, Status};
+use monohull_visor::engine::{Ready, RunOptions};
+use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use support::ready;

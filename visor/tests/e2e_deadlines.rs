@@ -3,7 +3,7 @@
 
 mod support;
 
-use monohull::report::{Failure, FailureKind, RunReport, Status};
+use monohull_visor::report::{Failure, FailureKind, RunReport, Status};
 use serde_json::{Value, json};
 use support::run;
 

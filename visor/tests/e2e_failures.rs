@@ -3,7 +3,7 @@
 //!
 //! The images come from `cargo xtask build`; `cargo xtask test` does both.
 
-use monohull::domain::keys::support;
+use monohull_visor::domain::keys::support;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};

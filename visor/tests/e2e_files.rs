@@ -3,8 +3,8 @@
 
 mod support;
 
-use monohull::engine::RunOptions;
-use monohull::report::{Progress, RunReport, Stream};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Progress, RunReport, Stream};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -236,7 +236,7 @@ fn what_shows_processes_is_not_granted() {
 /// An image with a file in it.
 fn image(folder: &Path) -> PathBuf {
     let path = folder.join("disk.img");
-    let mut disk = monohull::disk::Disk::create(&path, 1 << 20, true).expect("an image");
+    let mut disk = monohull_visor::disk::Disk::create(&path, 1 << 20, true).expect("an image");
     disk.write("file", &mut &b"in the image"[..], 12, 0).expect("room");
     path
 }
@@ -347,7 +347,7 @@ fn a_file_that_is_open_when_its_image_loses_its_end_has_errors_of_the_image() {
 fn a_file_that_grows_by_much_keeps_nobody_from_another() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("disk.img");
-    let mut disk = monohull::disk::Disk::create(&path, 256 << 20, true).expect("an image");
+    let mut disk = monohull_visor::disk::Disk::create(&path, 256 << 20, true).expect("an image");
     disk.write("file", &mut &b"in the image"[..], 12, 0).expect("room");
     drop(disk);
     let step = |name: &str, tries: Value| json!({ "name": name, "function": "file-probe", "args": { "tries": tries }, "timeout": "600s" });

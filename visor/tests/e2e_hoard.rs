@@ -2,7 +2,7 @@
 
 mod support;
 
-use monohull::report::Content;
+use monohull_visor::report::Content;
 use serde_json::json;
 use support::run;
 

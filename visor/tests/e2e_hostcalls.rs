@@ -5,7 +5,7 @@
 
 mod support;
 
-use monohull::disk::Disk;
+use monohull_visor::disk::Disk;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;

@@ -5,8 +5,8 @@
 mod refusal;
 mod support;
 
-use monohull::engine::RunOptions;
-use monohull::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Blame, FailureKind, Progress, RunReport, Silent, Status, Stream};
 use refusal::refuse;
 use serde_json::{Value, json};
 use std::fs;
@@ -60,7 +60,7 @@ fn memory() -> Value {
 /// image, a folder or, made by the function itself, in memory.
 fn image(folder: &Path, bytes: u64) -> PathBuf {
     let path = folder.join("disk.img");
-    let mut disk = monohull::disk::Disk::create(&path, bytes, true).expect("an image");
+    let mut disk = monohull_visor::disk::Disk::create(&path, bytes, true).expect("an image");
     disk.write("big", &mut &content()[..], BIG as u64, 0).expect("room");
     path
 }
@@ -123,7 +123,7 @@ fn a_mapping_shows_a_file_in_an_image() {
         shows_the_file("everything", &host.image(access));
     }
     // What is left is a whole image.
-    let mut left = monohull::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
+    let mut left = monohull_visor::disk::Disk::open(&host.0.path().join("disk.img"), true).expect("it can be used");
     assert!(left.check(false).expect("readable").findings.is_empty());
 }
 

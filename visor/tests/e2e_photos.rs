@@ -4,9 +4,9 @@
 mod support;
 
 use jpeg_encoder::{ColorType, Encoder};
-use monohull::disk::Disk;
-use monohull::engine::RunOptions;
-use monohull::report::{Content, RunReport, Silent, Status};
+use monohull_visor::disk::Disk;
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Content, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use monohull::report::RunReport;
+use monohull_visor::report::RunReport;
 use serde_json::{Value, json};
 use support::letter::{STOLEN, document, nothing, slots};
 use support::{run, text};

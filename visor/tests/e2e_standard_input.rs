@@ -2,8 +2,8 @@
 
 mod support;
 
-use monohull::engine::RunOptions;
-use monohull::report::{RunReport, Silent, Status};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 mod support;
 
-use monohull::engine::RunOptions;
-use monohull::report::{Blame, FailureKind, OnUnread, RunReport, Silent, Status};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Blame, FailureKind, OnUnread, RunReport, Silent, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use support::{run_with, text};

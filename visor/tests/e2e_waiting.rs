@@ -2,7 +2,7 @@
 
 mod support;
 
-use monohull::report::{Blame, FailureKind, Status};
+use monohull_visor::report::{Blame, FailureKind, Status};
 use serde_json::json;
 use support::run;
 

@@ -5,7 +5,7 @@
 mod refusal;
 mod serve_support;
 
-use monohull::domain::keys::by_default;
+use monohull_visor::domain::keys::by_default;
 use refusal::refuse;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, image, single};

@@ -5,8 +5,8 @@ mod loader_builder;
 
 use goblin::elf64::{dynamic::*, program_header::*, reloc::*, sym::*};
 use loader_builder::*;
-use monohull::domain::image::{Access, Image, ImageError, Relocation, Segment, SymbolTable, Value, verify};
 use monohull_checker::{CheckError, Kind};
+use monohull_visor::domain::image::{Access, Image, ImageError, Relocation, Segment, SymbolTable, Value, verify};
 
 fn parse(elf: &Elf) -> Result<Image, ImageError> {
     Image::parse("test", &elf.build())

@@ -1,6 +1,6 @@
 //! The loader on what it is for: a shared object made by `rustc` and the machine's linker.
 
-use monohull::domain::image::{Access, ImageError, SymbolTable, Value, verify};
+use monohull_visor::domain::image::{Access, ImageError, SymbolTable, Value, verify};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 
 mod serve_support;
 
-use monohull::workflow;
+use monohull_visor::workflow;
 use serde_json::{Value, json};
 use serve_support::{Server, StateFolder, image, root, single};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -2,7 +2,7 @@
 
 mod serve_support;
 
-use monohull::watchdog::openapi::DOCUMENT;
+use monohull_visor::watchdog::openapi::DOCUMENT;
 use serde_json::{Value, json};
 use serve_support::{Server, single};
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ fn every_error_of_every_route_is_in_it() {
     let document = document();
     let is_error = |code: &u16| *code >= 400;
     let mut asked = 0;
-    for (path, method, codes) in monohull::watchdog::openapi::errors() {
+    for (path, method, codes) in monohull_visor::watchdog::openapi::errors() {
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
         let responses = operation["responses"].as_object().unwrap_or_else(|| panic!("{method} {path} is not there"));
         let documented = responses.keys().map(|code| code.parse().expect("a status code")).filter(is_error);

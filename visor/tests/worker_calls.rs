@@ -3,7 +3,7 @@
 //! Workflows run under ptrace. Each call that a process makes while it has the filter is noted. What is on the list and was not
 //! seen must be in [`UNSEEN`], with the reason.
 
-use monohull::worker::allowed_calls;
+use monohull_visor::worker::allowed_calls;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use monohull::workflow::{self, Level, Mistake, WorkflowError, check_bytes};
+use monohull_visor::workflow::{self, Level, Mistake, WorkflowError, check_bytes};
 
 /// What is wrong with a text, as `line:column: message (expected …)`.
 fn mistakes(text: &str) -> Vec<String> {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use monohull::network::Plan as Network;
-use monohull::workflow::plan::{FailureKind, Instances, OnUnread, Separation};
-use monohull::workflow::{self, Plan, document::Document};
+use monohull_visor::network::Plan as Network;
+use monohull_visor::workflow::plan::{FailureKind, Instances, OnUnread, Separation};
+use monohull_visor::workflow::{self, Plan, document::Document};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use monohull::workflow;
+use monohull_visor::workflow;
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {

@@ -45,13 +45,13 @@ pub(crate) fn everything() -> Result {
 
 /// The visor alone.
 pub(crate) fn visor() -> Result {
-    shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull"]))
+    shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-visor"]))
 }
 
 /// The visor in which tests switch defences off, beside the one that ships.
 pub(crate) fn weakened_visor() -> Result {
     let bin = ["--features", "unharden", "--bin", "monohull-unhardened"];
-    shell::run(shell::cargo(["build", "--release", "-p", "monohull"]).args(bin))
+    shell::run(shell::cargo(["build", "--release", "-p", "monohull-visor"]).args(bin))
 }
 
 /// Links one library crate as the shared object `to`.

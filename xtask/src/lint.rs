@@ -9,7 +9,8 @@ pub(crate) fn run() -> Result {
     shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
     audit::lint()?;
     shell::heading("clippy of the visor that can be weakened");
-    let weakened = ["clippy", "--quiet", "-p", "monohull", "--features", "unharden", "--bin", "monohull-unhardened"];
+    let weakened =
+        ["clippy", "--quiet", "-p", "monohull-visor", "--features", "unharden", "--bin", "monohull-unhardened"];
     shell::run(shell::cargo(weakened).args(["--", "-D", "warnings"]))?;
     let workspace = Workspace::load()?;
     for packages in groups(&workspace) {

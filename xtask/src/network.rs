@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<Count> {
     let mut folders = vec![peers()?.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull-visor"]);
     command.args(["--test", "tap_network", "--test", "root_files", "--test", "root_tls", "--test", "root_https"]);
     // One after the other: each makes namespaces and starts servers.
     command.args(["--", "--include-ignored", "--test-threads=1"]).env("PATH", path).env(RUNNER.0, RUNNER.1);

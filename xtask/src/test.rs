@@ -72,7 +72,7 @@ fn attacks_here() -> Result<Count> {
     }
     shell::heading("attacks, with this processor's own protection keys");
     build::weakened_visor()?;
-    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull", "--test", "keys_*"]);
+    let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull-visor", "--test", "keys_*"]);
     // One after the other: some use up all there is.
     command.args(["--", "--ignored", "--test-threads=1"]).env(RUNNER.0, RUNNER.1);
     count(&mut command)

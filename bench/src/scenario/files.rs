@@ -9,7 +9,7 @@ use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours::{self, Workflow};
 use crate::peer;
 use example_kernels::files::{Pass, growth_names};
-use monohull::disk::Disk;
+use monohull_visor::disk::Disk;
 use serde_json::{Value, json};
 use std::path::Path;
 

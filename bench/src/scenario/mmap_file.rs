@@ -6,7 +6,7 @@ use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours::{self, Workflow};
 use crate::peer;
 use example_kernels::mapped::Sweep;
-use monohull::disk::Disk;
+use monohull_visor::disk::Disk;
 use serde_json::{Value, json};
 
 /// Mappings of each pass.

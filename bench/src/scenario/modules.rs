@@ -3,8 +3,8 @@
 
 use crate::harness::{Effort, Result, Row, Samples, Unit, pairs, take_turns};
 use crate::ours;
-use monohull::disk::Disk;
-use monohull::report::RunReport;
+use monohull_visor::disk::Disk;
+use monohull_visor::report::RunReport;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,7 @@
 use crate::harness::{Effort, Result, Row, Unit, take_turns};
 use crate::ours::{nothing_document, scratch};
 use crate::peer;
-use monohull::report::InstanceReport;
+use monohull_visor::report::InstanceReport;
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let few = 1000;

@@ -9,11 +9,11 @@ mod support;
 mod wrong_module;
 
 use goblin::elf::Elf;
-use monohull::domain::hostcall::NAMES;
-use monohull::engine::RunOptions;
-use monohull::report::{Failure, Silent};
 use monohull_abi::module::Layout;
 use monohull_abi::{Errno, number};
+use monohull_visor::domain::hostcall::NAMES;
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Failure, Silent};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Files as functions see them: in memory, in disk images, in directories of the host.
 
 use crate::harness::{Ran, Workflow, fresh_folder, printed, shell, with_std};
-use monohull::domain::files::claim_image;
+use monohull_visor::domain::files::claim_image;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The shipped HTTP workflows, at ports that are free.
 
 use crate::{beside, lines, support};
-use monohull::report::RunReport;
+use monohull_visor::report::RunReport;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

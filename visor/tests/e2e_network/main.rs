@@ -9,8 +9,8 @@ mod https;
 mod refused;
 mod tour;
 
-use monohull::engine::RunOptions;
-use monohull::report::{Progress, RunReport, Stream};
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Progress, RunReport, Stream};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

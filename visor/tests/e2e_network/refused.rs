@@ -1,7 +1,7 @@
 //! What a workflow's list does not allow is refused before a packet leaves, and the victim hears nothing.
 
 use crate::{ask, beside, probe};
-use monohull::report::FailureKind;
+use monohull_visor::report::FailureKind;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
@@ -113,7 +113,7 @@ fn a_name_that_has_no_address_stops_the_run_at_once() {
     let network = json!({ "mode": "host", "connect": ["name.invalid:80"] });
     let ready = crate::support::ready(&probe(network, json!([])));
     let _one = crate::support::one_at_a_time();
-    let silent = std::sync::Arc::new(monohull::report::Silent);
+    let silent = std::sync::Arc::new(monohull_visor::report::Silent);
     let error = ready.run(&Default::default(), silent).expect_err("the name does not exist");
     assert!(error.to_string().contains("name.invalid"), "{error}");
 }

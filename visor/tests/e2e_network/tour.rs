@@ -1,8 +1,8 @@
 //! The tour of `std::net`: the same source prints the same as a function and as a program with std.
 
 use crate::{lines, support};
-use monohull::engine::RunOptions;
-use monohull::report::Silent;
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::Silent;
 use std::process::Command;
 use std::sync::Arc;
 

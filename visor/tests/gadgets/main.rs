@@ -3,9 +3,9 @@
 //! Removal concerns the whole process and cannot be undone, so each test is run again in a process of its own. The objects
 //! with gadgets in them are made here from `planted.S`.
 
-use monohull::domain::gadgets::{self, Gadget, GadgetsError, Obstacle, Way};
 use monohull_checker::{Kind, Severity, instruction::scan};
 use monohull_trampoline::system::gates_own_wrpkru;
+use monohull_visor::domain::gadgets::{self, Gadget, GadgetsError, Obstacle, Way};
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_void};
 use std::os::unix::process::ExitStatusExt;
@@ -309,7 +309,7 @@ fn trusted_code_that_needs_what_was_removed_says_so() {
         return;
     }
     // The handlers that a domain has.
-    let _ground = monohull::domain::ReservedDomain::reserve(false).expect("the host can hold a domain");
+    let _ground = monohull_visor::domain::ReservedDomain::reserve(false).expect("the host can hold a domain");
     gadgets::remove().expect("everything can be removed");
     let wrpkru = gadgets::removed().iter().find(|gadget| gadget.kind == Kind::Wrpkru).expect("libc has one");
     // SAFETY: it ends the process.
@@ -336,8 +336,8 @@ fn a_process_that_has_closed_itself_in_refuses_new_ones() {
 
 #[test]
 fn monohulls_own_modules_bring_none() {
-    let folder = monohull::engine::modules_folder().expect("modules are built first: run `cargo xtask test`");
-    for name in monohull::domain::hostcall::NAMES {
+    let folder = monohull_visor::engine::modules_folder().expect("modules are built first: run `cargo xtask test`");
+    for name in monohull_visor::domain::hostcall::NAMES {
         let bytes = std::fs::read(folder.join(name).with_extension("so")).expect("a module");
         let report = monohull_checker::check(&bytes).expect("it can be judged");
         assert_eq!(report.refusal(), None, "{name}");

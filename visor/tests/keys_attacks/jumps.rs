@@ -2,7 +2,7 @@
 
 use crate::harness::{self, Attack, attack};
 use crate::places;
-use monohull::domain::keys::by_default;
+use monohull_visor::domain::keys::by_default;
 use serde_json::json;
 
 const SYSTEM: &str = "in the system partition";

@@ -2,9 +2,9 @@
 
 use crate::watch::{endless, job, listen, next, one_step, run};
 use crate::{Spawners, Test};
-use monohull::report::Blame;
-use monohull::worker::cgroup::Membership;
-use monohull::worker::{Cause, Death, Message, Notice, ProcessError, Running, Settings, Spawner};
+use monohull_visor::report::Blame;
+use monohull_visor::worker::cgroup::Membership;
+use monohull_visor::worker::{Cause, Death, Message, Notice, ProcessError, Running, Settings, Spawner};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;

@@ -3,9 +3,9 @@
 use crate::support;
 use crate::watch::{job, listen, one_step, run};
 use crate::{Spawners, Test};
-use monohull::domain::carrier::monotonic_ns;
-use monohull::report::{FailureKind, Status};
-use monohull::worker::{Cause, Data, Job, Notice};
+use monohull_visor::domain::carrier::monotonic_ns;
+use monohull_visor::report::{FailureKind, Status};
+use monohull_visor::worker::{Cause, Data, Job, Notice};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;

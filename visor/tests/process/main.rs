@@ -11,8 +11,8 @@ mod support;
 mod watch;
 
 use libtest_mimic::{Arguments, Trial};
-use monohull::engine::IsolationWish;
-use monohull::worker::{Settings, Spawner};
+use monohull_visor::engine::IsolationWish;
+use monohull_visor::worker::{Settings, Spawner};
 use std::process::ExitCode;
 
 /// The spawners, each for tests of its own.

@@ -1,7 +1,7 @@
 //! What a worker has given up, as the kernel tells it.
 
 use crate::{Spawners, Test};
-use monohull::worker::IdleWorker;
+use monohull_visor::worker::IdleWorker;
 use std::fs::{read, read_dir, read_to_string};
 use std::os::unix::fs::MetadataExt;
 

@@ -1,7 +1,7 @@
 //! Giving jobs and hearing what becomes of them.
 
-use monohull::report::RunReport;
-use monohull::worker::{Data, Death, Job, Message, Notice, Running, Spawner};
+use monohull_visor::report::RunReport;
+use monohull_visor::worker::{Data, Death, Job, Message, Notice, Running, Spawner};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

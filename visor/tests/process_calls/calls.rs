@@ -6,10 +6,10 @@
 use crate::support;
 use crate::watch::{endless, job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::engine::RunOptions;
-use monohull::report::{Blame, FailureKind, Silent};
-use monohull::worker::{Cause, Spawner};
 use monohull_abi::number;
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{Blame, FailureKind, Silent};
+use monohull_visor::worker::{Cause, Spawner};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};

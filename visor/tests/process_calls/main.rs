@@ -13,9 +13,9 @@ mod watch;
 mod wrong_module;
 
 use libtest_mimic::{Arguments, Trial};
-use monohull::domain::keys;
-use monohull::engine::IsolationWish;
-use monohull::worker::{Settings, Spawner};
+use monohull_visor::domain::keys;
+use monohull_visor::engine::IsolationWish;
+use monohull_visor::worker::{Settings, Spawner};
 use std::process::ExitCode;
 
 /// Spawners whose modules are wrong in other ways.

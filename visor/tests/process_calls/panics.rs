@@ -3,9 +3,9 @@
 
 use crate::watch::{job, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::report::{Blame, FailureKind};
-use monohull::worker::{Cause, Settings, Spawner};
 use monohull_abi::number;
+use monohull_visor::report::{Blame, FailureKind};
+use monohull_visor::worker::{Cause, Settings, Spawner};
 use serde_json::json;
 
 /// What the module is made with, and what it says when it panics.

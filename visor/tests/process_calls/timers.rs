@@ -3,9 +3,9 @@
 
 use crate::watch::{job, listen, one_step, run};
 use crate::wrong_module::with_wrong_time;
-use monohull::report::Status;
-use monohull::worker::{Settings, Spawner};
 use monohull_abi::number;
+use monohull_visor::report::Status;
+use monohull_visor::worker::{Settings, Spawner};
 use serde_json::json;
 use std::time::{Duration, Instant};
 

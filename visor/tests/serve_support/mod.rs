@@ -163,7 +163,7 @@ impl Server {
     ) -> Server {
         program.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(state.path()).args(options);
         // Where there are keys they are to be in force, on kernels too where they must be asked for.
-        if monohull::domain::keys::support().is_available() && !options.contains(&"--isolation") {
+        if monohull_visor::domain::keys::support().is_available() && !options.contains(&"--isolation") {
             program.args(["--isolation", "mpk"]);
         }
         let mut child = program

@@ -6,10 +6,10 @@
 pub(crate) mod handover;
 pub(crate) mod letter;
 
-use monohull::domain::keys;
-use monohull::engine::{IsolationWish, Ready, RunOptions};
-use monohull::report::{Content, Progress, RunReport, Silent};
-use monohull::workflow;
+use monohull_visor::domain::keys;
+use monohull_visor::engine::{IsolationWish, Ready, RunOptions};
+use monohull_visor::report::{Content, Progress, RunReport, Silent};
+use monohull_visor::workflow;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};

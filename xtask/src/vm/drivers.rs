@@ -47,7 +47,7 @@ pub(super) fn load(files: &mut Archive, cache: &Cache, kernel: Kernel, wanted: &
 /// Runs the lane; everything has been built.
 pub(crate) fn run() -> Result<Count> {
     let workspace = Workspace::load()?;
-    let built = tests_of(["--package", "monohull", "--test", "tap_network", "--test", "linux_vfat"])?;
+    let built = tests_of(["--package", "monohull-visor", "--test", "tap_network", "--test", "linux_vfat"])?;
     let cache = Cache::ready()?;
     let peers = network::peers()?;
     let mut files = guest(&workspace, &cache)?;

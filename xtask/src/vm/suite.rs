@@ -9,7 +9,7 @@ pub(super) const ISOLATION: &str = "mpk";
 pub(super) const PROGRAMS: &[(&str, &str)] = &[
     ("monohull-trampoline", ""),
     // The unit tests of the visor, and of the crates it is made of.
-    ("monohull", "monohull"),
+    ("monohull-visor", "monohull"),
     ("monohull-report", ""),
     ("monohull-sys", ""),
     ("monohull-ipc", ""),
@@ -20,12 +20,12 @@ pub(super) const PROGRAMS: &[(&str, &str)] = &[
     ("monohull-engine", ""),
     ("monohull-worker", ""),
     ("monohull-watchdog", ""),
-    ("monohull", "domain_"),
-    ("monohull", "e2e_"),
-    ("monohull", "process"),
-    ("monohull", "serve_"),
-    ("monohull", KEYS),
-    ("monohull", CGROUP),
+    ("monohull-visor", "domain_"),
+    ("monohull-visor", "e2e_"),
+    ("monohull-visor", "process"),
+    ("monohull-visor", "serve_"),
+    ("monohull-visor", KEYS),
+    ("monohull-visor", CGROUP),
 ];
 
 /// What the names of test programs begin with that need what a computer may lack: natively their tests are ignored.
