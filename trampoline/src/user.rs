@@ -16,6 +16,8 @@
 #![allow(unsafe_code, reason = "this crate is where Monohull's assembly lives")]
 
 use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+use monohull_abi::layout::CarrierLine;
 
 global_asm!(
     ".pushsection .text.monohull_leave, \"ax\", @progbits",
@@ -116,7 +118,25 @@ macro_rules! thread_entry {
     };
 }
 
-/// The user stack pointer, to find the thread header at the top of the (aligned) stack.
+/// Address of the calling thread's header ([`CarrierLine::thread_header`](monohull_abi::layout::CarrierLine)). It is the
+/// same as long as the thread lives, on every carrier and on every stack that the thread switches to.
+#[inline(always)]
+pub fn thread_header() -> u64 {
+    let header: u64;
+    // SAFETY: `gs` points to the line of the carrier that the thread is on, which user code may read. The run loop wrote
+    // the word before it entered the thread.
+    unsafe {
+        asm!(
+            "mov {}, gs:[{word}]",
+            out(reg) header,
+            word = const offset_of!(CarrierLine, thread_header),
+            options(readonly, nostack, preserves_flags),
+        );
+    };
+    header
+}
+
+/// The user stack pointer.
 #[inline(always)]
 pub fn stack_pointer() -> u64 {
     let rsp: u64;

@@ -50,6 +50,18 @@ fn timers_that_are_swept_and_timers_that_run_out() {
     all_done(&race("timers", 8, 4));
 }
 
+/// Threads that switch to stacks of their own making keep what belongs to them, on whichever carrier they go on.
+#[test]
+fn threads_that_run_on_many_stacks() {
+    for carriers in [1, 4] {
+        let report = race("coroutines", 2, carriers);
+        all_done(&report);
+        for instance in &report.steps[0].instances {
+            assert_eq!(instance.lines[0].text, "2400 steps on 12 stacks");
+        }
+    }
+}
+
 /// A carrier that misses the end of a run waits for the next timer, which is the run's deadline. The report cannot show that: its
 /// times end with the last step. The call returns when the last carrier has ended.
 #[test]

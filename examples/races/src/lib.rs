@@ -3,6 +3,8 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+mod coroutines;
+
 use core::sync::atomic::{AtomicU32, Ordering};
 use monohull_abi::network::SocketAddress;
 use monohull_abi::{Errno, number};
@@ -22,6 +24,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "timers" => cancelled_timers(),
         "listen" => end_while_others_listen()?,
         "close" => close_while_another_thread_reads()?,
+        "coroutines" => coroutines::run_on_many_stacks(),
         "mapped-word" => wait_on_a_mapped_word()?,
         _ => return Err(format!("no race is called {how}").into()),
     }

@@ -19,7 +19,7 @@
 //! What every workflow touches lies together, because each table that leads to a page is a page itself, which takes a process as
 //! long to get as any other: one table leads to the first three and to the first cells, one more to the first three alone.
 //!
-//! Every stack is a power of two in size and aligned to it, so that thread-locals are found from the stack pointer.
+//! Every stack is a power of two in size and aligned to it, and its top bytes are the thread's header.
 //! The main stack lies at the bottom, next to image and heap, so that a small instance needs one page-table page.
 
 /// Bytes in a page.
@@ -69,7 +69,8 @@ pub const DEFAULT_STACK_SIZE: u64 = 1 << 20;
 pub const MIN_STACK_SIZE: u64 = 16 * 1024;
 /// The largest stack.
 pub const MAX_STACK_SIZE: u64 = 1 << 30;
-/// Bytes at the very top of each stack that belong to the shim (thread header); see `monohull-std`.
+/// Bytes at the very top of each stack: the thread's header, which is the function's own. It is zero when the thread
+/// starts. While the thread is on a carrier, [`CarrierLine::thread_header`] is its address.
 pub const THREAD_HEADER_SIZE: u64 = 64;
 
 /// First address of the slot buffers.
@@ -79,17 +80,27 @@ pub const ARENA_SIZE: u64 = 1 << 40;
 /// End of the slot buffers.
 pub const ARENA_END: u64 = ARENA_BASE + ARENA_SIZE;
 
-/// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so the shim
-/// leaves with `call gs:[0]`.
+/// One carrier's line on the info page. While a carrier runs user code its `gs` base points here, so a function
+/// leaves with `call gs:[0]`, and finds what belongs to its thread with `mov reg, gs:[16]`.
+///
+/// Every function can read every line, and so which thread is on which carrier. It learns an address from that, which
+/// gives access to nothing.
 #[repr(C, align(64))]
 pub struct CarrierLine {
     /// Address of this carrier's exit gate.
     pub gate: u64,
     /// The syscall-dispatch selector: [`SELECTOR_ALLOW`] in trusted code, [`SELECTOR_BLOCK`] in user code.
     pub selector: u8,
-    _reserved: [u8; 55],
+    _unused: [u8; 7],
+    /// Address of the header of the user thread that is on this carrier: the top [`THREAD_HEADER_SIZE`] bytes of the
+    /// stack that the thread was started on, whatever stack its `rsp` points to. Written when the thread is put on the
+    /// carrier.
+    pub thread_header: u64,
+    _reserved: [u8; 40],
 }
 
+const _: () = assert!(core::mem::offset_of!(CarrierLine, gate) == 0);
+const _: () = assert!(core::mem::offset_of!(CarrierLine, thread_header) == 16);
 const _: () = assert!(size_of::<CarrierLine>() == 64 && CARRIER_BLOCKS * 64 <= INFO_SIZE as usize);
 const _: () = assert!(INFO_BASE + INFO_SIZE <= FRAMES_BASE && FRAMES_BASE + FRAMES_SIZE <= CELLS_BASE);
 

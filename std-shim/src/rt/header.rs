@@ -1,21 +1,20 @@
-//! The thread header: what belongs to one thread, found from its stack pointer.
+//! The thread header: what belongs to one thread.
 //!
-//! Every stack is a power of two in size and aligned to it, and its top 64 bytes are ours:
+//! The top 64 bytes of the stack that a thread starts on are ours, and the system tells their address:
 //!
 //! ```text
-//!   stack base (aligned)                              rsp                        base + size
+//!   stack base (aligned)                              rsp at first             base + size
 //!   | guard |        …free…             | frames …     | return word | ThreadHeader, 64 bytes |
-//!
-//!   header = (rsp | (size - 1)) + 1 - 64
+//!                                                                    ↑ gs:[16]
 //! ```
 //!
+//! The address does not depend on the stack pointer, so a thread may run on stacks of its own making, as coroutines do.
 //! A header is zero when its thread starts; null pointers mean "not yet".
-#![allow(unsafe_code, reason = "the header is at an address computed from the stack pointer")]
+#![allow(unsafe_code, reason = "the header is at an address that the system tells")]
 
 use super::heap::Cache;
 use crate::thread::{Inner, Locals};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::layout::THREAD_HEADER_SIZE;
 
 /// The top of a stack. Only its own thread reads it.
@@ -44,21 +43,13 @@ impl ThreadHeader {
     }
 }
 
-/// Size of every stack of this instance, less one.
-static STACK_MASK: AtomicU64 = AtomicU64::new(0);
-
-/// To be called once, before anything asks for a header.
-pub(super) fn learn_stack_size(bytes: u64) {
-    STACK_MASK.store(bytes - 1, Ordering::Relaxed);
-}
-
 /// Runs `with` on the calling thread's header.
 #[cfg(not(test))]
 #[inline]
 pub(crate) fn with_header<R>(with: impl FnOnce(&ThreadHeader) -> R) -> R {
-    let top = (monohull_trampoline::user::stack_pointer() | STACK_MASK.load(Ordering::Relaxed)) + 1;
-    // SAFETY: the stack was made with this header on top, zeroed, and it lives as long as the thread that asks.
-    with(unsafe { &*((top - THREAD_HEADER_SIZE) as *const ThreadHeader) })
+    let header = monohull_trampoline::user::thread_header() as *const ThreadHeader;
+    // SAFETY: the thread's first stack was made with this header on top, zeroed, and it lives as long as the thread.
+    with(unsafe { &*header })
 }
 
 /// Runs `with` on a header of the host's thread: the tests' stacks have none.

@@ -28,7 +28,6 @@ pub const IMAGE: ImageHeader =
 
 /// The main thread's body: everything from the first instruction to `EXIT`.
 pub fn start<T: Termination>(main: fn() -> T) -> ! {
-    header::learn_stack_size(sys::info(Info::StackSize));
     run_constructors();
     let status = main().report();
     thread::end_of_thread();

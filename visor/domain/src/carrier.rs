@@ -263,6 +263,12 @@ impl Carrier {
         Ok(())
     }
 
+    /// A user thread with this header goes on this carrier: user code finds the address at `gs:[16]`.
+    pub fn put_on(&self, thread_header: u64) {
+        // SAFETY: the info page is writable here, and the line is this carrier's alone.
+        unsafe { (&raw mut (*info_line(self.index)).thread_header).write(thread_header) };
+    }
+
     /// A signal handler has taken user code off this carrier and ended without `sigreturn`: undoes what the kernel did for
     /// the handler. The alternate stack is switched on, and preemption and timer are unblocked.
     pub fn restore_signal_state(&self) {

@@ -30,6 +30,20 @@ pub fn bounds(index: usize) -> UserBounds {
     UserBounds { start: cell_base(index), end: cell_base(index) + CELL_SIZE }
 }
 
+/// The stack of thread stack slot `slot` in cell `index`, or its main stack.
+fn stack_in(index: usize, stack_size: u64, slot: Option<u32>) -> Range<u64> {
+    let start = match slot {
+        None => cell_base(index),
+        Some(slot) => cell_base(index) + THREAD_STACKS_OFFSET + u64::from(slot) * stack_size,
+    };
+    start..start + stack_size
+}
+
+/// Where the header of the thread is that was started on this stack.
+pub fn thread_header(index: usize, stack_size: u64, slot: Option<u32>) -> u64 {
+    stack_in(index, stack_size, slot).end - THREAD_HEADER_SIZE
+}
+
 /// A cell with an image in it.
 pub struct Cell {
     index: usize,
@@ -121,11 +135,7 @@ impl Cell {
 
     /// The stack of thread stack slot `slot`, or the main stack: its lowest page is the guard.
     pub fn stack(&self, slot: Option<u32>) -> Range<u64> {
-        let start = match slot {
-            None => self.base(),
-            Some(slot) => self.base() + THREAD_STACKS_OFFSET + u64::from(slot) * self.stack_size,
-        };
-        start..start + self.stack_size
+        stack_in(self.index, self.stack_size, slot)
     }
 
     /// Every thread stack that has ever been used.
@@ -188,7 +198,7 @@ impl Cell {
     /// Writes what a new thread finds on its stack: a zeroed header and the address it begins at. Returns the stack
     /// pointer to enter it with.
     pub fn prepare_stack(&self, slot: Option<u32>, entry: u64) -> u64 {
-        let header = self.stack(slot).end - THREAD_HEADER_SIZE;
+        let header = thread_header(self.index, self.stack_size, slot);
         // SAFETY: the top of a stack of this cell, which is writable and has no thread yet.
         unsafe {
             std::ptr::write_bytes(header as *mut u8, 0, THREAD_HEADER_SIZE as usize);

@@ -167,6 +167,11 @@ impl Instance {
         cell::bounds(cell_of(self.id))
     }
 
+    /// Address of the header of its thread that was started on this stack; `None` for the main thread.
+    pub fn thread_header(&self, stack: Option<u32>) -> u64 {
+        cell::thread_header(cell_of(self.id), self.config.stack_size, stack)
+    }
+
     /// Calls `look` with its memory; `None` if that has been reclaimed.
     pub fn with_cell<R>(&self, look: impl FnOnce(&mut Cell) -> R) -> Option<R> {
         self.cell.lock().expect("cell").as_deref_mut().map(look)

@@ -181,6 +181,7 @@ impl Shared {
             }
             let Some(instance) = &current else { return };
             running.frame.carrier = carrier.index() as u32;
+            carrier.put_on(instance.thread_header(running.stack));
             let left = self.run_thread(running, instance, carrier);
             switches += 1;
             next = match left {

@@ -96,6 +96,8 @@ enum Timekeeper {
 pub(super) struct Running {
     /// Which thread.
     pub(super) thread: ThreadIndex,
+    /// The stack slot it started on; `None` for the main stack.
+    pub(super) stack: Option<u32>,
     /// Its frame, the carrier's own until it parks or ends.
     pub(super) frame: Box<Call>,
     /// Its call is done, and the frame holds what it returns; else the call's handler is to run again.
@@ -446,7 +448,7 @@ impl<I> Scheduler<I> {
                 false
             }
         };
-        Running { thread, frame, completed }
+        Running { thread, stack: self.threads[thread].stack, frame, completed }
     }
 
     /// Takes a thread off the table that is on no carrier.
