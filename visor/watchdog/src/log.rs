@@ -68,7 +68,7 @@ impl Write for Writer {
 }
 
 /// From now on a thread writes, until this is dropped, which waits a moment for what is in the queue.
-pub(super) fn by_thread() -> WorkerGuard {
+pub(crate) fn by_thread() -> WorkerGuard {
     let (queue, guard) =
         NonBlockingBuilder::default().buffered_lines_limit(QUEUE).lossy(true).thread_name("log").finish(stderr());
     // There is one server in a process.
@@ -77,7 +77,7 @@ pub(super) fn by_thread() -> WorkerGuard {
 }
 
 /// How many lines found no room.
-pub(super) fn dropped() -> u64 {
+pub(crate) fn dropped() -> u64 {
     QUEUED.get().map_or(0, |queue| queue.error_counter().dropped_lines() as u64)
 }
 

@@ -14,13 +14,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::invocation::End;
+use crate::invocations::invocation::End;
 use monohull_domain::hostcall::NAMES as MODULES;
 use monohull_report::{RunReport, Status};
 use monohull_workflow::document::INSTANCES_MAX;
 
 /// The `Content-Type` of what [`Metrics::encode`] gives.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// From what a no-op takes to what a client waits for.
 const DURATIONS: [f64; 16] =
@@ -90,7 +90,7 @@ impl EncodeLabelValue for Code {
 }
 
 /// Everything that is counted.
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     invocations: Family<ByOutcome, Counter>,
     durations: Family<ByWorkflow, Histogram>,
@@ -114,18 +114,18 @@ pub(super) struct Metrics {
 }
 
 /// What is looked up at the moment somebody asks.
-pub(super) struct Now {
-    pub(super) running: usize,
-    pub(super) queued: usize,
-    pub(super) idle_workers: usize,
-    pub(super) remembered: usize,
-    pub(super) remembered_bytes: u64,
-    pub(super) log_dropped: u64,
-    pub(super) state_in_place: bool,
+pub(crate) struct Now {
+    pub(crate) running: usize,
+    pub(crate) queued: usize,
+    pub(crate) idle_workers: usize,
+    pub(crate) remembered: usize,
+    pub(crate) remembered_bytes: u64,
+    pub(crate) log_dropped: u64,
+    pub(crate) state_in_place: bool,
 }
 
 impl Metrics {
-    pub(super) fn new() -> Metrics {
+    pub(crate) fn new() -> Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix("monohull"),
             invocations: Family::default(),
@@ -205,12 +205,12 @@ impl Metrics {
     }
 
     /// Counts an answer.
-    pub(super) fn answered(&self, route: &'static str, status: u16) {
+    pub(crate) fn answered(&self, route: &'static str, status: u16) {
         self.requests.get_or_create(&ByRoute { route, status: Code(status) }).inc();
     }
 
     /// Counts an invocation there was no place for.
-    pub(super) fn turned_away(&self, workflow: &str) {
+    pub(crate) fn turned_away(&self, workflow: &str) {
         self.count(workflow, "full".into());
     }
 
@@ -220,7 +220,7 @@ impl Metrics {
     }
 
     /// Counts an invocation that has ended.
-    pub(super) fn ended(&self, workflow: &str, end: &End) {
+    pub(crate) fn ended(&self, workflow: &str, end: &End) {
         let outcome = match &end.result {
             Ok(_) => "done".into(),
             Err(refusal) => refusal.error.kind.clone(),
@@ -234,7 +234,7 @@ impl Metrics {
     }
 
     /// Forgets what was counted for a workflow that is gone, so that names do not pile up.
-    pub(super) fn forget(&self, workflow: &str) {
+    pub(crate) fn forget(&self, workflow: &str) {
         self.durations.remove(&ByWorkflow { workflow: workflow.to_owned() });
         for outcome in self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.invocations.remove(&ByOutcome { workflow: workflow.to_owned(), outcome: outcome.clone() });
@@ -264,12 +264,12 @@ impl Metrics {
     }
 
     /// Counts a connection that has not come to use TLS.
-    pub(super) fn no_handshake(&self, reason: &'static str) {
+    pub(crate) fn no_handshake(&self, reason: &'static str) {
         self.handshakes.get_or_create(&ByReason { reason }).inc();
     }
 
     /// Counts a connection, until this is dropped.
-    pub(super) fn connected(&self) -> impl Drop + use<> {
+    pub(crate) fn connected(&self) -> impl Drop + use<> {
         struct Connected(Gauge);
         impl Drop for Connected {
             fn drop(&mut self) {
@@ -281,19 +281,19 @@ impl Metrics {
     }
 
     /// Whether workflows' processes have control groups: `own`, or `none` and why.
-    pub(super) fn cgroup_is(&self, which: &str) {
+    pub(crate) fn cgroup_is(&self, which: &str) {
         let mode = which.split(':').next().unwrap_or_default().to_owned();
         self.cgroup.get_or_create(&ByMode { mode }).set(1);
     }
 
     /// The isolation in force.
-    pub(super) fn isolation_is(&self, mode: &str) {
+    pub(crate) fn isolation_is(&self, mode: &str) {
         self.isolation.clear();
         self.isolation.get_or_create(&ByMode { mode: mode.to_owned() }).set(1);
     }
 
     /// All of it as text.
-    pub(super) fn encode(&self, now: &Now) -> String {
+    pub(crate) fn encode(&self, now: &Now) -> String {
         self.domains.get_or_create(&ByState { state: "idle" }).set(now.idle_workers as i64);
         self.domains.get_or_create(&ByState { state: "running" }).set(now.running as i64);
         self.queued.set(now.queued as i64);
@@ -327,8 +327,12 @@ mod tests {
         });
         let metrics = Metrics::new();
         let report = Some(serde_json::from_value(report).expect("a report"));
-        let end =
-            End { status: super::super::invocation::Status::Done, duration_us: 1000, report, result: Ok(Vec::new()) };
+        let end = End {
+            status: crate::invocations::invocation::Status::Done,
+            duration_us: 1000,
+            report,
+            result: Ok(Vec::new()),
+        };
         metrics.ended("w", &end);
         metrics.ended("w", &end);
         let now = Now {

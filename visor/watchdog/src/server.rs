@@ -27,26 +27,28 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
-use super::admission::Admission;
-use super::body::{Answer, Budget};
-use super::error::Refusal;
-use super::folder::StateFolder;
-use super::health::StateWatch;
-use super::history::History;
-use super::invocation::Moment;
-use super::launch::Launcher;
-use super::ledger::Ledger;
-use super::metrics::Metrics;
-use super::recorded::recall;
-use super::redact::Secrets;
-use super::registry::Registry;
-use super::routes::{Call, Routes};
-use super::settings::{Listen, Settings};
-use super::socket::{Stream, Way, Wire};
-use super::tally::Tally;
-use super::tls::{HandshakeError, Tls};
-use super::trace::{CALL_ID, call_id};
-use super::{ServeError, Watchdog, auth, head, log};
+use crate::endpoints::health::StateWatch;
+use crate::execution::asynchronous::recall;
+use crate::http::body::{Answer, Budget};
+use crate::http::connection::{Stream, Way, Wire};
+use crate::http::error::Refusal;
+use crate::http::routes::{Call, Routes};
+use crate::http::tls::{HandshakeError, Tls};
+use crate::http::trace::{CALL_ID, call_id};
+use crate::http::{auth, head};
+use crate::invocations::admission::Admission;
+use crate::invocations::history::History;
+use crate::invocations::invocation::Moment;
+use crate::invocations::journal::Ledger;
+use crate::invocations::redact::Secrets;
+use crate::invocations::workers::Launcher;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::service::Watchdog;
+use crate::settings::{Listen, Settings};
+use crate::store::state_folder::StateFolder;
+use crate::task_tracker::Tally;
+use crate::{ServeError, log};
 use monohull_domain::keys;
 use monohull_report::escape::shown;
 use monohull_worker::cgroup::Membership;
@@ -295,10 +297,6 @@ impl Watchdog {
         over
     }
 
-    pub(super) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::SeqCst)
-    }
-
     /// Reads certificate, key and grants again at each SIGHUP.
     async fn watch_files(self: &Arc<Self>, signals: Option<Signal>) -> Infallible {
         let Some(mut signals) = signals else {
@@ -461,7 +459,7 @@ impl Watchdog {
             if way == Way::HttpForHttps {
                 return Err(Refusal::bad_request("this port expects TLS: its addresses begin with https://"));
             }
-            if !route.is_some_and(super::routes::Route::is_open) {
+            if !route.is_some_and(crate::http::routes::Route::is_open) {
                 auth::check(self.settings.token.as_ref(), request.method(), request.headers(), way)?;
             }
             let (route, name, slot) = found?;
@@ -471,7 +469,14 @@ impl Watchdog {
         let mut response = answered.await.unwrap_or_else(|refusal| {
             let (kind, error) = (&*refusal.error.kind, &*refusal.error.message);
             let (call_id, status) = (call_id.as_ref().ok().and_then(Option::as_ref), refusal.status.as_u16());
-            tracing::info!(call_id, route = route.map(super::routes::Route::pattern), status, kind, error, "refused");
+            tracing::info!(
+                call_id,
+                route = route.map(crate::http::routes::Route::pattern),
+                status,
+                kind,
+                error,
+                "refused"
+            );
             refusal.into_response()
         });
         let seconds = format!("{:.6}", accepted.begin.elapsed().as_secs_f64());
@@ -488,7 +493,7 @@ impl Watchdog {
             status.is_success() || route.is_none_or(|route| route.refusals(&method).any(|code| status == code)),
             "{method} {route:?} is answered {status}, which is not among its codes"
         );
-        self.metrics.answered(route.map_or("none", super::routes::Route::pattern), status.as_u16());
+        self.metrics.answered(route.map_or("none", crate::http::routes::Route::pattern), status.as_u16());
         response
     }
 }

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::auth::Token;
-use super::tls::TlsFiles;
+use crate::http::auth::Token;
+use crate::http::tls::TlsFiles;
 use monohull_engine::IsolationWish;
 use monohull_worker::cgroup;
 
@@ -72,7 +72,7 @@ pub enum Listen {
 
 impl Listen {
     /// Whether others than users of this machine can reach it.
-    pub(super) fn is_open_to_others(&self) -> bool {
+    pub(crate) fn is_open_to_others(&self) -> bool {
         matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
     }
 }

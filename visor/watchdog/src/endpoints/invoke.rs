@@ -1,0 +1,251 @@
+//! `/invoke`, `/async-invoke`, `/run`: what makes workflows run.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
+use hyper::http::Response;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::endpoints::invocations::output as output_of;
+use crate::endpoints::registered::DOCUMENT_MAX;
+use crate::execution::run::{Inputs, Task};
+use crate::http::body::{Answer, Received, SMALL, receive};
+use crate::http::connection::Stream;
+use crate::http::error::{Refusal, json};
+use crate::http::routes::Call;
+use crate::http::trace::{Trace, call_id};
+use crate::invocations::callback::Callback;
+use crate::invocations::invocation::{End, Invocation, Mode, Moment};
+use crate::invocations::slots::{self, Given};
+use crate::service::Watchdog;
+use monohull_engine::Ready;
+
+/// The name of an invocation in this server, for its logs and its timeline.
+pub(crate) const INVOCATION_ID: HeaderName = HeaderName::from_static("x-invocation-id");
+/// Seconds from the request's acceptance to the first instruction of its first function.
+const COLD_START: HeaderName = HeaderName::from_static("x-cold-start");
+
+/// The body of `POST /run`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunRequest<'a> {
+    #[serde(borrow)]
+    workflow: &'a RawValue,
+    #[serde(default)]
+    inputs: Given,
+}
+
+/// Who asks, and how the invocation is called for them.
+struct Caller {
+    accepted: Moment,
+    call_id: Option<String>,
+    trace: Trace,
+    stream: Arc<Stream>,
+}
+
+impl Caller {
+    fn of(call: &Call) -> Result<Caller, Refusal> {
+        let headers = call.request.headers();
+        Ok(Caller {
+            accepted: call.accepted,
+            call_id: call_id(headers)?,
+            trace: Trace::of(headers),
+            stream: call.stream.clone(),
+        })
+    }
+}
+
+impl Watchdog {
+    /// Runs a workflow, and answers with what came of it.
+    pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [output] = call.parameters(["output"])?;
+        let workflow = self.open_for(&call.name)?;
+        slots::check_output(workflow.plan(), output.as_deref())?;
+        let inputs = self.inputs_of(&workflow, call).await?;
+        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
+        let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
+            let (content, slot) = slots::answer(outputs, output.as_deref())?;
+            Ok(match slot {
+                Some(slot) => output_of(content, invocation.content_type(&slot)),
+                None if outputs.is_empty() => Response::new(Answer::from(content)),
+                None => output_of(content, "application/json"),
+            })
+        });
+        let response = match answered {
+            Ok(response) => response,
+            Err(refusal) => self.refused(refusal, &invocation, &end).await?,
+        };
+        Ok(named(response, &invocation, &end))
+    }
+
+    /// Why there is no result, with the report if there is one.
+    async fn refused(
+        self: &Arc<Self>,
+        refusal: Refusal,
+        invocation: &Invocation,
+        end: &Arc<End>,
+    ) -> Result<Response<Answer>, Refusal> {
+        let end = end.clone();
+        self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
+    }
+
+    /// Accepts a workflow's invocation, and answers with its name.
+    pub(crate) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [] = call.parameters([])?;
+        let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
+        let workflow = self.open_for(&call.name)?;
+        let inputs = self.inputs_of(&workflow, call).await?;
+        let (task, _) = self.prepare(caller, workflow, inputs, Mode::Async, callback)?;
+        let invocation = &task.invocation.clone();
+        self.begin_recorded(task).await?;
+        let location = format!("/invocations/{}", invocation.id);
+        let document = json!({ "id": invocation.id, "call_id": invocation.call_id, "location": location });
+        let answer = Response::builder().status(StatusCode::ACCEPTED).header(LOCATION, location);
+        let mut response = json(answer, &document);
+        name(response.headers_mut(), invocation);
+        Ok(response)
+    }
+
+    /// Runs a workflow that is not registered, of functions that are.
+    pub(crate) async fn run_document(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let caller = Caller::of(&call)?;
+        let [] = call.parameters([])?;
+        self.refuse_if_draining()?;
+        let Received { content, hold } = self.body_of(call, self.settings.body).await?;
+        let ready = self.blocking(move |registry| {
+            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+                Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
+            })?;
+            let document = request.workflow.get().as_bytes();
+            if document.len() as u64 > DOCUMENT_MAX {
+                return Err(Refusal::too_large("the workflow", DOCUMENT_MAX));
+            }
+            let workflow = registry.prepare("workflow", document)?;
+            let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
+            Ok((workflow, slots))
+        });
+        let (workflow, slots) = ready.await?;
+        let inputs = Inputs { slots, hold };
+        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
+        let response = match &end.result {
+            Ok(_) => {
+                let shown = invocation.clone();
+                self.written(&invocation, move || json(Response::builder(), &shown.show())).await?
+            }
+            Err(refusal) => self.refused(refusal.clone(), &invocation, &end).await?,
+        };
+        Ok(named(response, &invocation, &end))
+    }
+
+    pub(crate) fn refuse_if_draining(&self) -> Result<(), Refusal> {
+        if self.is_ending() { Err(Refusal::draining()) } else { Ok(()) }
+    }
+
+    /// A workflow that can be run now.
+    fn open_for(&self, name: &str) -> Result<Arc<Ready>, Refusal> {
+        let workflow = self.registry.workflow(name)?;
+        self.refuse_if_draining()?;
+        workflow.ready()
+    }
+
+    /// The input slots that a request's body stands for.
+    async fn inputs_of(self: &Arc<Self>, workflow: &Ready, call: Call) -> Result<Inputs, Refusal> {
+        let (parts, body) = call.request.into_parts();
+        let limit = self.settings.body;
+        let Received { content, hold } =
+            receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await?;
+        let small = content.len() <= SMALL;
+        let plan = workflow.plan().clone();
+        let taken = move || slots::inputs(&plan, &parts.headers, content);
+        // It takes time to take a large document apart.
+        let slots = if small { taken()? } else { self.blocking(|_| taken()).await? };
+        Ok(Inputs { slots, hold })
+    }
+
+    /// Runs a workflow for a client that waits for its end.
+    async fn perform_for(
+        self: &Arc<Self>,
+        caller: Caller,
+        workflow: Arc<Ready>,
+        inputs: Inputs,
+    ) -> Result<(Arc<Invocation>, Arc<End>), Refusal> {
+        let (task, stream) = self.prepare(caller, workflow, inputs, Mode::Sync, None)?;
+        let invocation = task.invocation.clone();
+        self.begin(task);
+        Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
+    }
+
+    /// An invocation, if there is a place for it.
+    fn prepare(
+        self: &Arc<Self>,
+        caller: Caller,
+        workflow: Arc<Ready>,
+        inputs: Inputs,
+        mode: Mode,
+        callback: Option<Callback>,
+    ) -> Result<(Task, Arc<Stream>), Refusal> {
+        let plan = workflow.plan();
+        let place = self.admission.enter().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
+        let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
+        invocation.point("received");
+        Ok((Task { invocation, workflow, inputs, place, callback }, caller.stream))
+    }
+
+    /// Waits for the end of an invocation, as long as the client does.
+    async fn wait(&self, mut waiting: Waiting) -> (Arc<Invocation>, Arc<End>) {
+        let invocation = waiting.invocation.clone();
+        let end = tokio::select! {
+            biased;
+            end = invocation.wait() => end,
+            () = waiting.stream.gone(self.settings.pace.farewell) => {
+                invocation.cancel();
+                invocation.wait().await
+            }
+        };
+        waiting.patient = true;
+        (invocation, end)
+    }
+}
+
+/// A client that waits for an invocation. When the connection fails this is dropped, and the invocation is given up.
+struct Waiting {
+    invocation: Arc<Invocation>,
+    stream: Arc<Stream>,
+    /// Nobody waits, or nobody needs to.
+    patient: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.patient {
+            self.invocation.cancel();
+        }
+    }
+}
+
+/// Puts an invocation's names into an answer.
+fn name(headers: &mut HeaderMap, invocation: &Invocation) {
+    let names = [
+        (INVOCATION_ID, invocation.id.clone()),
+        (crate::http::trace::CALL_ID, invocation.call_id.clone()),
+        (crate::http::trace::TRACEPARENT, invocation.trace.to_string()),
+    ];
+    headers.extend(names.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::try_from(value).ok()?))));
+}
+
+/// The answer of an invocation that has ended.
+fn named(mut response: Response<Answer>, invocation: &Invocation, end: &End) -> Response<Answer> {
+    name(response.headers_mut(), invocation);
+    if let Some(report) = &end.report {
+        let seconds = format!("{:.6}", report.cold_start_us as f64 / 1e6);
+        response.headers_mut().extend(HeaderValue::try_from(seconds).ok().map(|value| (COLD_START, value)));
+    }
+    invocation.point("replied");
+    response
+}

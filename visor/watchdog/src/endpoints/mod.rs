@@ -1,0 +1,52 @@
+//! The endpoints: what each route of [`crate::http::routes`] does.
+
+pub(crate) mod health;
+pub(crate) mod invocations;
+pub(crate) mod invoke;
+pub mod openapi;
+pub(crate) mod page;
+pub(crate) mod registered;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::http::Response;
+
+use crate::http::body::Answer;
+use crate::http::error::Refusal;
+use crate::http::routes::{Call, Route};
+use crate::service::Watchdog;
+
+impl Watchdog {
+    /// Answers a request that may be answered.
+    pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+        let put = call.request.method() == Method::PUT;
+        let delete = call.request.method() == Method::DELETE;
+        match call.route {
+            Route::Page => Ok(page::html()),
+            Route::PageScript => Ok(page::script()),
+            Route::OpenApi => Ok(openapi::document()),
+            Route::Livez => Ok(self.livez()),
+            Route::Readyz => self.readyz(),
+            Route::Healthz => Ok(self.healthz()),
+            Route::Metrics => Ok(self.show_metrics()),
+            Route::Functions => Ok(self.list_functions()),
+            Route::Function if put => self.put_function(call).await,
+            Route::Function if delete => self.remove_function(&call.name).await,
+            Route::Function => self.show_function(&call.name),
+            Route::Workflows => Ok(self.list_workflows()),
+            Route::Workflow if put => self.put_workflow(call).await,
+            Route::Workflow if delete => self.remove_workflow(&call.name).await,
+            Route::Workflow => self.show_workflow(&call.name),
+            Route::Invoke => self.invoke(call).await,
+            Route::AsyncInvoke => self.async_invoke(call).await,
+            Route::Run => self.run_document(call).await,
+            Route::Validate => self.validate(call).await,
+            Route::Invocations => self.list_invocations(&call),
+            Route::Invocation if delete => self.cancel_invocation(&call.name),
+            Route::Invocation => self.show_invocation(&call.name).await,
+            Route::InvocationLogs => self.show_logs(&call),
+            Route::InvocationOutput => self.show_output(&call),
+        }
+    }
+}

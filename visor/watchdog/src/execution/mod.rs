@@ -1,0 +1,4 @@
+//! Executing invocations: from the queue to the recorded end.
+
+pub(crate) mod asynchronous;
+pub(crate) mod run;

@@ -1,0 +1,375 @@
+//! Runs an invocation: waits for its turn, gives it a process, listens, and sees to it that it ends.
+//!
+//! ```text
+//! accepted ─ turn ─ idle worker ─ job given ─ … ─ report      each step within the deadline; whatever happens,
+//!     └──────────── cancel, deadline, death ───────┘     one end is recorded, and the process is gone
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
+
+use crate::http::body::{Content, Hold};
+use crate::http::error::{Blame, Refusal};
+use crate::invocations::admission::Place;
+use crate::invocations::callback::Callback;
+use crate::invocations::invocation::{Invocation, Mode, Status};
+use crate::invocations::workers::Run;
+use crate::service::Watchdog;
+use monohull_domain::carrier::monotonic_ns;
+use monohull_engine::mounts::{self, Opened};
+use monohull_engine::{Delay, Latest, Ready};
+use monohull_network as network;
+use monohull_report::{self as report, Failure, RunReport};
+use monohull_worker::{Data, Job, Message, Notice};
+
+/// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Bytes of an error in the log.
+const LOGGED_MAX: usize = 4 << 10;
+
+/// Whatever happens to whoever performs an invocation, it has an end: somebody waits for that.
+struct Sure<'i>(&'i Invocation);
+
+impl Drop for Sure<'_> {
+    fn drop(&mut self) {
+        if self.0.ended().is_none() {
+            let result = Err(Refusal::monohull("the invocation was given up"));
+            self.0.end(self.0.ending(Status::Failed, None, result), false);
+        }
+        self.0.release_turn();
+    }
+}
+
+/// What is to be done.
+pub(crate) struct Task {
+    pub(crate) invocation: Arc<Invocation>,
+    pub(crate) workflow: Arc<Ready>,
+    pub(crate) inputs: Inputs,
+    pub(crate) place: Place,
+    pub(crate) callback: Option<Callback>,
+}
+
+/// What fills a workflow's input slots.
+pub(crate) struct Inputs {
+    pub(crate) slots: Vec<(String, Data)>,
+    /// The budget's part that they take, also while the workflow's process has them.
+    pub(crate) hold: Hold,
+}
+
+/// Listens to a workflow's process. One that never stops talking keeps neither the others waiting nor its own deadline: what
+/// it says is there already, so nothing else would make this wait.
+struct Listener {
+    latest: Instant,
+    heard: bool,
+}
+
+impl Listener {
+    async fn hear<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
+        let next = async {
+            if std::mem::replace(&mut self.heard, true) {
+                yield_now().await;
+            }
+            next.await
+        };
+        timeout_at(self.latest, next).await
+    }
+}
+
+/// How a run ended, if it was not given up.
+type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>);
+
+impl Watchdog {
+    /// Begins an invocation, and goes on with it whether anybody waits for it or not.
+    pub(crate) fn begin(self: &Arc<Self>, task: Task) {
+        self.history.begin(task.invocation.clone());
+        let guard = self.work.enter();
+        let watchdog = self.clone();
+        tokio::spawn(async move {
+            let _guard = guard;
+            watchdog.perform(task).await;
+        });
+    }
+
+    async fn perform(self: &Arc<Self>, task: Task) {
+        let Task { invocation, workflow, inputs, place, callback } = task;
+        let Inputs { slots, hold } = inputs;
+        let _sure = Sure(&invocation);
+        let run = self.run(&invocation, workflow, slots, &place);
+        let (status, (report, result)) = tokio::select! {
+            biased;
+            ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
+            () = invocation.cancelled() => {
+                let refusal = if self.is_ending() {
+                    Refusal::stopped("the server stops, and the invocation had not ended in time")
+                } else {
+                    Refusal::cancelled("nobody waits for this invocation any more")
+                };
+                (Status::Cancelled, (None, Err(refusal)))
+            }
+        };
+        drop(hold);
+        let (report, result) = self.redact(report, result).await;
+        let result = result.and_then(|outputs| self.keepable(&invocation, outputs));
+        invocation.point("ended");
+        let end = invocation.ending(status, report, result);
+        let recorded = self.record(&invocation, &end).await;
+        // Whoever waits for the answer may ask again at once. Ends that wait for the disk have places: they are bounded.
+        drop(place);
+        invocation.end(end, recorded);
+        self.remember(&invocation).await;
+        if invocation.is_long() {
+            let (watchdog, invocation) = (self.clone(), invocation.clone());
+            let _ = spawn_blocking(move || watchdog.tell(&invocation)).await;
+        } else {
+            self.tell(&invocation);
+        }
+        invocation.release_turn();
+        if let Some(callback) = callback {
+            match self.callbacks.try_acquire() {
+                Ok(_turn) => self.call_back(&invocation, &callback).await,
+                Err(_) => {
+                    tracing::warn!(id = invocation.id, "no callback: too many are under way");
+                    self.called_back(&invocation).await;
+                }
+            }
+        }
+    }
+
+    /// From the queue to the report. When this is dropped, the process ends.
+    async fn run(
+        &self,
+        invocation: &Arc<Invocation>,
+        workflow: Arc<Ready>,
+        inputs: Vec<(String, Data)>,
+        place: &Place,
+    ) -> Ended {
+        let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
+        let Ok(_turn) = timeout_at(latest, place.turn()).await else {
+            let message = format!("it was not its turn within {:?}", self.settings.timeout);
+            return (None, Err(Refusal::deadline(message, Blame::Host)));
+        };
+        let worker = match timeout_at(latest, self.launcher.idle_worker()).await {
+            Ok(Ok(worker)) => worker,
+            Ok(Err(refusal)) => return (None, Err(refusal)),
+            Err(_) => {
+                let message = format!("there was no process for it within {:?}", self.settings.timeout);
+                return (None, Err(Refusal::deadline(message, Blame::Host)));
+            }
+        };
+        invocation.set_running();
+        let files = match self.open_files(&workflow).await {
+            Ok(files) => files,
+            Err(refusal) => return (None, Err(refusal)),
+        };
+        let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
+        let deadline = latest.min(own);
+        // One that had to wait has less time than its timeout, and should say itself when that is up.
+        let waited = latest + GRACE / 2 < own;
+        let at_ns = || monotonic_ns() + (latest - Instant::now()).as_nanos() as u64;
+        let latest = waited.then(|| Latest { at_ns: at_ns(), delay: Delay::Queue });
+        let job = Job {
+            workflow,
+            inputs,
+            files,
+            load_all: false,
+            requested_ns: invocation.begin_ns,
+            latest,
+            lines: true,
+            progress: invocation.mode == Mode::Async,
+        };
+        // The process cannot begin before this.
+        invocation.point("dispatched");
+        let started = match job.workflow.plan().network {
+            network::Plan::None if job.files.is_empty() => {
+                let started = Run::start(worker, &job);
+                // Inputs may be large; the process has them now.
+                drop(job);
+                started
+            }
+            // Brokers are started, and the helper is asked for a device: others do not wait for that.
+            _ => {
+                let started = spawn_blocking(move || Run::start(worker, &job)).await;
+                started.map_err(|error| Refusal::monohull(error.to_string())).flatten()
+            }
+        };
+        match started {
+            Ok(run) => self.listen(invocation, run, deadline + GRACE).await,
+            Err(refusal) => (None, Err(refusal)),
+        }
+    }
+
+    /// Takes secrets out of what came of a run. Outputs are the workflow's data, and stay as they are.
+    async fn redact(
+        &self,
+        report: Option<RunReport>,
+        result: Result<Vec<(String, Content)>, Refusal>,
+    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>) {
+        let redactor = self.secrets.redactor();
+        if redactor.is_empty() {
+            return (report, result);
+        }
+        // A report may be long.
+        let redacted = spawn_blocking(move || {
+            let report = report.and_then(|report| redactor.report(&report));
+            (report, result.map_err(|refusal| redactor.refusal(refusal)))
+        });
+        redacted.await.unwrap_or_else(|error| (None, Err(Refusal::monohull(error.to_string()))))
+    }
+
+    /// Opens the files of this host that are granted to a workflow.
+    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, Refusal> {
+        let plan = workflow.plan();
+        if plan.files.iter().all(|mount| mount.source.path().is_none()) {
+            return Ok(Vec::new());
+        }
+        let plan = plan.clone();
+        let opened = spawn_blocking(move || mounts::open(&plan)).await;
+        let opened = opened.map_err(|error| Refusal::monohull(error.to_string()))?;
+        // What is granted is the operator's choice, and not the workflow's.
+        opened.map_err(|failure| Refusal::died(&Failure { blame: report::Blame::Host, ..*failure }))
+    }
+
+    /// Listens to a running workflow until it has ended.
+    async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
+        let mut listener = Listener { latest, heard: false };
+        let redactor = self.secrets.redactor();
+        loop {
+            let Ok(message) = listener.hear(run.next()).await else {
+                tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
+                let message = "the time was up, and the workflow's process had not ended by itself";
+                return (None, Err(Refusal::deadline(message, Blame::Workflow)));
+            };
+            match message {
+                Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
+                Ok(Message::Notice(Notice::Line { step, instance, stream, text })) => {
+                    invocation.line(step, instance, stream, redactor.text(text));
+                }
+                Ok(Message::Notice(_) | Message::Stderr) => {}
+                Ok(Message::Ended { report, outputs }) => {
+                    if let Some(turn) = run.take_turn() {
+                        invocation.set_long(Some(turn));
+                    }
+                    return self.ended(invocation, *report, outputs);
+                }
+                Ok(Message::Died(death)) => return (None, Err(Refusal::died(&death.failure()))),
+                Err(refusal) => return (None, Err(refusal)),
+            }
+        }
+    }
+
+    /// What came of it. The process may have been in hostile hands, but it can only lie about its own work.
+    fn ended(&self, invocation: &Invocation, mut report: RunReport, outputs: Vec<(String, Data)>) -> Ended {
+        for point in std::mem::take(&mut report.timeline) {
+            invocation.point_at(point.name, point.at_ns);
+        }
+        let redactor = self.secrets.redactor();
+        // They came one by one, in order, and are kept apart; those that come now had found no room.
+        for step in &mut report.steps {
+            for instance in &mut step.instances {
+                for line in std::mem::take(&mut instance.lines) {
+                    invocation.line(step.name.clone(), instance.index, line.stream, redactor.text(line.text));
+                }
+            }
+        }
+        let result = match (&report.error, report.status) {
+            (Some(failure), _) => Err(Refusal::failed(failure)),
+            (None, report::Status::Done) => outputs
+                .into_iter()
+                .map(|(slot, data)| Ok((slot, Content::of_output(data)?)))
+                .collect::<std::io::Result<Vec<_>>>()
+                .map_err(|error| Refusal::host(format!("an output slot cannot be read: {error}"))),
+            (None, status) => {
+                Err(Refusal::monohull(format!("the workflow ended as {}, without a reason", status.name())))
+            }
+        };
+        (Some(report), result)
+    }
+
+    /// A result that nobody waits for is kept, if there is room for it.
+    fn keepable(
+        &self,
+        invocation: &Invocation,
+        outputs: Vec<(String, Content)>,
+    ) -> Result<Vec<(String, Content)>, Refusal> {
+        let bytes: u64 = outputs.iter().map(|(_, content)| content.len()).sum();
+        if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
+            let limit = self.settings.keep.bytes / 2;
+            let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
+            return Err(Refusal::too_large_to_tell(message));
+        }
+        Ok(outputs)
+    }
+
+    /// The name an invocation is counted under: none but a registered workflow's, so that clients cannot make up series that
+    /// stay for ever.
+    pub(crate) fn counted_as<'n>(&self, name: &'n str) -> &'n str {
+        if self.registry.knows_workflow(name) { name } else { "" }
+    }
+
+    /// Counts and logs an invocation that has ended.
+    fn tell(&self, invocation: &Invocation) {
+        let Some(end) = invocation.ended() else { return };
+        self.metrics.ended(self.counted_as(&invocation.workflow), &end);
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let points: Vec<String> =
+            invocation.points().iter().map(|point| format!("{}={}", point.name, point.at_us)).collect();
+        let kind = end.result.as_ref().err().map_or("", |refusal| &*refusal.error.kind);
+        let error = end.result.as_ref().err().map_or("", |refusal| refusal.error.message.as_str());
+        // A worker may have made them up.
+        let [kind, error] = [kind, error].map(|text| &text[..text.floor_char_boundary(LOGGED_MAX)]);
+        tracing::info!(
+            id = invocation.id,
+            call_id = invocation.call_id,
+            trace_id = invocation.trace.id,
+            span_id = invocation.trace.span,
+            workflow = invocation.workflow,
+            status = end.status.name(),
+            kind,
+            error,
+            duration_us = end.duration_us,
+            cold_start_us = end.report.as_ref().map(|report| report.cold_start_us),
+            timeline_us = points.join(" "),
+            "invocation"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::ready;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Each message is there before it is asked for, as with a process that talks faster than it is listened to.
+    #[tokio::test]
+    async fn one_that_never_stops_talking_keeps_others_and_its_deadline() {
+        let turns = Arc::new(AtomicU32::new(0));
+        let others = turns.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                others.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        let mut listener = Listener { latest: Instant::now() + Duration::from_secs(3600), heard: false };
+        for _ in 0..100 {
+            listener.hear(ready(())).await.expect("there is time");
+        }
+        let turns = turns.load(Ordering::Relaxed);
+        assert!(turns >= 99, "others had {turns} turns while it said 100 things");
+        other.abort();
+        listener.latest = Instant::now();
+        let mut cut_off = false;
+        for _ in 0..1_000_000 {
+            cut_off = cut_off || listener.hear(ready(())).await.is_err();
+        }
+        assert!(cut_off, "its time is up, whatever it still says");
+    }
+}

@@ -1,0 +1,206 @@
+//! A connection's socket, shared by the two who look at it: the HTTP code, which reads and writes, and whoever works
+//! for the client and wants to know whether it is still there.
+//!
+//! A client that goes away and one that only has no more to send look the same: both close their sending side. So
+//! somebody works on for a moment (`farewell`), and then stops. A connection that is reset is certain.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::settings::Pace;
+
+/// Calls a method that both kinds of streams have.
+macro_rules! each {
+    ($stream:expr, $name:ident => $call:expr) => {
+        match $stream {
+            Stream::Tcp($name) => $call,
+            Stream::Unix($name) => $call,
+        }
+    };
+}
+
+/// By which way requests come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// A Unix socket.
+    Unix,
+    /// HTTP over TCP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// HTTP without TLS, where TLS is expected: nothing is answered but that.
+    HttpForHttps,
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// The client's address, if it came over the network.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok(),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    /// The first byte that comes, which stays to be read; nothing if the stream ends before.
+    pub(crate) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let length = match self {
+            Stream::Tcp(stream) => stream.peek(&mut byte).await?,
+            // Tokio has no such method for them, and they have no TLS.
+            Stream::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        Ok((length > 0).then_some(byte[0]))
+    }
+
+    /// Bytes that were written and that the client has not taken.
+    fn unsent(&self) -> u64 {
+        each!(self, stream => monohull_sys::socket::unsent(stream)).unwrap_or(0)
+    }
+
+    /// Comes back once nobody waits for an answer any more.
+    pub(crate) async fn gone(&self, farewell: Duration) {
+        loop {
+            // Waits for the other side's end of the stream, and for nothing else: data that has not been read yet (a
+            // pipelined request) does not count.
+            let Ok(ready) = each!(self, stream => stream.ready(Interest::PRIORITY | Interest::ERROR).await) else {
+                return;
+            };
+            if ready.is_write_closed() || ready.is_error() {
+                return;
+            }
+            if ready.is_read_closed() {
+                return sleep(farewell).await;
+            }
+            // Urgent data: there is no such thing in HTTP. It stays ready, so look again only after a while.
+            sleep(farewell).await;
+        }
+    }
+}
+
+/// What the HTTP code reads from and writes to.
+pub(crate) struct Wire {
+    stream: Arc<Stream>,
+    pace: Pace,
+    stalled: Option<Stalled>,
+}
+
+/// Since when nothing more can be written.
+struct Stalled {
+    /// When the client is looked after again.
+    next: Pin<Box<Sleep>>,
+    /// When all of it should have been taken, at the slowest pace.
+    latest: Instant,
+    /// Bytes that it has not taken.
+    left: u64,
+}
+
+impl Stalled {
+    fn now(stream: &Stream, pace: &Pace) -> Stalled {
+        let left = stream.unsent();
+        let latest = Instant::now() + pace.pause + Duration::from_secs(left / pace.rate.max(1));
+        Stalled { next: Box::pin(sleep(pace.pause)), latest, left }
+    }
+
+    /// Comes back once the client has taken nothing for too long, or too little. More can be written long after something has been
+    /// taken: the kernel waits until there is room for much.
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &Stream, pace: &Pace) -> Poll<()> {
+        while self.next.as_mut().poll(cx).is_ready() {
+            let left = stream.unsent();
+            if left >= self.left || Instant::now() >= self.latest {
+                return Poll::Ready(());
+            }
+            self.left = left;
+            self.next.as_mut().reset(Instant::now() + pace.pause);
+        }
+        Poll::Pending
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(stream: Arc<Stream>, pace: Pace) -> Wire {
+        Wire { stream, pace, stalled: None }
+    }
+
+    /// Writes, unless the client has taken nothing for too long.
+    fn write(&mut self, cx: &mut Context<'_>, write: impl Fn(&Stream) -> io::Result<usize>) -> Poll<io::Result<usize>> {
+        loop {
+            match each!(&*self.stream, stream => stream.poll_write_ready(cx)) {
+                Poll::Pending => {
+                    let stalled = self.stalled.get_or_insert_with(|| Stalled::now(&self.stream, &self.pace));
+                    return stalled.poll(cx, &self.stream, &self.pace).map(|()| Err(io::ErrorKind::TimedOut.into()));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) => {}
+            }
+            match write(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => {
+                    self.stalled = None;
+                    return Poll::Ready(done);
+                }
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            std::task::ready!(each!(&*self.stream, stream => stream.poll_read_ready(cx)))?;
+            match each!(&*self.stream, stream => stream.try_read(buffer.initialize_unfilled())) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done.map(|read| buffer.advance(read))),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().write(cx, |stream| each!(stream, stream => stream.try_write(bytes)))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(cx, |stream| each!(stream, stream => stream.try_write_vectored(slices)))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is kept here.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = |stream: &dyn std::os::fd::AsFd| {
+            nix::sys::socket::shutdown(
+                std::os::fd::AsRawFd::as_raw_fd(&stream.as_fd()),
+                nix::sys::socket::Shutdown::Write,
+            )
+        };
+        // A client that has closed first is no error.
+        let _ = each!(&*self.stream, stream => shut(stream));
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,168 @@
+//! Which path and method means what.
+//!
+//! The table is the interface: a path that is not in it is 404, a method that is not in its row is 405. `openapi.json`
+//! describes the same rows, and a test compares the two.
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::body::Incoming;
+use hyper::http::Request;
+use matchit::Router;
+
+use crate::http::connection::Stream;
+use crate::http::error::Refusal;
+use crate::invocations::invocation::Moment;
+
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    Page,
+    PageScript,
+    OpenApi,
+    Livez,
+    Readyz,
+    Healthz,
+    Metrics,
+    Functions,
+    Function,
+    Workflows,
+    Workflow,
+    Invoke,
+    AsyncInvoke,
+    Run,
+    Validate,
+    Invocations,
+    Invocation,
+    InvocationLogs,
+    InvocationOutput,
+}
+
+const GET: &[Method] = &[Method::GET, Method::HEAD];
+const POST: &[Method] = &[Method::POST];
+const ENTRY: &[Method] = &[Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
+const RECORD: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
+
+/// Every path, with its methods.
+pub(crate) const TABLE: &[(&str, Route, &[Method])] = &[
+    ("/", Route::Page, GET),
+    ("/page.js", Route::PageScript, GET),
+    ("/openapi.json", Route::OpenApi, GET),
+    ("/livez", Route::Livez, GET),
+    ("/readyz", Route::Readyz, GET),
+    ("/healthz", Route::Healthz, GET),
+    ("/metrics", Route::Metrics, GET),
+    ("/functions", Route::Functions, GET),
+    ("/functions/{name}", Route::Function, ENTRY),
+    ("/workflows", Route::Workflows, GET),
+    ("/workflows/{name}", Route::Workflow, ENTRY),
+    ("/invoke/{name}", Route::Invoke, POST),
+    ("/async-invoke/{name}", Route::AsyncInvoke, POST),
+    ("/run", Route::Run, POST),
+    ("/validate", Route::Validate, POST),
+    ("/invocations", Route::Invocations, GET),
+    ("/invocations/{name}", Route::Invocation, RECORD),
+    ("/invocations/{name}/logs", Route::InvocationLogs, GET),
+    ("/invocations/{name}/outputs/{slot}", Route::InvocationOutput, GET),
+];
+
+impl Route {
+    /// The path as the table has it, for metrics.
+    pub(crate) fn pattern(self) -> &'static str {
+        TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
+    }
+
+    /// What anybody may ask: whether the server is there, and the page's own text.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz)
+    }
+}
+
+/// Finds routes.
+pub(crate) struct Routes(Router<(Route, &'static [Method])>);
+
+/// A request on its way.
+pub(crate) struct Call {
+    pub(crate) accepted: Moment,
+    pub(crate) route: Route,
+    /// The `{name}` of the path.
+    pub(crate) name: String,
+    /// The `{slot}` of the path.
+    pub(crate) slot: String,
+    pub(crate) request: Request<Incoming>,
+    /// Where it came from.
+    pub(crate) stream: Arc<Stream>,
+}
+
+impl Call {
+    /// The value of a parameter behind the `?`. Parameters we do not know are an error, as a slip of the keyboard would
+    /// otherwise go unnoticed.
+    pub(crate) fn parameters<const N: usize>(&self, known: [&'static str; N]) -> Result<[Option<String>; N], Refusal> {
+        let mut values = [const { None }; N];
+        for pair in self.request.uri().query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let index = known.iter().position(|known| *known == name);
+            let index = index.ok_or_else(|| {
+                Refusal::bad_request(format!("no parameter is called {}", monohull_report::text::quoted(name)))
+            })?;
+            values[index] = Some(decoded(&value.replace('+', " "))?);
+        }
+        Ok(values)
+    }
+}
+
+impl Routes {
+    pub(crate) fn new() -> Routes {
+        let mut router = Router::new();
+        for (pattern, route, methods) in TABLE {
+            router.insert(*pattern, (*route, *methods)).expect("the table's paths do not contradict each other");
+        }
+        Routes(router)
+    }
+
+    /// The route of a request, and what its path names.
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Result<(Route, String, String), Refusal> {
+        let Ok(found) = self.0.at(path) else {
+            return Err(Refusal::not_found("there is nothing at this path; /openapi.json tells what there is"));
+        };
+        let (route, methods) = *found.value;
+        if !methods.contains(method) {
+            let allowed: Vec<&str> = methods.iter().map(Method::as_str).collect();
+            return Err(Refusal::method_not_allowed(allowed.join(", ")));
+        }
+        let part = |name| decoded(found.params.get(name).unwrap_or_default());
+        Ok((route, part("name")?, part("slot")?))
+    }
+}
+
+fn decoded(text: &str) -> Result<String, Refusal> {
+    let bytes = percent_encoding::percent_decode_str(text);
+    let text = bytes.decode_utf8().map_err(|_| Refusal::bad_request("the path or a parameter is not UTF-8"))?;
+    Ok(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::StatusCode;
+
+    fn find(method: Method, path: &str) -> Result<(Route, String, String), StatusCode> {
+        Routes::new().find(&method, path).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn paths_lead_where_the_table_says() {
+        let (route, name, _) = find(Method::PUT, "/functions/f").expect("a route");
+        assert_eq!((route, name.as_str()), (Route::Function, "f"));
+        let (route, name, slot) = find(Method::GET, "/invocations/17/outputs/part%2E3").expect("a route");
+        assert_eq!((route, name.as_str(), slot.as_str()), (Route::InvocationOutput, "17", "part.3"));
+        assert_eq!(find(Method::POST, "/functions/f"), Err(StatusCode::METHOD_NOT_ALLOWED));
+        for path in ["/functions/", "/functions/a/b", "/functions/../x", "//", "/x", "", "/invoke", "/FUNCTIONS"] {
+            assert_eq!(find(Method::GET, path), Err(StatusCode::NOT_FOUND), "{path:?}");
+        }
+        assert_eq!(find(Method::GET, "/functions/%ff"), Err(StatusCode::BAD_REQUEST));
+        // Decoded only after the path has been split: this is one name, and no function can be called so.
+        let (_, name, _) = find(Method::GET, "/functions/..%2F..%2Fx").expect("a route");
+        assert_eq!(name, "../../x");
+    }
+}

@@ -1,0 +1,326 @@
+//! What survives of asynchronous calls: that they were accepted, what came of them, and who has to be told.
+//!
+//! ```text
+//! POST ─▶ accept: a record without an end ─▶ 202 ─▶ runs ─▶ end: the record with its end ─▶ shown ─▶ callback ─▶ told
+//!                       │                                     │
+//!     killed here: failed, `interrupted`          killed here: its end, and the callback once more
+//! ```
+//!
+//! A call runs at most once. What its inputs were is not kept: one that has no end when a server starts did not get to one
+//! that anybody was told of, and nobody knows how far it came; so it fails, as `interrupted`, and who sent it decides about
+//! running it again. A callback is made at least once, unless it is given up: that somebody has to be told is kept until then.
+//!
+//! A record is a line of JSON, then the output slots' bytes, one after the other. Everything here waits for the disk.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::http::body::{Content, SMALL};
+use crate::http::error::Refusal;
+use crate::http::trace::is_id;
+use crate::invocations::callback::Callback;
+use crate::invocations::invocation::{End, Head, Invocation, Printed, Status};
+use crate::store::atomic_file::{
+    Damage, StateError, Trouble, at, list, name_of, put_marked, read_marked, remove, set_aside,
+};
+use crate::store::state_folder::StateFolder;
+use monohull_report::RunReport;
+use monohull_report::escape::shown;
+
+/// The folder of records.
+pub(crate) const RECORDS: &str = "invocations";
+/// The folder of those who have to be told.
+pub(crate) const CALLBACKS: &str = "callbacks";
+/// The first word of every record; the number is the format's.
+const MAGIC: &str = "monohull-invocation-1";
+/// The same of a callback.
+const CALLBACK_MAGIC: &str = "monohull-callback-1";
+
+/// The records of this server.
+pub(crate) struct Ledger {
+    folder: Arc<StateFolder>,
+    records: PathBuf,
+    callbacks: PathBuf,
+    damages: Vec<Damage>,
+}
+
+/// A call of an earlier server.
+pub(crate) struct Found {
+    pub(crate) invocation: Arc<Invocation>,
+    /// How long ago it ended.
+    pub(crate) age: Duration,
+    /// The address that has not been told.
+    pub(crate) callback: Option<String>,
+}
+
+/// A record's first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    head: Head,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<RecordedEnd>,
+}
+
+/// What came of a call.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedEnd {
+    status: Status,
+    duration_us: u64,
+    /// Milliseconds since 1970.
+    ended_ms: u64,
+    printed: Printed,
+    report: Option<RunReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refusal: Option<Refusal>,
+    /// Names and lengths of the output slots, in the order of their bytes.
+    outputs: Vec<(String, u64)>,
+}
+
+impl Ledger {
+    /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. What is damaged is set
+    /// aside and told; what could not be read is an error.
+    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<(Ledger, Vec<Found>), StateError> {
+        let root = folder.path();
+        let (records, callbacks) = (root.join(RECORDS), root.join(CALLBACKS));
+        let mut ledger = Ledger { folder: folder.clone(), records, callbacks, damages: Vec::new() };
+        let mut owed = HashMap::new();
+        for path in list(&ledger.callbacks)? {
+            match read_callback(&path) {
+                Ok(url) => drop(owed.insert(name_of(&path), url)),
+                Err(trouble) => ledger.set_aside(root, path, trouble)?,
+            }
+        }
+        let mut found = Vec::new();
+        for path in list(&ledger.records)? {
+            let (invocation, age) = match read_record(&path) {
+                Ok((invocation, Some(age))) => (invocation, age),
+                Ok((invocation, None)) => (ledger.interrupt(invocation), Duration::ZERO),
+                Err(trouble) => {
+                    ledger.set_aside(root, path, trouble)?;
+                    continue;
+                }
+            };
+            let callback = owed.remove(&invocation.id);
+            found.push(Found { invocation: Arc::new(invocation), age, callback });
+        }
+        // Of calls that were never acknowledged, or have been forgotten.
+        owed.keys().try_for_each(|id| remove(&ledger.callbacks.join(id)))?;
+        found.sort_by_key(|found| std::cmp::Reverse(found.age));
+        Ok((ledger, found))
+    }
+
+    /// What was set aside at the start.
+    pub(crate) fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    fn set_aside(&mut self, root: &Path, path: PathBuf, trouble: Trouble) -> Result<(), StateError> {
+        let reason = match trouble {
+            Trouble::Damaged(reason) => reason,
+            Trouble::Host(error) => return Err(error),
+        };
+        let kept = set_aside(root, &path)?;
+        tracing::error!(path = %shown(&path), reason, "set aside");
+        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", shown(&kept)) });
+        Ok(())
+    }
+
+    /// The end of a call whose server ended first.
+    fn interrupt(&self, invocation: Invocation) -> Invocation {
+        let end = End { status: Status::Failed, duration_us: 0, report: None, result: Err(Refusal::interrupted()) };
+        // If it cannot be kept, the next start says the same once more.
+        let kept = self.end(&invocation, &end);
+        if let Err(error) = &kept {
+            tracing::warn!(id = invocation.id, %error, "its end could not be kept");
+        }
+        tracing::warn!(id = invocation.id, call_id = invocation.call_id, "interrupted");
+        invocation.end(Arc::new(end), kept.is_ok());
+        invocation
+    }
+
+    /// Keeps that a call has been accepted. It may be acknowledged once this has returned.
+    pub(crate) fn accept(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
+        self.folder.change(|| self.put_accepted(invocation, callback))
+    }
+
+    fn put_accepted(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
+        if let Some(callback) = callback {
+            let write = |to: &mut dyn Write| to.write_all(callback.url().as_bytes());
+            put_marked(&self.callbacks.join(&invocation.id), CALLBACK_MAGIC, write)?;
+        }
+        let kept = self.put(invocation, &Record { head: invocation.head(), end: None }, &[]);
+        if kept.is_err() && callback.is_some() {
+            // Nobody is owed a call about one that was refused.
+            let _ = remove(&self.callbacks.join(&invocation.id));
+        }
+        kept
+    }
+
+    /// Keeps what came of a call. It may be shown, and told, once this has returned.
+    pub(crate) fn end(&self, invocation: &Invocation, end: &End) -> Result<(), StateError> {
+        let (outputs, refusal) = match &end.result {
+            Ok(outputs) => (outputs.as_slice(), None),
+            Err(refusal) => (&[][..], Some(refusal.clone())),
+        };
+        let recorded = RecordedEnd {
+            status: end.status,
+            duration_us: end.duration_us,
+            ended_ms: now_ms(),
+            printed: invocation.printed(),
+            report: end.report.clone(),
+            refusal,
+            outputs: outputs.iter().map(|(name, content)| (name.clone(), content.len())).collect(),
+        };
+        let record = Record { head: invocation.head(), end: Some(recorded) };
+        self.folder.change(|| self.put(invocation, &record, outputs))
+    }
+
+    fn put(&self, invocation: &Invocation, record: &Record, outputs: &[(String, Content)]) -> Result<(), StateError> {
+        let path = self.records.join(&invocation.id);
+        let mut line = serde_json::to_vec(record).map_err(io::Error::from).map_err(at(&path))?;
+        line.push(b'\n');
+        put_marked(&path, MAGIC, |to| {
+            to.write_all(&line)?;
+            outputs.iter().try_for_each(|(_, content)| content.write_to(to))
+        })
+    }
+
+    /// Nobody has to be told any more.
+    pub(crate) fn told(&self, id: &str) -> Result<(), StateError> {
+        self.folder.change(|| remove(&self.callbacks.join(id)))
+    }
+
+    /// Forgets calls. If the machine stops now some may come back; then they are too old, or too many, once more.
+    pub(crate) fn forget(&self, ids: &[String]) -> Result<(), StateError> {
+        self.folder.change(|| ids.iter().try_for_each(|id| remove(&self.records.join(id))))
+    }
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    crate::invocations::invocation::ms_since_1970(std::time::SystemTime::now())
+}
+
+fn named(path: &Path) -> Result<String, Trouble> {
+    let name = name_of(path);
+    if is_id(&name) { Ok(name) } else { Err(Trouble::damaged("it is not called like a call")) }
+}
+
+fn read_callback(path: &Path) -> Result<String, Trouble> {
+    named(path)?;
+    String::from_utf8(read_marked(path, CALLBACK_MAGIC)?).map_err(Trouble::damaged)
+}
+
+/// A call, and how long ago it ended if it has.
+fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), Trouble> {
+    let id = named(path)?;
+    let content = read_marked(path, MAGIC)?;
+    let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let record: Record = serde_json::from_slice(line).map_err(Trouble::damaged)?;
+    let mut rest = content.get(line.len() + 1..).unwrap_or_default();
+    let invocation = Invocation::recalled(id, record.head);
+    let Some(end) = record.end else { return Ok((invocation, None)) };
+    let mut outputs = Vec::new();
+    for (name, len) in end.outputs {
+        let split = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+        let (bytes, more) = split.ok_or_else(|| Trouble::damaged("it is shorter than it says"))?;
+        rest = more;
+        outputs.push((name, Content::of_bytes(bytes).map_err(|error| Trouble::Host(at(path)(error)))?));
+    }
+    if line.len() as u64 > SMALL {
+        invocation.set_long(None);
+    }
+    let result = end.refusal.map_or(Ok(outputs), Err);
+    let (status, duration_us, report) = (end.status, end.duration_us, end.report);
+    if !status.is_final() {
+        return Err(Trouble::damaged("its end is none"));
+    }
+    invocation.print(end.printed);
+    invocation.end(Arc::new(End { status, duration_us, report, result }), true);
+    // A clock that was set back makes it younger than it is.
+    Ok((invocation, Some(Duration::from_millis(now_ms().saturating_sub(end.ended_ms)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::trace::Trace;
+    use crate::invocations::invocation::{Mode, Moment};
+    use hyper::HeaderMap;
+    use monohull_workflow as workflow;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
+
+    fn invocation() -> Invocation {
+        let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
+        Invocation::new(Moment::now(), None, Trace::of(&HeaderMap::new()), &plan, Mode::Async)
+    }
+
+    fn folder() -> (TempDir, Arc<StateFolder>) {
+        let root = TempDir::new().expect("a folder");
+        let folder = StateFolder::take(root.path()).expect("suitable");
+        for name in [RECORDS, CALLBACKS, crate::store::atomic_file::DAMAGED] {
+            fs::create_dir(folder.path().join(name)).expect("made");
+        }
+        (root, folder)
+    }
+
+    /// Whole, but not what this server writes: as one of another version may be.
+    #[test]
+    fn records_that_contradict_themselves_are_damaged() {
+        let (_root, folder) = folder();
+        let (ledger, _) = Ledger::open(&folder).expect("empty");
+        let written = |change: &dyn Fn(&str) -> String| {
+            let invocation = invocation();
+            let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
+            ledger.end(&invocation, &invocation.ending(Status::Done, None, Ok(outputs))).expect("kept");
+            let path = ledger.records.join(&invocation.id);
+            let content = String::from_utf8(read_marked(&path, MAGIC).expect("whole")).expect("text");
+            let changed = change(&content);
+            put_marked(&path, MAGIC, |to| to.write_all(changed.as_bytes())).expect("written");
+            read_record(&path)
+        };
+        assert!(matches!(written(&str::to_owned), Ok((_, Some(_)))));
+        let changes: [(&str, &str); 6] = [
+            (r#"["out",5]"#, r#"["out",6]"#),
+            (r#"["out",5]"#, r#"["out",18446744073709551615]"#),
+            (r#""status":"done""#, r#""status":"running""#),
+            (r#""status":"done""#, r#""status":"lost""#),
+            (r#""head":"#, r#""more":1,"head":"#),
+            ("\n12345", ""),
+        ];
+        for (from, to) in changes {
+            let read = written(&|content| {
+                assert!(content.contains(from), "{from} in {content}");
+                content.replace(from, to)
+            });
+            assert!(matches!(read, Err(Trouble::Damaged(_))), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn who_was_never_acknowledged_is_owed_nothing() {
+        let (_root, folder) = folder();
+        let allowed = ["hooks.example".to_owned()];
+        let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");
+        let (ledger, _) = Ledger::open(&folder).expect("empty");
+        let (kept, lost) = (invocation(), invocation());
+        ledger.accept(&kept, Some(&callback)).expect("kept");
+        ledger.accept(&lost, Some(&callback)).expect("kept");
+        fs::remove_file(ledger.records.join(&lost.id)).expect("removed");
+        let (ledger, found) = Ledger::open(&folder).expect("readable");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].callback.as_deref(), Some("http://hooks.example/done"));
+        assert_eq!(found[0].invocation.status(), Status::Failed);
+        assert_eq!(list(&ledger.callbacks).expect("a folder"), [ledger.callbacks.join(&kept.id)]);
+    }
+}

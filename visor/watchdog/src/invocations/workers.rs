@@ -1,0 +1,276 @@
+//! Processes for workflows, as asynchronous code sees them.
+//!
+//! ```text
+//! spawner ─▶ thread `prefork` ─▶ [ idle worker | idle worker | … ] ─▶ invocation ─▶ Run
+//!            waits while the         never more than
+//!            row is full             `Settings::prefork`
+//! ```
+//!
+//! Idle workers are made by a thread of their own, because that takes longer than a small workflow runs, and the loop that
+//! serves clients must not wait for it. It makes several at once, whenever half of the row has been used up.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
+
+use crate::http::error::Refusal;
+use monohull_sys::watched::Watched;
+use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
+
+/// The pause after an idle worker could not be made; it doubles up to the second one.
+const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
+/// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
+const TROUBLE: u32 = 4;
+
+/// Long messages are read one after the other, the next when the last has been counted: many short texts take ten times as much
+/// memory as the message that brings them.
+static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
+
+/// Gives out idle workers.
+pub(crate) struct Launcher {
+    /// Readable when the spawner has ended.
+    spawner: Watched,
+    idle_workers: Mutex<mpsc::Receiver<IdleWorker>>,
+    ready: Arc<AtomicUsize>,
+    state: watch::Receiver<State>,
+    /// Since when the spawner has owed an answer.
+    asked: Arc<StdMutex<Option<Instant>>>,
+}
+
+/// How the making of idle workers goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// As it should.
+    Well,
+    /// The last few could not be made; it is tried again.
+    Trouble(String),
+    /// There will be none any more.
+    Over(String),
+}
+
+impl State {
+    /// What is wrong.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        match self {
+            State::Well => None,
+            State::Trouble(why) | State::Over(why) => Some(why),
+        }
+    }
+}
+
+/// How long the spawner may take before that is told as trouble; it takes a millisecond.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// What is said of it then.
+const SILENT: &str = "the process that makes those of workflows does not answer";
+
+/// Why there are no idle workers any more, if nothing else is known.
+const OVER: &str = "no process for a workflow can be made any more";
+
+impl Launcher {
+    /// Begins to make idle workers, and keeps this many ready.
+    pub(crate) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
+        let count = count.max(1);
+        let (sender, receiver) = mpsc::channel(count);
+        let (tell, state) = watch::channel(State::Well);
+        let ready = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::default();
+        let descriptor = spawner.as_fd().try_clone_to_owned()?;
+        let watched = Watched::new(descriptor)?;
+        let runtime = tokio::runtime::Handle::current();
+        let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
+        std::thread::Builder::new().name("prefork".to_owned()).spawn(move || maker.run())?;
+        Ok(Launcher { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
+    }
+
+    /// An idle worker; waits for one if none is ready. The order is that of asking.
+    pub(crate) async fn idle_worker(&self) -> Result<IdleWorker, Refusal> {
+        let mut idle_workers = self.idle_workers.lock().await;
+        loop {
+            let mut state = self.state.clone();
+            let worker = tokio::select! {
+                biased;
+                worker = idle_workers.recv() => worker.ok_or_else(|| Refusal::unavailable(OVER))?,
+                trouble = state.wait_for(|state| *state != State::Well) => {
+                    let trouble = trouble.as_deref().map_or(OVER, |state| state.trouble().unwrap_or(OVER));
+                    return Err(Refusal::unavailable(trouble));
+                }
+            };
+            self.ready.fetch_sub(1, Ordering::Relaxed);
+            // One that was killed while it waited costs nobody an invocation.
+            if worker.is_waiting() {
+                return Ok(worker);
+            }
+            tracing::warn!(pid = worker.pid(), "a process that waited for a workflow is gone");
+        }
+    }
+
+    /// How many are ready.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*self.state.borrow() {
+            State::Well if asked.is_some_and(|asked| asked.elapsed() > SLOW) => State::Trouble(SILENT.to_owned()),
+            state => state.clone(),
+        }
+    }
+
+    /// Comes back when no idle worker can be made any more.
+    pub(crate) async fn over(&self) -> String {
+        let mut state = self.state.clone();
+        tokio::select! {
+            _ = self.spawner.readable() => ProcessError::SpawnerEnded.to_string(),
+            over = state.wait_for(|state| matches!(state, State::Over(_))) => match over.as_deref() {
+                Ok(State::Over(why)) => why.clone(),
+                _ => OVER.to_owned(),
+            }
+        }
+    }
+}
+
+/// The thread that makes idle workers.
+struct Maker {
+    spawner: Spawner,
+    sender: mpsc::Sender<IdleWorker>,
+    /// How many are kept ready.
+    count: usize,
+    /// The loop that serves clients.
+    runtime: tokio::runtime::Handle,
+    tell: watch::Sender<State>,
+    ready: Arc<AtomicUsize>,
+    asked: Arc<StdMutex<Option<Instant>>>,
+}
+
+impl Maker {
+    fn run(self) {
+        let [mut pause, longest] = PAUSE;
+        let (mut failures, mut batch) = (0, self.count);
+        // Until nobody is left who would take one.
+        while let Ok(places) = self.runtime.block_on(self.sender.reserve_many(batch)) {
+            batch = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
+            match self.fill(places) {
+                Ok(()) => {
+                    (pause, failures) = (PAUSE[0], 0);
+                    self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
+                }
+                Err(error @ ProcessError::SpawnerEnded) => {
+                    tracing::error!(%error);
+                    self.tell.send_replace(State::Over(error.to_string()));
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a process for a workflow could not be made");
+                    failures += 1;
+                    if failures >= TROUBLE {
+                        self.tell.send_replace(State::Trouble(error.to_string()));
+                    }
+                    std::thread::sleep(pause);
+                    pause = (2 * pause).min(longest);
+                }
+            }
+        }
+    }
+
+    /// Makes idle workers for these places, or for some of them. An error if there is none.
+    fn fill(&self, mut places: mpsc::PermitIterator<'_, IdleWorker>) -> Result<(), ProcessError> {
+        let (mut made, mut failed) = (0, None);
+        let note = |asked| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        note(Some(Instant::now()));
+        let forked = self.spawner.fork(places.len());
+        note(None);
+        for unready in forked? {
+            match (unready.wait(), places.next()) {
+                (Ok(worker), Some(place)) => {
+                    self.ready.fetch_add(1, Ordering::Relaxed);
+                    place.send(worker);
+                    made += 1;
+                }
+                (Err(error), _) => failed = Some(error),
+                (Ok(_), None) => break,
+            }
+        }
+        failed.filter(|_| made == 0).map_or(Ok(()), Err)
+    }
+}
+
+/// Somebody's turn to have a long message.
+pub(crate) type Turn = SemaphorePermit<'static>;
+
+/// A workflow that runs in its process. The process ends when this is dropped.
+pub(crate) struct Run {
+    /// Away while another thread reads a long message; its process ends there if this is dropped meanwhile.
+    running: Option<Running>,
+    /// Its socket, a duplicate.
+    watched: Watched,
+    pid: i32,
+    /// The last message was a long one, and this is what others wait for that come with one.
+    turn: Option<Turn>,
+}
+
+impl Run {
+    /// Gives an idle worker its job.
+    pub(crate) fn start(worker: IdleWorker, job: &Job) -> Result<Run, Refusal> {
+        let running = worker.assign(job).map_err(|error| failed(&error))?;
+        let pid = running.pid();
+        let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
+        Ok(Run { running: Some(running), watched, pid, turn: None })
+    }
+
+    /// The next thing it says. The last is [`Message::Died`].
+    pub(crate) async fn next(&mut self) -> Result<Message, Refusal> {
+        while let Some(running) = &mut self.running {
+            let mut ready = self.watched.readable().await.map_err(|error| lost(&error))?;
+            self.turn = None;
+            let message = if running.next_is_long() {
+                drop(ready);
+                self.next_long().await?
+            } else {
+                let message = running.next_message().map_err(|error| failed(&error))?;
+                if message.is_none() {
+                    ready.clear_ready();
+                }
+                message
+            };
+            if let Some(message) = message {
+                return Ok(message);
+            }
+        }
+        Err(Refusal::monohull("its process was given up while it was read"))
+    }
+
+    /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
+    async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
+        // The semaphore is never closed.
+        self.turn = LONG_MESSAGES.acquire().await.ok();
+        let Some(mut running) = self.running.take() else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
+        let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
+        self.running = Some(running);
+        message.map_err(|error| failed(&error))
+    }
+
+    /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        self.turn.take()
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+}
+
+fn failed(error: &ProcessError) -> Refusal {
+    Refusal::host(error.to_string())
+}
+
+fn lost(error: &io::Error) -> Refusal {
+    Refusal::host(format!("a workflow's process cannot be watched: {error}"))
+}

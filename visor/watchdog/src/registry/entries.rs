@@ -1,0 +1,324 @@
+//! What survives: functions and workflows, in a folder.
+//!
+//! ```text
+//! STATE/
+//!   lock               says what the folder is; held while a server runs, see [`crate::store::state_folder`]
+//!   images/HASH        function images, called by the SHA-256 of their bytes; several functions may share one
+//!   functions/NAME     which image the function is      ┐ entries: a line with the hash of what follows, then that
+//!   workflows/NAME     the document as it was sent      ┘
+//!   invocations/ID     asynchronous calls, see [`crate::invocations::journal`]
+//!   callbacks/ID       who has to be told of their ends
+//!   damaged/…          what was not as it should be, set aside for whoever wants to look
+//! ```
+//!
+//! Each file is the old one or the new one, whenever the machine or the server stops, see [`crate::store::atomic_file`]. An image is
+//! written before the entry that names it, and removed after the last such entry.
+//!
+//! At the start everything is compared with its hash. What does not fit is set aside and told; the rest works. What the
+//! host could not read just then is no damage: the server does not start, and nothing is moved.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::http::trace::hex;
+use crate::invocations::journal;
+use crate::store::atomic_file::{
+    self, DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove,
+    set_aside, sync,
+};
+use crate::store::state_folder::StateFolder;
+use monohull_report::escape::shown;
+
+/// The first word of every entry; the number is the format's.
+const MAGIC: &str = "monohull-entry-1";
+
+/// The two kinds of entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Function,
+    Workflow,
+}
+
+impl Kind {
+    const fn folder(self) -> &'static str {
+        match self {
+            Kind::Function => "functions",
+            Kind::Workflow => "workflows",
+        }
+    }
+
+    /// What one is called in sentences.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Kind::Function => "function",
+            Kind::Workflow => "workflow",
+        }
+    }
+}
+
+/// The state folder of this server.
+pub(crate) struct State {
+    folder: Arc<StateFolder>,
+}
+
+/// An entry as it was found.
+pub(crate) struct Entry {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) content: Vec<u8>,
+}
+
+/// What a function's entry says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FunctionEntry {
+    /// The image: SHA-256 in hexadecimal.
+    pub(crate) image: String,
+    /// When it was registered: seconds since 1970.
+    pub(crate) registered: u64,
+}
+
+impl State {
+    /// Opens the folder, makes what it lacks, and takes away what a server that was stopped left half done.
+    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<State, StateError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path));
+        let root = folder.path();
+        for name in ["images", "functions", "workflows", journal::RECORDS, journal::CALLBACKS, DAMAGED] {
+            let folder = root.join(name);
+            private(&folder)?;
+            for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {
+                atomic_file::sweep(&path);
+            }
+        }
+        sync(root).map_err(at(root))?;
+        // The folder itself may be new.
+        if let Some(parent) = root.parent() {
+            sync(parent).map_err(at(parent))?;
+        }
+        Ok(State { folder: folder.clone() })
+    }
+
+    /// Reads all entries of a kind, and tells of those that are damaged.
+    pub(crate) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<Damage>), StateError> {
+        let mut entries = Vec::new();
+        let mut damages = Vec::new();
+        for path in list(&self.root().join(kind.folder()))? {
+            match read_entry(&path) {
+                Ok(content) => entries.push(Entry { kind, name: name_of(&path), content }),
+                Err(Trouble::Damaged(reason)) => damages.push(Damage { path, reason }),
+                Err(Trouble::Host(error)) => return Err(error),
+            }
+        }
+        Ok((entries, damages))
+    }
+
+    /// The bytes of an image that has not changed since it was written.
+    pub(crate) fn image(&self, hash: &str) -> Result<Vec<u8>, Trouble> {
+        let path = self.image_path(hash);
+        let bytes = atomic_file::read(&path)?;
+        if hex(&Sha256::digest(&bytes)) == hash { Ok(bytes) } else { Err(Trouble::damaged("its bytes have changed")) }
+    }
+
+    /// Keeps an image. It is there for good once an entry names it.
+    pub(crate) fn put_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
+        self.folder.change(|| self.write_image(hash, bytes))
+    }
+
+    fn write_image(&self, hash: &str, bytes: &[u8]) -> Result<(), StateError> {
+        let path = self.image_path(hash);
+        // An image that is there has been compared with its hash at the start, or written since; its name may not have been
+        // synced then.
+        if path.exists() {
+            sync(&self.root().join("images")).map_err(at(&path))
+        } else {
+            put(&path, |file| file.write_all(bytes))
+        }
+    }
+
+    /// Writes an entry, in place of an older one of the same name.
+    pub(crate) fn put(&self, kind: Kind, name: &str, content: &[u8]) -> Result<(), StateError> {
+        let path = self.entry_path(kind, name);
+        self.folder.change(|| put_marked(&path, MAGIC, |to| to.write_all(content)))
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&self, kind: Kind, name: &str) -> Result<(), StateError> {
+        let path = self.entry_path(kind, name);
+        self.folder.change(|| {
+            remove(&path)?;
+            sync(&self.root().join(kind.folder())).map_err(at(&path))
+        })
+    }
+
+    /// Removes the images that no function is any more.
+    pub(crate) fn sweep(&self, used: &HashSet<String>) -> Result<(), StateError> {
+        // In the folder of another server all images would be unused.
+        self.folder.change(|| {
+            self.unused(used)?.iter().for_each(|path| atomic_file::sweep(path));
+            Ok(())
+        })
+    }
+
+    fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
+        Ok(list(&self.root().join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
+    }
+
+    /// An entry that is whole, and of no use for this reason.
+    pub(crate) fn damage(&self, entry: &Entry, reason: String) -> Damage {
+        Damage { path: self.entry_path(entry.kind, &entry.name), reason }
+    }
+
+    /// Moves away what is damaged, so that the next start does not meet it again. With it go the images that are not used:
+    /// one of them may be what a damaged entry named. They go first, or a stop in between would leave them unprotected.
+    pub(crate) fn set_aside(&self, damages: &mut [Damage], used: &HashSet<String>) -> Result<(), StateError> {
+        if damages.is_empty() {
+            return Ok(());
+        }
+        for path in self.unused(used)? {
+            set_aside(self.root(), &path)?;
+        }
+        for damage in damages {
+            let kept = set_aside(self.root(), &damage.path)?;
+            damage.reason = format!("{}; kept as {}", damage.reason, shown(&kept));
+        }
+        Ok(())
+    }
+
+    fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn image_path(&self, hash: &str) -> PathBuf {
+        self.root().join("images").join(hash)
+    }
+
+    /// Names have been checked: they hold no `/` and no `.`.
+    fn entry_path(&self, kind: Kind, name: &str) -> PathBuf {
+        self.root().join(kind.folder()).join(name)
+    }
+}
+
+fn read_entry(path: &Path) -> Result<Vec<u8>, Trouble> {
+    if !monohull_workflow::is_name(&name_of(path)) {
+        return Err(Trouble::damaged("it is not called like an entry"));
+    }
+    read_marked(path, MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn open(folder: &TempDir) -> State {
+        State::open(&StateFolder::take(folder.path()).expect("suitable")).expect("a state")
+    }
+
+    fn names(state: &State, kind: Kind) -> Vec<(String, Vec<u8>)> {
+        let (entries, damages) = state.entries(kind).expect("readable");
+        assert!(damages.is_empty(), "{damages:?}");
+        entries.into_iter().map(|entry| (entry.name, entry.content)).collect()
+    }
+
+    #[test]
+    fn entries_come_back_as_they_were() {
+        let folder = TempDir::new().expect("a folder");
+        let state = open(&folder);
+        state.put(Kind::Workflow, "a", b"first").expect("kept");
+        state.put(Kind::Workflow, "a", b"second\nline").expect("replaced");
+        state.put(Kind::Workflow, "b", b"").expect("kept");
+        state.put(Kind::Function, "a", b"f").expect("kept");
+        state.remove(Kind::Workflow, "b").expect("removed");
+        drop(state);
+        let state = open(&folder);
+        assert_eq!(names(&state, Kind::Workflow), [("a".to_owned(), b"second\nline".to_vec())]);
+        assert_eq!(names(&state, Kind::Function), [("a".to_owned(), b"f".to_vec())]);
+    }
+
+    #[test]
+    fn damaged_entries_are_set_aside_and_the_rest_works() {
+        let folder = TempDir::new().expect("a folder");
+        let state = open(&folder);
+        for name in ["whole", "cut", "flipped", "empty"] {
+            state.put(Kind::Workflow, name, b"content").expect("kept");
+        }
+        let path = |name: &str| folder.path().join("workflows").join(name);
+        let mut bytes = fs::read(path("cut")).expect("readable");
+        bytes.pop();
+        fs::write(path("cut"), &bytes).expect("written");
+        bytes.push(b'T');
+        fs::write(path("flipped"), &bytes).expect("written");
+        fs::write(path("empty"), "").expect("written");
+        fs::write(path("..strange"), "").expect("written");
+        let (entries, mut damages) = state.entries(Kind::Workflow).expect("readable");
+        assert_eq!(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["whole"]);
+        assert_eq!(damages.len(), 4, "{damages:?}");
+        state.set_aside(&mut damages, &HashSet::new()).expect("moved");
+        assert_eq!(fs::read_dir(folder.path().join("damaged")).expect("a folder").count(), 4);
+        assert_eq!(names(&state, Kind::Workflow).len(), 1);
+    }
+
+    #[test]
+    fn a_changed_image_is_not_given_out() {
+        let folder = TempDir::new().expect("a folder");
+        let state = open(&folder);
+        let hash = hex(&Sha256::digest(b"image"));
+        state.put_image(&hash, b"image").expect("kept");
+        assert_eq!(state.image(&hash).expect("whole"), b"image");
+        fs::write(folder.path().join("images").join(&hash), b"imagE").expect("written");
+        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))));
+        state.sweep(&HashSet::new()).expect("swept");
+        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))), "it is gone");
+        state.put_image(&hash, b"image").expect("kept again");
+        assert_eq!(state.image(&hash).expect("whole"), b"image");
+    }
+
+    /// A damaged entry no longer tells which image it named.
+    #[test]
+    fn images_without_a_function_are_kept_beside_what_is_damaged() {
+        let folder = TempDir::new().expect("a folder");
+        let state = open(&folder);
+        let [used, lost] = [b"used", b"lost"].map(|bytes| {
+            let hash = hex(&Sha256::digest(bytes));
+            state.put_image(&hash, bytes).expect("kept");
+            hash
+        });
+        fs::write(folder.path().join("functions/f"), "cut").expect("written");
+        let (_, mut damages) = state.entries(Kind::Function).expect("readable");
+        state.set_aside(&mut damages, &HashSet::from([used.clone()])).expect("moved");
+        assert_eq!(state.image(&used).expect("whole"), b"used");
+        let kept: Vec<Vec<u8>> = list(&folder.path().join("damaged"))
+            .expect("a folder")
+            .iter()
+            .map(|path| fs::read(path).expect("readable"))
+            .collect();
+        assert!(kept.contains(&b"lost".to_vec()) && kept.contains(&b"cut".to_vec()), "{kept:?} {lost}");
+        assert!(damages[0].reason.contains("kept as"), "{damages:?}");
+    }
+
+    #[test]
+    fn two_servers_do_not_share_a_folder() {
+        let folder = TempDir::new().expect("a folder");
+        let state = open(&folder);
+        assert!(matches!(StateFolder::take(folder.path()), Err(StateError::Taken(_))));
+        drop(state);
+        StateFolder::take(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn what_was_half_written_is_taken_away() {
+        let folder = TempDir::new().expect("a folder");
+        drop(open(&folder));
+        let part = folder.path().join("functions/f.part");
+        fs::write(&part, "half").expect("written");
+        let state = open(&folder);
+        assert!(!part.exists() && names(&state, Kind::Function).is_empty());
+    }
+}

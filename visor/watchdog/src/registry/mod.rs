@@ -1,0 +1,475 @@
+//! The functions and workflows this server knows: in memory for whoever runs them, on disk for the next start.
+//!
+//! ```text
+//! PUT ─▶ checked ─▶ written and synced (one change at a time) ─▶ in the tables ─▶ acknowledged
+//! POST ──────────────────────────────────────────────────────▶ looks up, never waits for a disk
+//! ```
+//!
+//! A workflow names functions, not images: it runs whatever is registered under the name when an invocation begins.
+
+pub(crate) mod entries;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::http::error::{Blame, Refusal};
+use crate::http::trace::hex;
+use crate::registry::entries::{FunctionEntry, Kind, State};
+use crate::store::atomic_file::{Damage, StateError, Trouble, now};
+use crate::store::state_folder::StateFolder;
+use monohull_domain::image::ImageError;
+use monohull_domain::image::map::{LoadError, LoadedImage};
+use monohull_engine::{Ready, cores};
+use monohull_network as network;
+use monohull_report::escape::shown;
+use monohull_report::text::{quoted, suggestion};
+use monohull_workflow::grants::Grants;
+use monohull_workflow::plan::{MountSource, registered_name};
+use monohull_workflow::{self as workflow, Mistake, Plan, Server, WorkflowError};
+
+/// A registered function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    /// Bytes of its image.
+    size: u64,
+    entry: FunctionEntry,
+    /// Checked and sealed: the bytes that were looked at are the bytes that run.
+    image: Arc<LoadedImage>,
+}
+
+/// A registered workflow.
+#[derive(Debug)]
+pub(crate) struct Workflow {
+    plan: Arc<Plan>,
+    /// As it was sent.
+    pub(crate) document: Bytes,
+    /// With the images of its functions and what is granted to it; or what is missing.
+    ready: Result<Arc<Ready>, Missing>,
+}
+
+/// What keeps a workflow from being run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Missing {
+    /// Names of functions.
+    functions: Vec<String>,
+    /// Grants, in sentences.
+    grants: Vec<String>,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let functions =
+            (!self.functions.is_empty()).then(|| format!("functions are not there: {}", self.functions.join(", ")));
+        let missing: Vec<String> = functions.into_iter().chain(self.grants.iter().cloned()).collect();
+        f.write_str(&missing.join("; "))
+    }
+}
+
+impl Workflow {
+    /// What can be run.
+    pub(crate) fn ready(&self) -> Result<Arc<Ready>, Refusal> {
+        self.ready.as_ref().cloned().map_err(|missing| {
+            Refusal::invalid(Blame::Host, format!("the workflow `{}` cannot be run: {missing}", self.plan.name))
+        })
+    }
+}
+
+/// What a `PUT` did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    Created,
+    Replaced,
+}
+
+/// All functions and workflows.
+pub(crate) struct Registry {
+    tables: RwLock<Tables>,
+    /// Whoever changes something holds this from the check to the change of the tables.
+    state: Mutex<State>,
+    damages: Vec<Damage>,
+    /// The longest a workflow may take.
+    timeout: Duration,
+}
+
+#[derive(Default)]
+struct Tables {
+    grants: Arc<Grants>,
+    functions: BTreeMap<String, Arc<Function>>,
+    workflows: BTreeMap<String, Arc<Workflow>>,
+}
+
+impl Registry {
+    /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything; what
+    /// could not be read is an error, and leaves everything in its place.
+    pub(crate) fn open(folder: &Arc<StateFolder>, grants: Grants, timeout: Duration) -> Result<Registry, StateError> {
+        let state = State::open(folder)?;
+        let mut tables = Tables { grants: Arc::new(grants), ..Tables::default() };
+        let (entries, mut damages) = state.entries(Kind::Function)?;
+        for entry in entries {
+            match restore(&state, &entry.name, &entry.content) {
+                Ok(function) => {
+                    tables.functions.insert(entry.name, Arc::new(function));
+                }
+                Err(Trouble::Damaged(reason)) => damages.push(state.damage(&entry, reason)),
+                Err(Trouble::Host(error)) => return Err(error),
+            }
+        }
+        let (entries, more) = state.entries(Kind::Workflow)?;
+        damages.extend(more);
+        for entry in entries {
+            // A function that was lost may come back, and a grant that was taken back be given again; its workflows wait.
+            let server = Server { functions: &|_| true, grants: &|_| Ok(()), deploying: false };
+            match check_document(&entry.name, &entry.content, &server, timeout) {
+                Ok(plan) => tables.put_workflow(Arc::new(plan), entry.content.into()),
+                Err(refusal) => damages.push(state.damage(&entry, refusal.error.message)),
+            }
+        }
+        let images = tables.images();
+        state.set_aside(&mut damages, &images)?;
+        for damage in &damages {
+            tracing::error!(path = %shown(&damage.path), reason = damage.reason, "set aside");
+        }
+        state.sweep(&images)?;
+        Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })
+    }
+
+    /// What was set aside at the start.
+    pub(crate) fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Checks an image and registers it. Blocks: it reads every instruction and waits for the disk.
+    pub(crate) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, Refusal> {
+        check_name(Kind::Function, name)?;
+        let image = Arc::new(LoadedImage::new(name, bytes).map_err(|error| refused(&error))?);
+        let entry = FunctionEntry { image: hex(&Sha256::digest(bytes)), registered: now() };
+        let content = serde_json::to_vec(&entry).map_err(|error| Refusal::monohull(error.to_string()))?;
+
+        let state = self.change();
+        state.put_image(&entry.image, bytes).map_err(Refusal::not_kept)?;
+        state.put(Kind::Function, name, &content).map_err(Refusal::not_kept)?;
+        let function = Function { name: name.to_owned(), size: bytes.len() as u64, entry, image };
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let old = tables.functions.insert(name.to_owned(), Arc::new(function));
+        tables.renew_users(name);
+        let images = tables.images();
+        drop(tables);
+        sweep(&state, &images);
+        Ok(if old.is_some() { Put::Replaced } else { Put::Created })
+    }
+
+    /// Checks a workflow and registers it. Blocks: it waits for the disk.
+    pub(crate) fn put_workflow(&self, name: &str, document: Bytes) -> Result<Put, Refusal> {
+        check_name(Kind::Workflow, name)?;
+        let state = self.change();
+        let plan = self.check_workflow(name, Some(name), &document)?;
+        if plan.name != name {
+            let message = format!("the document is called `{}`, the path says `{name}`", plan.name);
+            return Err(Refusal::invalid(Blame::Client, message));
+        }
+        state.put(Kind::Workflow, name, &document).map_err(Refusal::not_kept)?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.workflows.contains_key(name);
+        tables.put_workflow(Arc::new(plan), document);
+        Ok(if known { Put::Replaced } else { Put::Created })
+    }
+
+    /// The names of the functions, and the grants, as they are now. A document is checked against copies: checking takes as long
+    /// as its sender likes, and a lock that was held meanwhile would stop every other request as soon as one waits to write.
+    fn known(&self) -> (HashSet<String>, Arc<Grants>) {
+        let tables = self.tables();
+        (tables.functions.keys().cloned().collect(), tables.grants.clone())
+    }
+
+    /// Checks a workflow document against the functions there are, and what is granted to a workflow of this name.
+    fn check_workflow(&self, file: &str, workflow: Option<&str>, document: &[u8]) -> Result<Plan, Refusal> {
+        let (functions, grants) = self.known();
+        let server = Server {
+            functions: &|function| functions.contains(function),
+            grants: &|wanted| grants.check(workflow, wanted),
+            deploying: false,
+        };
+        check_document(file, document, &server, self.timeout)
+    }
+
+    /// Finds what is wrong with a workflow document that is to be deployed; nothing is registered. Warnings if nothing is.
+    pub(crate) fn validate(&self, document: &[u8]) -> Result<Vec<Mistake>, Refusal> {
+        // Grants are for workflows by name, so that comes first. Without one the check says what is wrong.
+        let named =
+            serde_json::from_slice::<Value>(document).ok().and_then(|value| Some(value["name"].as_str()?.to_owned()));
+        let name = named.filter(|name| workflow::is_name(name));
+        let (functions, grants) = self.known();
+        let server = Server {
+            functions: &|function| functions.contains(function),
+            grants: &|wanted| grants.check(name.as_deref(), wanted),
+            deploying: true,
+        };
+        let file = format!("{}.json", name.as_deref().unwrap_or("workflow"));
+        let checked = workflow::check_registered(Path::new(&file), document, &server);
+        let warnings = checked.mistakes.clone();
+        check_host(&checked.into_plan().map_err(|error| mistaken(&error))?)?;
+        Ok(warnings)
+    }
+
+    /// Grants something else from now on. What runs goes on with what it has.
+    pub(crate) fn grant(&self, grants: Grants) {
+        let _one_change = self.change();
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.grants = Arc::new(grants);
+        let all: Vec<Arc<Workflow>> = tables.workflows.values().cloned().collect();
+        for workflow in all {
+            tables.put_workflow(workflow.plan.clone(), workflow.document.clone());
+        }
+    }
+
+    /// Makes a workflow ready that is not registered. `name` is what its document is called in messages.
+    pub(crate) fn prepare(&self, name: &str, document: &[u8]) -> Result<Arc<Ready>, Refusal> {
+        let plan = Arc::new(self.check_workflow(name, None, document)?);
+        let ready = self.tables().ready(None, &plan);
+        ready.map_err(|missing| Refusal::conflict(format!("it was removed meanwhile: {missing}")))
+    }
+
+    /// Removes a function that no workflow names. Blocks: it waits for the disk.
+    pub(crate) fn remove_function(&self, name: &str) -> Result<(), Refusal> {
+        let state = self.change();
+        self.function(name)?;
+        let users = self.tables().users(name);
+        if !users.is_empty() {
+            return Err(Refusal::conflict(format!("workflows use the function `{name}`: {}", users.join(", "))));
+        }
+        state.remove(Kind::Function, name).map_err(Refusal::not_kept)?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.functions.remove(name);
+        let images = tables.images();
+        drop(tables);
+        sweep(&state, &images);
+        Ok(())
+    }
+
+    /// Removes a workflow. What runs of it runs on. Blocks: it waits for the disk.
+    pub(crate) fn remove_workflow(&self, name: &str) -> Result<(), Refusal> {
+        let state = self.change();
+        self.workflow(name)?;
+        state.remove(Kind::Workflow, name).map_err(Refusal::not_kept)?;
+        self.tables.write().unwrap_or_else(PoisonError::into_inner).workflows.remove(name);
+        Ok(())
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<Arc<Function>, Refusal> {
+        let function = self.tables().functions.get(name).cloned();
+        function.ok_or_else(|| unknown(Kind::Function, name, self.tables().functions.keys()))
+    }
+
+    pub(crate) fn workflow(&self, name: &str) -> Result<Arc<Workflow>, Refusal> {
+        let workflow = self.tables().workflows.get(name).cloned();
+        workflow.ok_or_else(|| unknown(Kind::Workflow, name, self.tables().workflows.keys()))
+    }
+
+    pub(crate) fn knows_workflow(&self, name: &str) -> bool {
+        self.tables().workflows.contains_key(name)
+    }
+
+    /// How a function is shown.
+    pub(crate) fn show_function(&self, function: &Function) -> Value {
+        function.shown(&self.tables().users(&function.name))
+    }
+
+    /// How a workflow is shown in a list.
+    fn show_workflow(workflow: &Workflow) -> Value {
+        let plan = &workflow.plan;
+        let missing = workflow.ready.as_ref().err().cloned().unwrap_or_default();
+        json!({
+            "name": plan.name,
+            "functions": functions_named(plan).collect::<Vec<_>>(),
+            "missing": missing.functions,
+            "missing_grants": missing.grants,
+            "steps": plan.steps.iter().map(|step| &step.name).collect::<Vec<_>>(),
+            "inputs": plan.inputs.iter().map(|input| &input.slot).collect::<Vec<_>>(),
+            "outputs": plan.outputs.iter().map(|output| &output.slot).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(crate) fn list_functions(&self) -> Value {
+        let tables = self.tables();
+        let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for workflow in tables.workflows.values() {
+            // One document may name the same function twice.
+            for function in functions_named(&workflow.plan).collect::<HashSet<_>>() {
+                users.entry(function).or_default().push(workflow.plan.name.clone());
+            }
+        }
+        let shown = |function: &Arc<Function>| function.shown(users.get(&*function.name).map_or(&[], Vec::as_slice));
+        json!({ "functions": tables.functions.values().map(shown).collect::<Vec<_>>() })
+    }
+
+    pub(crate) fn list_workflows(&self) -> Value {
+        let tables = self.tables();
+        json!({ "workflows": tables.workflows.values().map(|w| Self::show_workflow(w)).collect::<Vec<_>>() })
+    }
+
+    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        // The tables are whole between any two statements.
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Function {
+    /// As clients see it, with the workflows that name it.
+    fn shown(&self, workflows: &[String]) -> Value {
+        json!({
+            "name": self.name,
+            "image": format!("sha256:{}", self.entry.image),
+            "bytes": self.size,
+            "registered": self.entry.registered,
+            "workflows": workflows,
+        })
+    }
+}
+
+impl Tables {
+    fn put_workflow(&mut self, plan: Arc<Plan>, document: Bytes) {
+        let ready = self.ready(Some(&plan.name), &plan);
+        self.workflows.insert(plan.name.clone(), Arc::new(Workflow { plan, document, ready }));
+    }
+
+    /// A plan with its images and what is granted to a workflow of this name, or what is missing.
+    fn ready(&self, workflow: Option<&str>, plan: &Arc<Plan>) -> Result<Arc<Ready>, Missing> {
+        let named = || functions_named(plan).map(|name| (name, self.functions.get(name)));
+        let functions: Vec<String> =
+            named().filter(|(_, found)| found.is_none()).map(|(name, _)| name.to_owned()).collect();
+        let plan = match (self.grants.resolve(workflow, plan), functions.is_empty()) {
+            (Ok(plan), true) => plan,
+            (resolved, _) => return Err(Missing { functions, grants: resolved.err().unwrap_or_default() }),
+        };
+        let images = named().filter_map(|(_, found)| Some(found?.image.clone())).collect();
+        let carriers = plan.limits.carriers.unwrap_or_else(cores);
+        Ok(Arc::new(Ready::of_parts(plan, images, carriers)))
+    }
+
+    /// Gives the workflows that name a function its new image.
+    fn renew_users(&mut self, function: &str) {
+        for name in self.users(function) {
+            if let Some(workflow) = self.workflows.get(&name).cloned() {
+                self.put_workflow(workflow.plan.clone(), workflow.document.clone());
+            }
+        }
+    }
+
+    /// The images that functions are.
+    fn images(&self) -> HashSet<String> {
+        self.functions.values().map(|function| function.entry.image.clone()).collect()
+    }
+
+    /// The workflows that name a function.
+    fn users(&self, function: &str) -> Vec<String> {
+        let users = self.workflows.values().filter(|workflow| functions_named(&workflow.plan).any(|f| f == function));
+        users.map(|workflow| workflow.plan.name.clone()).collect()
+    }
+}
+
+fn functions_named(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.functions.iter().filter_map(|function| registered_name(&function.image))
+}
+
+/// A function as an entry has it. An image is checked again, because this server may know more than the one that kept it.
+fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, Trouble> {
+    let entry: FunctionEntry = serde_json::from_slice(content).map_err(Trouble::damaged)?;
+    if entry.image.len() != 64 || !entry.image.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Trouble::damaged("it does not name an image"));
+    }
+    let bytes = state.image(&entry.image).map_err(|trouble| match trouble {
+        Trouble::Damaged(reason) => Trouble::Damaged(format!("its image: {reason}")),
+        host @ Trouble::Host(_) => host,
+    })?;
+    let image = LoadedImage::new(name, &bytes).map_err(|error| match error {
+        LoadError::Refused { .. } => Trouble::damaged(error),
+        LoadError::Read { .. } | LoadError::Seal { .. } => Trouble::Host(error.into()),
+    })?;
+    Ok(Function { name: name.to_owned(), size: bytes.len() as u64, entry, image: Arc::new(image) })
+}
+
+/// Unused images only take room; the next change tries again.
+fn sweep(state: &State, images: &HashSet<String>) {
+    if let Err(error) = state.sweep(images) {
+        tracing::warn!(%error, "an image that is not needed any more could not be removed");
+    }
+}
+
+fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
+    if workflow::is_name(name) {
+        return Ok(());
+    }
+    let message =
+        format!("the name of a {} is 1 to 63 letters, digits, `-` and `_`, not `-` or `_` first", kind.name());
+    Err(Refusal::bad_request(message))
+}
+
+fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, Refusal> {
+    let file = format!("{name}.json");
+    let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
+    let mut plan = checked.map_err(|error| mistaken(&error))?;
+    check_host(&plan)?;
+    // So the workflow itself can say that it took too long, and where it was.
+    plan.limits.timeout = Some(plan.limits.timeout.map_or(timeout, |own| own.min(timeout)));
+    Ok(plan)
+}
+
+/// Refuses a plan that names what is this host's, and not a client's to give away.
+fn check_host(plan: &Plan) -> Result<(), Refusal> {
+    for mount in &plan.files {
+        // The check has refused what names something of this host; here no kind of source can be forgotten.
+        match mount.source {
+            MountSource::Memory { .. } | MountSource::Granted { .. } => {}
+            MountSource::Image { .. } | MountSource::Directory { .. } => {
+                let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
+                return Err(Refusal::invalid(Blame::Workflow, message));
+            }
+        }
+    }
+    match plan.network {
+        network::Plan::None | network::Plan::Granted(_) => Ok(()),
+        network::Plan::Host(_) | network::Plan::Tap { .. } => {
+            let message = "`network`: a workflow that came over HTTP gets of this host's network only what the operator \
+                           grants (`\"network\": { \"grant\": NAME }`)";
+            Err(Refusal::invalid(Blame::Workflow, message.to_owned()))
+        }
+    }
+}
+
+/// A document that gives no plan. Of very many mistakes the first errors are told.
+fn mistaken(error: &WorkflowError) -> Refusal {
+    let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+    match error {
+        WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
+        WorkflowError::Unreadable { .. } => refusal,
+    }
+}
+
+fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {
+    let kind = kind.name();
+    let hint = suggestion(name, known.map(String::as_str));
+    Refusal::not_found(format!("no {kind} is called {}{hint}", quoted(name)))
+}
+
+/// An image that is not taken: the function's author has to act, unless the host has no room.
+fn refused(error: &LoadError) -> Refusal {
+    let message = error.to_string();
+    match error {
+        LoadError::Refused { source: ImageError::Forbidden { finding }, .. } => {
+            Refusal::invalid(Blame::Function, message).with_finding(json!(finding))
+        }
+        LoadError::Refused { .. } => Refusal::invalid(Blame::Function, message),
+        LoadError::Read { .. } | LoadError::Seal { .. } => Refusal::host(message),
+    }
+}

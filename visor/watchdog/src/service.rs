@@ -1,0 +1,55 @@
+//! The state of the service, which endpoints and executions share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Semaphore;
+
+use crate::endpoints::health::StateWatch;
+use crate::http::body::Budget;
+use crate::http::routes::Routes;
+use crate::http::tls::Tls;
+use crate::invocations::admission::Admission;
+use crate::invocations::history::History;
+use crate::invocations::journal::Ledger;
+use crate::invocations::redact::Secrets;
+use crate::invocations::workers::Launcher;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::settings::Settings;
+use crate::task_tracker::Tally;
+
+/// The service: its settings, what is registered, what runs and what has run.
+pub(crate) struct Watchdog {
+    pub(crate) settings: Settings,
+    /// TLS of TCP connections; `None` if they are plain.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) routes: Routes,
+    pub(crate) registry: Registry,
+    pub(crate) ledger: Ledger,
+    pub(crate) state_watch: StateWatch,
+    pub(crate) secrets: Secrets,
+    pub(crate) history: History,
+    pub(crate) admission: Admission,
+    /// Memory for large bodies.
+    pub(crate) budget: Budget,
+    pub(crate) launcher: Launcher,
+    /// Permits for callbacks under way.
+    pub(crate) callbacks: Semaphore,
+    pub(crate) metrics: Metrics,
+    /// What should be finished before the service ends: invocations, answers, changes of the state.
+    pub(crate) work: Arc<Tally>,
+    /// The shutdown has begun: no new work is accepted.
+    pub(crate) ending: AtomicBool,
+    /// `process` or `mpk`.
+    pub(crate) isolation: &'static str,
+    /// The control groups of workflows' processes: `own`, or `none` and why.
+    pub(crate) cgroup: String,
+}
+
+impl Watchdog {
+    /// Whether the shutdown has begun.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+}
