@@ -77,7 +77,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     client_pause: Option<Time>,
     /// Connections at the same time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().pace.connections))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().clients.connections))]
     connections: u16,
     /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times; by default there is none
     #[arg(long = "callback-host", value_name = "HOST")]
@@ -168,11 +168,11 @@ impl Serve {
             callbacks: self.callback_hosts,
             callbacks_max: self.max_callbacks.into(),
             cgroup: self.cgroup,
-            pace: watchdog::Pace {
-                head: self.client_pause.map_or(usual.pace.head, |pause| pause.0),
-                pause: self.client_pause.map_or(usual.pace.pause, |pause| pause.0),
+            clients: watchdog::ClientLimits {
+                head: self.client_pause.map_or(usual.clients.head, |pause| pause.0),
+                pause: self.client_pause.map_or(usual.clients.pause, |pause| pause.0),
                 connections: self.connections.into(),
-                ..usual.pace
+                ..usual.clients
             },
             ..usual
         })

@@ -27,28 +27,30 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
-use crate::endpoints::health::StateWatch;
+use crate::clock::Moment;
 use crate::execution::asynchronous::recall;
-use crate::http::body::{Answer, Budget};
-use crate::http::connection::{Stream, Way, Wire};
-use crate::http::error::Refusal;
+use crate::http::answer::Answer;
+use crate::http::connection::{Stream, TimedStream, Transport};
+use crate::http::error::ApiError;
+use crate::http::request_body::Budget;
 use crate::http::routes::{Call, Routes};
 use crate::http::tls::{HandshakeError, Tls};
 use crate::http::trace::{CALL_ID, call_id};
 use crate::http::{auth, head};
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
-use crate::invocations::invocation::Moment;
-use crate::invocations::journal::Ledger;
+use crate::invocations::journal::Journal;
 use crate::invocations::redact::Secrets;
-use crate::invocations::workers::Launcher;
+use crate::invocations::workers::WorkerPool;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::serve_error::ServeError;
 use crate::service::Watchdog;
 use crate::settings::{Listen, Settings};
 use crate::store::state_folder::StateFolder;
-use crate::task_tracker::Tally;
-use crate::{ServeError, log};
+use crate::store::state_watch::StateWatch;
+use crate::task_tracker::TaskTracker;
 use monohull_domain::keys;
 use monohull_report::escape::shown;
 use monohull_worker::cgroup::Membership;
@@ -87,9 +89,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
         let secrets = Secrets::new(&grants);
         let registry = Registry::open(&folder, grants, settings.timeout)?;
-        let (ledger, found) = Ledger::open(&folder)?;
+        let (journal, found) = Journal::open(&folder)?;
         let history = History::new(settings.keep.clone());
-        let late = recall(&history, &ledger, found);
+        let late = recall(&history, &journal, found);
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
         let is_tcp = matches!(settings.listen, Listen::Tcp(_));
         let tls = settings.tls.clone().filter(|_| is_tcp).map(Tls::open).transpose()?;
@@ -103,10 +105,10 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             history,
             admission: Admission::new(settings.concurrency, settings.queue),
             budget: Budget::new(settings.bodies),
-            launcher: Launcher::start(spawner, settings.prefork)?,
+            workers: WorkerPool::start(spawner, settings.prefork)?,
             callbacks: Semaphore::new(settings.callbacks_max),
             registry,
-            ledger,
+            journal,
             state_watch: StateWatch::new(folder),
             secrets,
             metrics,
@@ -152,7 +154,7 @@ struct Connections {
     /// One for each there may be.
     places: Arc<Semaphore>,
     /// Those that are open.
-    open: Arc<Tally>,
+    open: Arc<TaskTracker>,
     /// Becomes true when they are to end.
     closing: watch::Receiver<bool>,
 }
@@ -265,7 +267,7 @@ impl Watchdog {
         hangups: Option<Signal>,
     ) -> Result<(), ServeError> {
         let (close, closing) = watch::channel(false);
-        let most = self.settings.pace.connections;
+        let most = self.settings.clients.connections;
         let connections = Connections { places: Arc::new(Semaphore::new(most)), open: Arc::default(), closing };
         // Goes on to the end: health checks are answered, and clients that ask about the past.
         let mut serving = pin!(async {
@@ -279,20 +281,20 @@ impl Watchdog {
         let over = tokio::select! {
             never = &mut serving => match never {},
             () = ends.next() => Ok(()),
-            why = self.launcher.over() => Err(ServeError::NoProcesses(why)),
+            why = self.workers.over() => Err(ServeError::NoProcesses(why)),
         };
         self.ending.store(true, Ordering::SeqCst);
         tracing::info!(limit = ?self.settings.drain, "ending: no new work is taken");
         tokio::select! {
             never = &mut serving => match never {},
-            _ = timeout(self.settings.drain, self.work.emptied()) => {}
+            _ = timeout(self.settings.drain, self.work.wait_idle()) => {}
             // Whoever asks twice does not want to wait.
             () = ends.next() => {}
         }
         self.history.cancel_all();
-        let _ = timeout(LAST_ANSWERS, self.work.emptied()).await;
+        let _ = timeout(LAST_ANSWERS, self.work.wait_idle()).await;
         close.send_replace(true);
-        let _ = timeout(LAST_ANSWERS, connections.open.emptied()).await;
+        let _ = timeout(LAST_ANSWERS, connections.open.wait_idle()).await;
         tracing::info!("ended");
         over
     }
@@ -355,19 +357,19 @@ impl Watchdog {
             let place = connections.places.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
                 Ok(stream) => {
-                    let guards = (place, connections.open.enter(), self.metrics.connected());
+                    let guards = (place, connections.open.track(), self.metrics.connected());
                     let (stream, closing) = (Arc::new(stream), connections.closing.clone());
-                    let wire = Wire::new(stream.clone(), self.settings.pace.clone());
+                    let wire = TimedStream::new(stream.clone(), self.settings.clients.clone());
                     // Futures of their own: a plain connection takes no memory for what TLS needs.
                     match *stream {
                         Stream::Tcp(_) if self.tls.is_some() => {
                             tokio::spawn(self.clone().talk_in_tls(stream, wire, guards, closing));
                         }
                         Stream::Tcp(_) => {
-                            tokio::spawn(self.clone().talk(stream, wire, Way::Http, guards, closing));
+                            tokio::spawn(self.clone().talk(stream, wire, Transport::Http, guards, closing));
                         }
                         Stream::Unix(_) => {
-                            tokio::spawn(self.clone().talk(stream, wire, Way::Unix, guards, closing));
+                            tokio::spawn(self.clone().talk(stream, wire, Transport::Unix, guards, closing));
                         }
                     }
                 }
@@ -384,25 +386,25 @@ impl Watchdog {
     async fn talk_in_tls(
         self: Arc<Self>,
         stream: Arc<Stream>,
-        wire: Wire,
+        wire: TimedStream,
         guards: impl Send + 'static,
         mut closing: watch::Receiver<bool>,
     ) {
         let Some(tls) = &self.tls else { return };
         let agreed = tokio::select! {
-            agreed = tls.accept(&stream, wire, self.settings.pace.head) => agreed,
+            agreed = tls.accept(&stream, wire, self.settings.clients.head) => agreed,
             () = async { drop(closing.wait_for(|closing| *closing).await) } => return,
         };
         let error = match agreed {
-            Ok(wire) => return self.clone().talk(stream, wire, Way::Https, guards, closing).await,
+            Ok(wire) => return self.clone().talk(stream, wire, Transport::Https, guards, closing).await,
             Err(error) => error,
         };
         let Some(reason) = error.reason() else { return };
         self.metrics.no_handshake(reason);
         tracing::info!(peer = ?stream.peer(), reason, %error, "TLS handshake");
         if matches!(error, HandshakeError::Http) {
-            let wire = Wire::new(stream.clone(), self.settings.pace.clone());
-            self.clone().talk(stream, wire, Way::HttpForHttps, guards, closing).await;
+            let wire = TimedStream::new(stream.clone(), self.settings.clients.clone());
+            self.clone().talk(stream, wire, Transport::HttpForHttps, guards, closing).await;
         }
     }
 
@@ -411,14 +413,14 @@ impl Watchdog {
         self: Arc<Self>,
         stream: Arc<Stream>,
         wire: W,
-        way: Way,
+        way: Transport,
         _guards: impl Send + 'static,
         mut closing: watch::Receiver<bool>,
     ) {
         let service = service_fn(|request| {
             let (watchdog, stream) = (self.clone(), stream.clone());
             // What has begun is to be finished before the server ends: a body that arrives, an answer that is sent.
-            let guard = self.work.enter();
+            let guard = self.work.track();
             async move {
                 Ok::<_, Infallible>(watchdog.respond(request, stream, way).await.map(|answer| answer.sent_under(guard)))
             }
@@ -426,7 +428,7 @@ impl Watchdog {
         let mut connection = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(self.settings.pace.head)
+                .header_read_timeout(self.settings.clients.head)
                 // Whether a client has gone away is decided by `Stream::gone`.
                 .half_close(true)
                 .max_buf_size(HEAD_MAX)
@@ -446,7 +448,12 @@ impl Watchdog {
     }
 
     /// Answers one request, whatever it is.
-    async fn respond(self: Arc<Self>, request: Request<Incoming>, stream: Arc<Stream>, way: Way) -> Response<Answer> {
+    async fn respond(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        stream: Arc<Stream>,
+        way: Transport,
+    ) -> Response<Answer> {
         let accepted = Moment::now();
         let call_id = call_id(request.headers());
         let method = request.method().clone();
@@ -456,8 +463,8 @@ impl Watchdog {
         let ambiguous = readable.is_err();
         let answered = async {
             readable?;
-            if way == Way::HttpForHttps {
-                return Err(Refusal::bad_request("this port expects TLS: its addresses begin with https://"));
+            if way == Transport::HttpForHttps {
+                return Err(ApiError::bad_request("this port expects TLS: its addresses begin with https://"));
             }
             if !route.is_some_and(crate::http::routes::Route::is_open) {
                 auth::check(self.settings.token.as_ref(), request.method(), request.headers(), way)?;
@@ -485,7 +492,7 @@ impl Watchdog {
         if let (Ok(Some(id)), false) = (call_id, headers.contains_key(CALL_ID)) {
             headers.extend(HeaderValue::try_from(id).ok().map(|value| (CALL_ID, value)));
         }
-        if ambiguous || way == Way::HttpForHttps || self.is_ending() {
+        if ambiguous || way == Transport::HttpForHttps || self.is_ending() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let status = response.status();

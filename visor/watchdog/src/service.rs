@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 
-use crate::endpoints::health::StateWatch;
-use crate::http::body::Budget;
+use crate::http::request_body::Budget;
 use crate::http::routes::Routes;
 use crate::http::tls::Tls;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
-use crate::invocations::journal::Ledger;
+use crate::invocations::journal::Journal;
 use crate::invocations::redact::Secrets;
-use crate::invocations::workers::Launcher;
+use crate::invocations::workers::WorkerPool;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::settings::Settings;
-use crate::task_tracker::Tally;
+use crate::store::state_watch::StateWatch;
+use crate::task_tracker::TaskTracker;
 
 /// The service: its settings, what is registered, what runs and what has run.
 pub(crate) struct Watchdog {
@@ -26,19 +26,19 @@ pub(crate) struct Watchdog {
     pub(crate) tls: Option<Tls>,
     pub(crate) routes: Routes,
     pub(crate) registry: Registry,
-    pub(crate) ledger: Ledger,
+    pub(crate) journal: Journal,
     pub(crate) state_watch: StateWatch,
     pub(crate) secrets: Secrets,
     pub(crate) history: History,
     pub(crate) admission: Admission,
     /// Memory for large bodies.
     pub(crate) budget: Budget,
-    pub(crate) launcher: Launcher,
+    pub(crate) workers: WorkerPool,
     /// Permits for callbacks under way.
     pub(crate) callbacks: Semaphore,
     pub(crate) metrics: Metrics,
     /// What should be finished before the service ends: invocations, answers, changes of the state.
-    pub(crate) work: Arc<Tally>,
+    pub(crate) work: Arc<TaskTracker>,
     /// The shutdown has begun: no new work is accepted.
     pub(crate) ending: AtomicBool,
     /// `process` or `mpk`.

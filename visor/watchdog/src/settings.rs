@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::http::auth::Token;
+use crate::http::client_limits::ClientLimits;
 use crate::http::tls::TlsFiles;
 use monohull_engine::IsolationWish;
 use monohull_worker::cgroup;
@@ -57,8 +58,8 @@ pub struct Settings {
     /// Whether the process of each workflow gets a control group of its own. Default: where the host permits; what it is given
     /// by the host's service manager is this service's to use.
     pub cgroup: cgroup::CgroupMode,
-    /// The pace clients have to keep.
-    pub pace: Pace,
+    /// How slow clients may be, and how many.
+    pub clients: ClientLimits,
 }
 
 /// Where to listen.
@@ -88,21 +89,6 @@ pub struct Keep {
     pub time: Duration,
 }
 
-/// How slow a client may be. Without bounds, clients that send a byte now and then hold every connection there is.
-#[derive(Clone, Debug)]
-pub struct Pace {
-    /// For a request's head, and between two requests. Default: 30 s.
-    pub head: Duration,
-    /// How long nothing need arrive or be taken: of a body, or of an answer. Default: 10 s.
-    pub pause: Duration,
-    /// Bytes per second a body must come at, once that time is over. Default: 16 KiB, less than any modem.
-    pub rate: u64,
-    /// How long a client that has closed its sending side, and may have gone away, is still answered. Default: 1 s.
-    pub farewell: Duration,
-    /// Connections at the same time; more wait in the kernel. Default: 1024.
-    pub connections: usize,
-}
-
 impl Settings {
     /// The defaults, with this folder for the state.
     pub fn new(state: PathBuf) -> Settings {
@@ -125,19 +111,7 @@ impl Settings {
             callbacks_max: 256,
             isolation: IsolationWish::Auto,
             cgroup: cgroup::CgroupMode::Auto,
-            pace: Pace::default(),
-        }
-    }
-}
-
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
-            head: Duration::from_secs(30),
-            pause: Duration::from_secs(10),
-            rate: 16 << 10,
-            farewell: Duration::from_secs(1),
-            connections: 1024,
+            clients: ClientLimits::default(),
         }
     }
 }

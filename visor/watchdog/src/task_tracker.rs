@@ -1,45 +1,45 @@
-//! Counts what is going on, so that somebody can wait until nothing is.
+//! Counts tasks, and waits until none is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// A number of things that go on.
+/// A number of running tasks.
 #[derive(Default)]
-pub(crate) struct Tally {
-    inside: AtomicUsize,
-    empty: Notify,
+pub(crate) struct TaskTracker {
+    running: AtomicUsize,
+    idle: Notify,
 }
 
-/// One of them, until it is dropped.
-pub(crate) struct Guard(Arc<Tally>);
+/// One running task; it ends when this is dropped.
+pub(crate) struct TaskGuard(Arc<TaskTracker>);
 
-impl Tally {
-    /// Counts something in.
-    pub(crate) fn enter(self: &Arc<Self>) -> Guard {
-        self.inside.fetch_add(1, Ordering::SeqCst);
-        Guard(self.clone())
+impl TaskTracker {
+    /// Counts a task that begins.
+    pub(crate) fn track(self: &Arc<Self>) -> TaskGuard {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        TaskGuard(self.clone())
     }
 
-    /// Comes back when everything that was counted in is over.
-    pub(crate) async fn emptied(&self) {
+    /// Returns when no task is running.
+    pub(crate) async fn wait_idle(&self) {
         loop {
-            let mut empty = std::pin::pin!(self.empty.notified());
-            // From here on no end is missed.
-            empty.as_mut().enable();
-            if self.inside.load(Ordering::SeqCst) == 0 {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            // From here on a notification is not missed.
+            idle.as_mut().enable();
+            if self.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
-            empty.await;
+            idle.await;
         }
     }
 }
 
-impl Drop for Guard {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
-        if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.empty.notify_waiters();
+        if self.0.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.idle.notify_waiters();
         }
     }
 }

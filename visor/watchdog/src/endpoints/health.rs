@@ -4,66 +4,20 @@
 //! the processes below, and about the end that has been announced: who gets 503 should send work elsewhere. `/healthz`
 //! tells both, and why.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 use serde_json::json;
-use tokio::task::spawn_blocking;
-use tokio::time::interval;
 
-use crate::http::body::Answer;
-use crate::http::error::{Refusal, json};
+use crate::http::answer::Answer;
+use crate::http::error::{ApiError, json};
 use crate::log;
 use crate::metrics::{self, Now};
 use crate::service::Watchdog;
-use crate::store::state_folder::StateFolder;
-
-/// How often the state folder is looked at.
-const WATCH: Duration = Duration::from_secs(1);
-
-/// Looks at intervals whether the state folder is in its place. The answer may take as long as a disk does, so requests
-/// get the last one.
-pub(crate) struct StateWatch {
-    folder: Arc<StateFolder>,
-    trouble: Mutex<Option<String>>,
-}
-
-impl StateWatch {
-    pub(crate) fn new(folder: Arc<StateFolder>) -> StateWatch {
-        StateWatch { folder, trouble: Mutex::default() }
-    }
-
-    /// What is wrong with the folder, if anything is.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Looks again and again.
-    pub(crate) async fn run(&self) -> Infallible {
-        let mut ticks = interval(WATCH);
-        loop {
-            ticks.tick().await;
-            let folder = self.folder.clone();
-            let found = spawn_blocking(move || folder.check()).await;
-            let trouble = found.map_or_else(|error| Some(error.to_string()), |found| Some(found.err()?.to_string()));
-            let known =
-                std::mem::replace(&mut *self.trouble.lock().unwrap_or_else(PoisonError::into_inner), trouble.clone());
-            match trouble {
-                Some(trouble) if known.as_ref() != Some(&trouble) => tracing::error!("{trouble}"),
-                None if known.is_some() => tracing::info!("the state folder is in its place again"),
-                _ => {}
-            }
-        }
-    }
-}
 
 impl Watchdog {
     /// What keeps this server from taking work, besides its own end.
     fn trouble(&self) -> Option<String> {
-        let troubles = [self.launcher.state().trouble().map(str::to_owned), self.state_watch.trouble()];
+        let troubles = [self.workers.state().trouble().map(str::to_owned), self.state_watch.trouble()];
         let troubles: Vec<String> = troubles.into_iter().flatten().collect();
         (!troubles.is_empty()).then(|| troubles.join("; "))
     }
@@ -72,11 +26,11 @@ impl Watchdog {
         text("ok\n")
     }
 
-    pub(crate) fn readyz(&self) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn readyz(&self) -> Result<Response<Answer>, ApiError> {
         self.refuse_if_draining()?;
         match self.trouble() {
             None => Ok(text("ok\n")),
-            Some(why) => Err(Refusal::unavailable(why)),
+            Some(why) => Err(ApiError::unavailable(why)),
         }
     }
 
@@ -96,8 +50,8 @@ impl Watchdog {
             "version": env!("CARGO_PKG_VERSION"),
             "running": running,
             "queued": queued,
-            "idle_workers": self.launcher.ready(),
-            "damaged": self.registry.damages().iter().chain(self.ledger.damages()).collect::<Vec<_>>(),
+            "idle_workers": self.workers.ready(),
+            "damaged": self.registry.corrupt_files().iter().chain(self.journal.corrupt_files()).collect::<Vec<_>>(),
         });
         json(Response::builder().status(status), &document)
     }
@@ -105,7 +59,7 @@ impl Watchdog {
     pub(crate) fn show_metrics(&self) -> Response<Answer> {
         let (running, queued) = self.admission.load();
         let (remembered, remembered_bytes) = self.history.kept();
-        let idle_workers = self.launcher.ready();
+        let idle_workers = self.workers.ready();
         let log_dropped = log::dropped();
         let state_in_place = self.state_watch.trouble().is_none();
         let now = Now { running, queued, idle_workers, remembered, remembered_bytes, log_dropped, state_in_place };

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::Response;
 use serde_json::json;
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use crate::endpoints::registered::no_content;
-use crate::http::body::{Answer, Content};
-use crate::http::error::{Refusal, json};
+use crate::http::answer::Answer;
+use crate::http::content::Content;
+use crate::http::error::{ApiError, json};
 use crate::http::routes::Call;
 use crate::invocations::invocation::{Invocation, LogLine};
 use crate::service::Watchdog;
@@ -36,13 +37,13 @@ enum Format {
 }
 
 impl Watchdog {
-    pub(crate) fn list_invocations(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn list_invocations(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [limit] = call.parameters(["limit"])?;
         let limit = match limit {
             None => LISTED,
             Some(text) => {
                 let limit = text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit));
-                limit.ok_or_else(|| Refusal::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
+                limit.ok_or_else(|| ApiError::bad_request(format!("limit is a number from 1 to {LISTED_MAX}")))?
             }
         };
         let newest = self.history.newest(limit);
@@ -50,7 +51,7 @@ impl Watchdog {
         Ok(json(Response::builder(), &json!({ "invocations": shown })))
     }
 
-    pub(crate) async fn show_invocation(self: &Arc<Self>, id: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn show_invocation(self: &Arc<Self>, id: &str) -> Result<Response<Answer>, ApiError> {
         let invocation = self.find(id)?;
         self.written(&invocation.clone(), move || json(Response::builder(), &invocation.show())).await
     }
@@ -60,26 +61,26 @@ impl Watchdog {
         self: &Arc<Self>,
         invocation: &Invocation,
         write: impl FnOnce() -> Response<Answer> + Send + 'static,
-    ) -> Result<Response<Answer>, Refusal> {
-        let _turn = turn(invocation).await;
+    ) -> Result<Response<Answer>, ApiError> {
+        let _permit = invocation.report_permit().await;
         if invocation.is_long() { self.blocking(move |_| Ok(write())).await } else { Ok(write()) }
     }
 
     /// Stops an invocation that runs; one that has ended stays as it is.
-    pub(crate) fn cancel_invocation(&self, id: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn cancel_invocation(&self, id: &str) -> Result<Response<Answer>, ApiError> {
         self.find(id)?.cancel();
         Ok(no_content())
     }
 
     /// What functions have printed so far, or also what they are going to.
-    pub(crate) fn show_logs(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn show_logs(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
         let [follow, format] = call.parameters(["follow", "format"])?;
         let invocation = self.find(&call.name)?;
         let (format, content_type) = match format.as_deref() {
             None | Some("text") => (Format::Text, "text/plain; charset=utf-8"),
             Some("raw") => (Format::Raw, "text/plain; charset=utf-8"),
             Some("json") => (Format::Json, "application/x-ndjson"),
-            Some(_) => return Err(Refusal::bad_request("format is text, raw or json")),
+            Some(_) => return Err(ApiError::bad_request("format is text, raw or json")),
         };
         let body = match follow.as_deref() {
             None | Some("false") => {
@@ -87,40 +88,34 @@ impl Watchdog {
                 Answer::Whole([format.write(&lines), format.dropped(dropped)].concat().into())
             }
             Some("true" | "") => {
-                let (stream, farewell) = (call.stream.clone(), self.settings.pace.farewell);
+                let (stream, farewell) = (call.stream.clone(), self.settings.clients.farewell);
                 follow_lines(invocation, format, async move { stream.gone(farewell).await })
             }
-            Some(_) => return Err(Refusal::bad_request("follow is true or false")),
+            Some(_) => return Err(ApiError::bad_request("follow is true or false")),
         };
         let response = Response::builder().header(CONTENT_TYPE, content_type).body(body);
-        response.map_err(|error| Refusal::monohull(error.to_string()))
+        response.map_err(|error| ApiError::monohull(error.to_string()))
     }
 
     /// One output slot of an invocation that has ended, as it is.
-    pub(crate) fn show_output(&self, call: &Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn show_output(&self, call: &Call) -> Result<Response<Answer>, ApiError> {
         let invocation = self.find(&call.name)?;
         let Some(end) = invocation.ended() else {
-            return Err(Refusal::not_found("the invocation has not ended yet, so there is no result"));
+            return Err(ApiError::not_found("the invocation has not ended yet, so there is no result"));
         };
-        let outputs = end.result.as_ref().map_err(|_| Refusal::not_found("the invocation failed: it has no result"))?;
+        let outputs =
+            end.result.as_ref().map_err(|_| ApiError::not_found("the invocation failed: it has no result"))?;
         let found = outputs.iter().find(|(name, _)| *name == call.slot);
-        let (name, content) = found.ok_or_else(|| Refusal::not_found("the invocation has no such output slot"))?;
+        let (name, content) = found.ok_or_else(|| ApiError::not_found("the invocation has no such output slot"))?;
         Ok(output(content.clone(), invocation.content_type(name)))
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Invocation>, Refusal> {
+    fn find(&self, id: &str) -> Result<Arc<Invocation>, ApiError> {
         self.history.find(id).ok_or_else(|| {
             let message = "no invocation has this id; those that ended long ago, or before many others, are forgotten";
-            Refusal::not_found(message)
+            ApiError::not_found(message)
         })
     }
-}
-
-/// Reports that are long are written one after the other: each takes memory for a text of its own.
-pub(crate) async fn turn(invocation: &Invocation) -> Option<SemaphorePermit<'static>> {
-    static TURN: Semaphore = Semaphore::const_new(1);
-    // It is never closed.
-    if invocation.is_long() { TURN.acquire().await.ok() } else { None }
 }
 
 /// What a workflow has made, of the type that it says. A browser that is led here runs nothing of it: the page at `/` comes from the
@@ -202,8 +197,9 @@ impl LogLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
     use crate::http::trace::Trace;
-    use crate::invocations::invocation::{Mode, Moment};
+    use crate::invocations::invocation::Mode;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;

@@ -9,16 +9,19 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::clock::Moment;
 use crate::endpoints::invocations::output as output_of;
 use crate::endpoints::registered::DOCUMENT_MAX;
 use crate::execution::run::{Inputs, Task};
-use crate::http::body::{Answer, Received, SMALL, receive};
+use crate::http::answer::Answer;
 use crate::http::connection::Stream;
-use crate::http::error::{Refusal, json};
+use crate::http::content::SMALL;
+use crate::http::error::{ApiError, json};
+use crate::http::request_body::{Received, receive};
 use crate::http::routes::Call;
 use crate::http::trace::{Trace, call_id};
 use crate::invocations::callback::Callback;
-use crate::invocations::invocation::{End, Invocation, Mode, Moment};
+use crate::invocations::invocation::{End, Invocation, Mode};
 use crate::invocations::slots::{self, Given};
 use crate::service::Watchdog;
 use monohull_engine::Ready;
@@ -47,7 +50,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn of(call: &Call) -> Result<Caller, Refusal> {
+    fn of(call: &Call) -> Result<Caller, ApiError> {
         let headers = call.request.headers();
         Ok(Caller {
             accepted: call.accepted,
@@ -60,13 +63,13 @@ impl Caller {
 
 impl Watchdog {
     /// Runs a workflow, and answers with what came of it.
-    pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [output] = call.parameters(["output"])?;
         let workflow = self.open_for(&call.name)?;
         slots::check_output(workflow.plan(), output.as_deref())?;
         let inputs = self.inputs_of(&workflow, call).await?;
-        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, inputs).await?;
         let answered = end.result.as_ref().map_err(Clone::clone).and_then(|outputs| {
             let (content, slot) = slots::answer(outputs, output.as_deref())?;
             Ok(match slot {
@@ -85,16 +88,16 @@ impl Watchdog {
     /// Why there is no result, with the report if there is one.
     async fn refused(
         self: &Arc<Self>,
-        refusal: Refusal,
+        refusal: ApiError,
         invocation: &Invocation,
         end: &Arc<End>,
-    ) -> Result<Response<Answer>, Refusal> {
+    ) -> Result<Response<Answer>, ApiError> {
         let end = end.clone();
         self.written(invocation, move || refusal.with_report(end.report.as_ref()).into_response()).await
     }
 
     /// Accepts a workflow's invocation, and answers with its name.
-    pub(crate) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn async_invoke(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [] = call.parameters([])?;
         let callback = Callback::of(call.request.headers(), &self.settings.callbacks)?;
@@ -112,19 +115,19 @@ impl Watchdog {
     }
 
     /// Runs a workflow that is not registered, of functions that are.
-    pub(crate) async fn run_document(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn run_document(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let caller = Caller::of(&call)?;
         let [] = call.parameters([])?;
         self.refuse_if_draining()?;
         let Received { content, hold } = self.body_of(call, self.settings.body).await?;
         let ready = self.blocking(move |registry| {
-            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let bytes = content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let request: RunRequest<'_> = serde_json::from_slice(&bytes).map_err(|error| {
-                Refusal::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
+                ApiError::bad_request(format!("the body is not {{\"workflow\": {{…}}, \"inputs\": {{…}}}}: {error}"))
             })?;
             let document = request.workflow.get().as_bytes();
             if document.len() as u64 > DOCUMENT_MAX {
-                return Err(Refusal::too_large("the workflow", DOCUMENT_MAX));
+                return Err(ApiError::too_large("the workflow", DOCUMENT_MAX));
             }
             let workflow = registry.prepare("workflow", document)?;
             let slots = slots::inline_inputs(workflow.plan(), request.inputs)?;
@@ -132,7 +135,7 @@ impl Watchdog {
         });
         let (workflow, slots) = ready.await?;
         let inputs = Inputs { slots, hold };
-        let (invocation, end) = self.perform_for(caller, workflow, inputs).await?;
+        let (invocation, end) = self.execute_for(caller, workflow, inputs).await?;
         let response = match &end.result {
             Ok(_) => {
                 let shown = invocation.clone();
@@ -143,23 +146,23 @@ impl Watchdog {
         Ok(named(response, &invocation, &end))
     }
 
-    pub(crate) fn refuse_if_draining(&self) -> Result<(), Refusal> {
-        if self.is_ending() { Err(Refusal::draining()) } else { Ok(()) }
+    pub(crate) fn refuse_if_draining(&self) -> Result<(), ApiError> {
+        if self.is_ending() { Err(ApiError::draining()) } else { Ok(()) }
     }
 
     /// A workflow that can be run now.
-    fn open_for(&self, name: &str) -> Result<Arc<Ready>, Refusal> {
+    fn open_for(&self, name: &str) -> Result<Arc<Ready>, ApiError> {
         let workflow = self.registry.workflow(name)?;
         self.refuse_if_draining()?;
         workflow.ready()
     }
 
     /// The input slots that a request's body stands for.
-    async fn inputs_of(self: &Arc<Self>, workflow: &Ready, call: Call) -> Result<Inputs, Refusal> {
+    async fn inputs_of(self: &Arc<Self>, workflow: &Ready, call: Call) -> Result<Inputs, ApiError> {
         let (parts, body) = call.request.into_parts();
         let limit = self.settings.body;
         let Received { content, hold } =
-            receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await?;
+            receive(&parts.headers, body, limit, &self.settings.clients, &self.budget).await?;
         let small = content.len() <= SMALL;
         let plan = workflow.plan().clone();
         let taken = move || slots::inputs(&plan, &parts.headers, content);
@@ -169,19 +172,19 @@ impl Watchdog {
     }
 
     /// Runs a workflow for a client that waits for its end.
-    async fn perform_for(
+    async fn execute_for(
         self: &Arc<Self>,
         caller: Caller,
         workflow: Arc<Ready>,
         inputs: Inputs,
-    ) -> Result<(Arc<Invocation>, Arc<End>), Refusal> {
+    ) -> Result<(Arc<Invocation>, Arc<End>), ApiError> {
         let (task, stream) = self.prepare(caller, workflow, inputs, Mode::Sync, None)?;
         let invocation = task.invocation.clone();
         self.begin(task);
         Ok(self.wait(Waiting { invocation, stream, patient: false }).await)
     }
 
-    /// An invocation, if there is a place for it.
+    /// An invocation, if the queue has a slot for it.
     fn prepare(
         self: &Arc<Self>,
         caller: Caller,
@@ -189,12 +192,12 @@ impl Watchdog {
         inputs: Inputs,
         mode: Mode,
         callback: Option<Callback>,
-    ) -> Result<(Task, Arc<Stream>), Refusal> {
+    ) -> Result<(Task, Arc<Stream>), ApiError> {
         let plan = workflow.plan();
-        let place = self.admission.enter().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
+        let slot = self.admission.admit().inspect_err(|_| self.metrics.turned_away(self.counted_as(&plan.name)))?;
         let invocation = Arc::new(Invocation::new(caller.accepted, caller.call_id, caller.trace, plan, mode));
         invocation.point("received");
-        Ok((Task { invocation, workflow, inputs, place, callback }, caller.stream))
+        Ok((Task { invocation, workflow, inputs, slot, callback }, caller.stream))
     }
 
     /// Waits for the end of an invocation, as long as the client does.
@@ -203,7 +206,7 @@ impl Watchdog {
         let end = tokio::select! {
             biased;
             end = invocation.wait() => end,
-            () = waiting.stream.gone(self.settings.pace.farewell) => {
+            () = waiting.stream.gone(self.settings.clients.farewell) => {
                 invocation.cancel();
                 invocation.wait().await
             }

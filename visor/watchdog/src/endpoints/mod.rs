@@ -12,14 +12,14 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::http::Response;
 
-use crate::http::body::Answer;
-use crate::http::error::Refusal;
+use crate::http::answer::Answer;
+use crate::http::error::ApiError;
 use crate::http::routes::{Call, Route};
 use crate::service::Watchdog;
 
 impl Watchdog {
     /// Answers a request that may be answered.
-    pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let put = call.request.method() == Method::PUT;
         let delete = call.request.method() == Method::DELETE;
         match call.route {

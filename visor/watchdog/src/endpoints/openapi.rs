@@ -3,7 +3,7 @@
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;
 
-use crate::http::body::Answer;
+use crate::http::answer::Answer;
 
 /// Written by hand, like the routes; a test holds the two together, and answers against the schemas in it.
 pub const DOCUMENT: &str = include_str!("openapi.json");

@@ -7,8 +7,9 @@ use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::http::Response;
 use serde_json::json;
 
-use crate::http::body::{Answer, Received, receive};
-use crate::http::error::{Refusal, json};
+use crate::http::answer::Answer;
+use crate::http::error::{ApiError, json};
+use crate::http::request_body::{Received, receive};
 use crate::http::routes::Call;
 use crate::registry::entries::Kind;
 use crate::registry::{Put, Registry};
@@ -26,39 +27,39 @@ impl Watchdog {
         json(Response::builder(), &self.registry.list_workflows())
     }
 
-    pub(crate) fn show_function(&self, name: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn show_function(&self, name: &str) -> Result<Response<Answer>, ApiError> {
         let function = self.registry.function(name)?;
         Ok(json(Response::builder(), &self.registry.show_function(&function)))
     }
 
     /// The document as it was sent.
-    pub(crate) fn show_workflow(&self, name: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) fn show_workflow(&self, name: &str) -> Result<Response<Answer>, ApiError> {
         let workflow = self.registry.workflow(name)?;
         let answer = Response::builder().header(CONTENT_TYPE, "application/json");
         let body = Answer::Whole(workflow.document.clone());
-        answer.body(body).map_err(|error| Refusal::monohull(error.to_string()))
+        answer.body(body).map_err(|error| ApiError::monohull(error.to_string()))
     }
 
-    pub(crate) async fn put_function(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn put_function(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let name = call.name.clone();
         let received = self.body_of(call, self.settings.body).await?;
         let put = self.blocking(move |registry| {
-            let bytes = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let bytes = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_function(&name, &bytes)?;
             tracing::info!(function = name, bytes = bytes.len(), "registered");
             let function = registry.function(&name);
-            let function = function.map_err(|_| Refusal::conflict(format!("`{name}` was removed meanwhile")))?;
+            let function = function.map_err(|_| ApiError::conflict(format!("`{name}` was removed meanwhile")))?;
             Ok((put, json!(registry.show_function(&function))))
         });
         let (put, shown) = put.await?;
         Ok(registered(Kind::Function, put, &shown))
     }
 
-    pub(crate) async fn put_workflow(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn put_workflow(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let name = call.name.clone();
         let received = self.body_of(call, DOCUMENT_MAX).await?;
         let put = self.blocking(move |registry| {
-            let document = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let document = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let put = registry.put_workflow(&name, document)?;
             tracing::info!(workflow = name, "registered");
             Ok((put, json!({ "name": name })))
@@ -68,23 +69,23 @@ impl Watchdog {
     }
 
     /// What is wrong with a workflow that is to be deployed. Nothing is registered.
-    pub(crate) async fn validate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn validate(self: &Arc<Self>, call: Call) -> Result<Response<Answer>, ApiError> {
         let [] = call.parameters([])?;
         let received = self.body_of(call, DOCUMENT_MAX).await?;
         let warnings = self.blocking(move |registry| {
-            let document = received.content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let document = received.content.read().map_err(|error| ApiError::host(error.to_string()))?;
             registry.validate(&document)
         });
         Ok(json(Response::builder(), &json!({ "status": "valid", "warnings": warnings.await? })))
     }
 
-    pub(crate) async fn remove_function(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn remove_function(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
         let name = name.to_owned();
         self.blocking(move |registry| registry.remove_function(&name)).await?;
         Ok(no_content())
     }
 
-    pub(crate) async fn remove_workflow(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, Refusal> {
+    pub(crate) async fn remove_workflow(self: &Arc<Self>, name: &str) -> Result<Response<Answer>, ApiError> {
         let removed = name.to_owned();
         self.blocking(move |registry| registry.remove_workflow(&removed)).await?;
         self.metrics.forget(name);
@@ -92,23 +93,23 @@ impl Watchdog {
     }
 
     /// The body of a request.
-    pub(crate) async fn body_of(&self, call: Call, limit: u64) -> Result<Received, Refusal> {
+    pub(crate) async fn body_of(&self, call: Call, limit: u64) -> Result<Received, ApiError> {
         let (parts, body) = call.request.into_parts();
-        receive(&parts.headers, body, limit, &self.settings.pace, &self.budget).await
+        receive(&parts.headers, body, limit, &self.settings.clients, &self.budget).await
     }
 
     /// Does what takes long, or waits for the disk, where it keeps nobody else waiting. It is finished even if the
     /// client goes away meanwhile.
     pub(crate) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Registry) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let (watchdog, guard) = (self.clone(), self.work.enter());
+        work: impl FnOnce(&Registry) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (watchdog, guard) = (self.clone(), self.work.track());
         let done = tokio::task::spawn_blocking(move || {
             let _guard = guard;
             work(&watchdog.registry)
         });
-        done.await.map_err(|error| Refusal::monohull(error.to_string()))?
+        done.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }
 }
 

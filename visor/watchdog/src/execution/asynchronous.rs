@@ -7,13 +7,13 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::execution::run::Task;
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
 use crate::invocations::callback::Callback;
 use crate::invocations::history::History;
 use crate::invocations::invocation::{End, Invocation, Mode};
-use crate::invocations::journal::{Found, Ledger};
+use crate::invocations::journal::{Found, Journal};
 use crate::service::Watchdog;
-use crate::store::atomic_file::StateError;
+use crate::store::error::StateError;
 
 /// Callbacks of an earlier server that are under way at the same time: few, as the calls of now come first.
 const LATE_CALLBACKS: usize = 16;
@@ -22,36 +22,36 @@ const LATE_CALLBACKS: usize = 16;
 pub(crate) type Late = (Arc<Invocation>, String);
 
 /// Remembers the calls of an earlier server; gives those whose callback has not been made.
-pub(crate) fn recall(history: &History, ledger: &Ledger, found: Vec<Found>) -> Vec<Late> {
+pub(crate) fn recall(history: &History, journal: &Journal, found: Vec<Found>) -> Vec<Late> {
     let mut late = Vec::new();
     for Found { invocation, age, callback } in found {
-        forget(ledger, &history.recall(&invocation, age));
+        forget(journal, &history.recall(&invocation, age));
         late.extend(callback.map(|url| (invocation, url)));
     }
     late
 }
 
-fn forget(ledger: &Ledger, ids: &[String]) {
-    if let Err(error) = ledger.forget(ids) {
+fn forget(journal: &Journal, ids: &[String]) {
+    if let Err(error) = journal.forget(ids) {
         tracing::warn!(%error, "a call that is not remembered any more could not be removed");
     }
 }
 
 impl Watchdog {
     /// Begins an asynchronous invocation once it has been recorded. That goes on even if its client goes away meanwhile.
-    pub(crate) async fn begin_recorded(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
-        let (watchdog, guard) = (self.clone(), self.work.enter());
+    pub(crate) async fn begin_recorded(self: &Arc<Self>, task: Task) -> Result<(), ApiError> {
+        let (watchdog, guard) = (self.clone(), self.work.track());
         let accepted = tokio::spawn(async move {
             let (invocation, callback) = (task.invocation.clone(), task.callback.clone());
             watchdog
-                .with_ledger(move |ledger| ledger.accept(&invocation, callback.as_ref()))
+                .with_journal(move |journal| journal.accept(&invocation, callback.as_ref()))
                 .await?
-                .map_err(Refusal::not_kept)?;
+                .map_err(ApiError::not_kept)?;
             watchdog.begin(task);
             drop(guard);
             Ok(())
         });
-        accepted.await.map_err(|error| Refusal::monohull(error.to_string()))?
+        accepted.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }
 
     /// Records what came of an invocation, if it is an asynchronous one. Whether it outlives this server.
@@ -60,8 +60,8 @@ impl Watchdog {
             return false;
         }
         let (recorded, end) = (invocation.clone(), end.clone());
-        let kept = self.with_ledger(move |ledger| ledger.end(&recorded, &end)).await;
-        match kept.and_then(|kept| kept.map_err(Refusal::not_kept)) {
+        let kept = self.with_journal(move |journal| journal.end(&recorded, &end)).await;
+        match kept.and_then(|kept| kept.map_err(ApiError::not_kept)) {
             Ok(()) => true,
             Err(refusal) => {
                 let why = refusal.error.message;
@@ -88,7 +88,7 @@ impl Watchdog {
     pub(crate) fn forget(self: &Arc<Self>, ids: Vec<String>) {
         if !ids.is_empty() {
             let watchdog = self.clone();
-            spawn_blocking(move || forget(&watchdog.ledger, &ids));
+            spawn_blocking(move || forget(&watchdog.journal, &ids));
         }
     }
 
@@ -102,8 +102,8 @@ impl Watchdog {
     /// Nobody has to be told of an end any more.
     pub(crate) async fn called_back(self: &Arc<Self>, invocation: &Invocation) {
         let id = invocation.id.clone();
-        let noted = self.with_ledger(move |ledger| ledger.told(&id)).await;
-        if let Err(refusal) = noted.and_then(|noted| noted.map_err(Refusal::not_kept)) {
+        let noted = self.with_journal(move |journal| journal.told(&id)).await;
+        if let Err(refusal) = noted.and_then(|noted| noted.map_err(ApiError::not_kept)) {
             tracing::warn!(id = invocation.id, why = refusal.error.message, "a callback may come twice");
         }
     }
@@ -116,7 +116,7 @@ impl Watchdog {
             if self.is_ending() {
                 return;
             }
-            let (watchdog, guard) = (self.clone(), self.work.enter());
+            let (watchdog, guard) = (self.clone(), self.work.track());
             tokio::spawn(async move {
                 let _held = (turn, guard);
                 // The operator may have changed their mind.
@@ -131,12 +131,12 @@ impl Watchdog {
         }
     }
 
-    async fn with_ledger<T: Send + 'static>(
+    async fn with_journal<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Ledger) -> Result<T, StateError> + Send + 'static,
-    ) -> Result<Result<T, StateError>, Refusal> {
+        work: impl FnOnce(&Journal) -> Result<T, StateError> + Send + 'static,
+    ) -> Result<Result<T, StateError>, ApiError> {
         let watchdog = self.clone();
-        let done = spawn_blocking(move || work(&watchdog.ledger)).await;
-        done.map_err(|error| Refusal::monohull(error.to_string()))
+        let done = spawn_blocking(move || work(&watchdog.journal)).await;
+        done.map_err(|error| ApiError::monohull(error.to_string()))
     }
 }

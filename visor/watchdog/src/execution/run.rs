@@ -12,9 +12,10 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::body::{Content, Hold};
-use crate::http::error::{Blame, Refusal};
-use crate::invocations::admission::Place;
+use crate::http::content::Content;
+use crate::http::error::{ApiError, Blame};
+use crate::http::request_body::Hold;
+use crate::invocations::admission::QueueSlot;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::{Invocation, Mode, Status};
 use crate::invocations::workers::Run;
@@ -33,15 +34,15 @@ const GRACE: Duration = Duration::from_millis(500);
 const LOGGED_MAX: usize = 4 << 10;
 
 /// Whatever happens to whoever performs an invocation, it has an end: somebody waits for that.
-struct Sure<'i>(&'i Invocation);
+struct EndGuard<'i>(&'i Invocation);
 
-impl Drop for Sure<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if self.0.ended().is_none() {
-            let result = Err(Refusal::monohull("the invocation was given up"));
+            let result = Err(ApiError::monohull("the invocation was given up"));
             self.0.end(self.0.ending(Status::Failed, None, result), false);
         }
-        self.0.release_turn();
+        self.0.release_permit();
     }
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Task {
     pub(crate) invocation: Arc<Invocation>,
     pub(crate) workflow: Arc<Ready>,
     pub(crate) inputs: Inputs,
-    pub(crate) place: Place,
+    pub(crate) slot: QueueSlot,
     pub(crate) callback: Option<Callback>,
 }
 
@@ -81,33 +82,33 @@ impl Listener {
 }
 
 /// How a run ended, if it was not given up.
-type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>);
+type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
 
 impl Watchdog {
     /// Begins an invocation, and goes on with it whether anybody waits for it or not.
     pub(crate) fn begin(self: &Arc<Self>, task: Task) {
         self.history.begin(task.invocation.clone());
-        let guard = self.work.enter();
+        let guard = self.work.track();
         let watchdog = self.clone();
         tokio::spawn(async move {
             let _guard = guard;
-            watchdog.perform(task).await;
+            watchdog.execute(task).await;
         });
     }
 
-    async fn perform(self: &Arc<Self>, task: Task) {
-        let Task { invocation, workflow, inputs, place, callback } = task;
+    async fn execute(self: &Arc<Self>, task: Task) {
+        let Task { invocation, workflow, inputs, slot, callback } = task;
         let Inputs { slots, hold } = inputs;
-        let _sure = Sure(&invocation);
-        let run = self.run(&invocation, workflow, slots, &place);
+        let _sure = EndGuard(&invocation);
+        let run = self.run(&invocation, workflow, slots, &slot);
         let (status, (report, result)) = tokio::select! {
             biased;
             ended = run => (if ended.1.is_ok() { Status::Done } else { Status::Failed }, ended),
             () = invocation.cancelled() => {
                 let refusal = if self.is_ending() {
-                    Refusal::stopped("the server stops, and the invocation had not ended in time")
+                    ApiError::stopped("the server stops, and the invocation had not ended in time")
                 } else {
-                    Refusal::cancelled("nobody waits for this invocation any more")
+                    ApiError::cancelled("nobody waits for this invocation any more")
                 };
                 (Status::Cancelled, (None, Err(refusal)))
             }
@@ -119,7 +120,7 @@ impl Watchdog {
         let end = invocation.ending(status, report, result);
         let recorded = self.record(&invocation, &end).await;
         // Whoever waits for the answer may ask again at once. Ends that wait for the disk have places: they are bounded.
-        drop(place);
+        drop(slot);
         invocation.end(end, recorded);
         self.remember(&invocation).await;
         if invocation.is_long() {
@@ -128,7 +129,7 @@ impl Watchdog {
         } else {
             self.tell(&invocation);
         }
-        invocation.release_turn();
+        invocation.release_permit();
         if let Some(callback) = callback {
             match self.callbacks.try_acquire() {
                 Ok(_turn) => self.call_back(&invocation, &callback).await,
@@ -146,19 +147,19 @@ impl Watchdog {
         invocation: &Arc<Invocation>,
         workflow: Arc<Ready>,
         inputs: Vec<(String, Data)>,
-        place: &Place,
+        slot: &QueueSlot,
     ) -> Ended {
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
-        let Ok(_turn) = timeout_at(latest, place.turn()).await else {
+        let Ok(_turn) = timeout_at(latest, slot.run_permit()).await else {
             let message = format!("it was not its turn within {:?}", self.settings.timeout);
-            return (None, Err(Refusal::deadline(message, Blame::Host)));
+            return (None, Err(ApiError::deadline(message, Blame::Host)));
         };
-        let worker = match timeout_at(latest, self.launcher.idle_worker()).await {
+        let worker = match timeout_at(latest, self.workers.idle_worker()).await {
             Ok(Ok(worker)) => worker,
             Ok(Err(refusal)) => return (None, Err(refusal)),
             Err(_) => {
                 let message = format!("there was no process for it within {:?}", self.settings.timeout);
-                return (None, Err(Refusal::deadline(message, Blame::Host)));
+                return (None, Err(ApiError::deadline(message, Blame::Host)));
             }
         };
         invocation.set_running();
@@ -194,7 +195,7 @@ impl Watchdog {
             // Brokers are started, and the helper is asked for a device: others do not wait for that.
             _ => {
                 let started = spawn_blocking(move || Run::start(worker, &job)).await;
-                started.map_err(|error| Refusal::monohull(error.to_string())).flatten()
+                started.map_err(|error| ApiError::monohull(error.to_string())).flatten()
             }
         };
         match started {
@@ -207,8 +208,8 @@ impl Watchdog {
     async fn redact(
         &self,
         report: Option<RunReport>,
-        result: Result<Vec<(String, Content)>, Refusal>,
-    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, Refusal>) {
+        result: Result<Vec<(String, Content)>, ApiError>,
+    ) -> (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>) {
         let redactor = self.secrets.redactor();
         if redactor.is_empty() {
             return (report, result);
@@ -218,20 +219,20 @@ impl Watchdog {
             let report = report.and_then(|report| redactor.report(&report));
             (report, result.map_err(|refusal| redactor.refusal(refusal)))
         });
-        redacted.await.unwrap_or_else(|error| (None, Err(Refusal::monohull(error.to_string()))))
+        redacted.await.unwrap_or_else(|error| (None, Err(ApiError::monohull(error.to_string()))))
     }
 
     /// Opens the files of this host that are granted to a workflow.
-    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, Refusal> {
+    async fn open_files(&self, workflow: &Arc<Ready>) -> Result<Vec<Opened>, ApiError> {
         let plan = workflow.plan();
         if plan.files.iter().all(|mount| mount.source.path().is_none()) {
             return Ok(Vec::new());
         }
         let plan = plan.clone();
         let opened = spawn_blocking(move || mounts::open(&plan)).await;
-        let opened = opened.map_err(|error| Refusal::monohull(error.to_string()))?;
+        let opened = opened.map_err(|error| ApiError::monohull(error.to_string()))?;
         // What is granted is the operator's choice, and not the workflow's.
-        opened.map_err(|failure| Refusal::died(&Failure { blame: report::Blame::Host, ..*failure }))
+        opened.map_err(|failure| ApiError::died(&Failure { blame: report::Blame::Host, ..*failure }))
     }
 
     /// Listens to a running workflow until it has ended.
@@ -242,7 +243,7 @@ impl Watchdog {
             let Ok(message) = listener.hear(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
                 let message = "the time was up, and the workflow's process had not ended by itself";
-                return (None, Err(Refusal::deadline(message, Blame::Workflow)));
+                return (None, Err(ApiError::deadline(message, Blame::Workflow)));
             };
             match message {
                 Ok(Message::Notice(Notice::Point { name, at_ns })) => invocation.point_at(name, at_ns),
@@ -251,12 +252,12 @@ impl Watchdog {
                 }
                 Ok(Message::Notice(_) | Message::Stderr) => {}
                 Ok(Message::Ended { report, outputs }) => {
-                    if let Some(turn) = run.take_turn() {
-                        invocation.set_long(Some(turn));
+                    if let Some(permit) = run.take_permit() {
+                        invocation.set_long(Some(permit));
                     }
                     return self.ended(invocation, *report, outputs);
                 }
-                Ok(Message::Died(death)) => return (None, Err(Refusal::died(&death.failure()))),
+                Ok(Message::Died(death)) => return (None, Err(ApiError::died(&death.failure()))),
                 Err(refusal) => return (None, Err(refusal)),
             }
         }
@@ -277,14 +278,14 @@ impl Watchdog {
             }
         }
         let result = match (&report.error, report.status) {
-            (Some(failure), _) => Err(Refusal::failed(failure)),
+            (Some(failure), _) => Err(ApiError::failed(failure)),
             (None, report::Status::Done) => outputs
                 .into_iter()
                 .map(|(slot, data)| Ok((slot, Content::of_output(data)?)))
                 .collect::<std::io::Result<Vec<_>>>()
-                .map_err(|error| Refusal::host(format!("an output slot cannot be read: {error}"))),
+                .map_err(|error| ApiError::host(format!("an output slot cannot be read: {error}"))),
             (None, status) => {
-                Err(Refusal::monohull(format!("the workflow ended as {}, without a reason", status.name())))
+                Err(ApiError::monohull(format!("the workflow ended as {}, without a reason", status.name())))
             }
         };
         (Some(report), result)
@@ -295,12 +296,12 @@ impl Watchdog {
         &self,
         invocation: &Invocation,
         outputs: Vec<(String, Content)>,
-    ) -> Result<Vec<(String, Content)>, Refusal> {
+    ) -> Result<Vec<(String, Content)>, ApiError> {
         let bytes: u64 = outputs.iter().map(|(_, content)| content.len()).sum();
         if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
             let limit = self.settings.keep.bytes / 2;
             let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
-            return Err(Refusal::too_large_to_tell(message));
+            return Err(ApiError::too_large_to_tell(message));
         }
         Ok(outputs)
     }

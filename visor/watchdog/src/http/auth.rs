@@ -13,8 +13,8 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::http::connection::Way;
-use crate::http::error::Refusal;
+use crate::http::connection::Transport;
+use crate::http::error::ApiError;
 
 /// Where a browser says how the page that asks is related to the address that is asked.
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -44,34 +44,39 @@ impl fmt::Debug for Token {
 }
 
 /// Lets a request through, or says why not. No page can open a Unix socket.
-pub(crate) fn check(token: Option<&Token>, method: &Method, headers: &HeaderMap, way: Way) -> Result<(), Refusal> {
+pub(crate) fn check(
+    token: Option<&Token>,
+    method: &Method,
+    headers: &HeaderMap,
+    way: Transport,
+) -> Result<(), ApiError> {
     if let Some(token) = token {
-        let given = headers.get(AUTHORIZATION).ok_or_else(|| Refusal::unauthorized("a bearer token is required"))?;
+        let given = headers.get(AUTHORIZATION).ok_or_else(|| ApiError::unauthorized("a bearer token is required"))?;
         let (scheme, secret) = given.as_bytes().split_at_checked(7).unwrap_or_default();
         if scheme.eq_ignore_ascii_case(b"bearer ") && token.is(secret) {
             return Ok(());
         }
-        return Err(Refusal::unauthorized("the bearer token is not the right one"));
+        return Err(ApiError::unauthorized("the bearer token is not the right one"));
     }
     let scheme: &[u8] = match way {
-        Way::Unix => return Ok(()),
-        Way::Http | Way::HttpForHttps => b"http://",
-        Way::Https => b"https://",
+        Transport::Unix => return Ok(()),
+        Transport::Http | Transport::HttpForHttps => b"http://",
+        Transport::Https => b"https://",
     };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_address(host) {
         let message = "without a token, `Host` must be an address or localhost: a name could be anybody's";
-        return Err(Refusal::forbidden(message));
+        return Err(ApiError::forbidden(message));
     }
     let same = |origin: &[u8]| origin.strip_prefix(scheme).is_some_and(|origin| origin == host.as_bytes());
     if headers.get(ORIGIN).is_some_and(|origin| !same(origin.as_bytes())) {
-        return Err(Refusal::forbidden("pages of other origins may not ask"));
+        return Err(ApiError::forbidden("pages of other origins may not ask"));
     }
     // Browsers leave the origin out of some requests. What only reads is let through: it may be a link that was followed,
     // and a page cannot read the answer to what it asks of another origin.
     let own = |site: &[u8]| [&b"same-origin"[..], b"none"].contains(&site);
     if !method.is_safe() && headers.get(SEC_FETCH_SITE).is_some_and(|site| !own(site.as_bytes())) {
-        return Err(Refusal::forbidden("pages of other sites may not change anything"));
+        return Err(ApiError::forbidden("pages of other sites may not change anything"));
     }
     Ok(())
 }
@@ -95,7 +100,7 @@ mod tests {
     fn ask(token: Option<&Token>, headers: &[(HeaderName, &str)]) -> Result<(), StatusCode> {
         let headers =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).expect("a value")));
-        check(token, &Method::POST, &headers.collect(), Way::Http).map_err(|refusal| refusal.status)
+        check(token, &Method::POST, &headers.collect(), Transport::Http).map_err(|refusal| refusal.status)
     }
 
     #[test]
@@ -122,7 +127,8 @@ mod tests {
                 assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host} {other}");
             }
         }
-        for (way, scheme, fits) in [(Way::Https, "https", true), (Way::Https, "http", false), (Way::Unix, "http", true)]
+        for (way, scheme, fits) in
+            [(Transport::Https, "https", true), (Transport::Https, "http", false), (Transport::Unix, "http", true)]
         {
             let origin = format!("{scheme}://127.0.0.1:7070");
             let headers = [(HOST, "127.0.0.1:7070"), (ORIGIN, &*origin)]
@@ -134,7 +140,7 @@ mod tests {
         let from = |method: &Method, site: &str| {
             let headers =
                 [host.clone(), (SEC_FETCH_SITE, site)].map(|(name, value)| (name, value.parse().expect("a value")));
-            check(None, method, &headers.into_iter().collect(), Way::Http).is_ok()
+            check(None, method, &headers.into_iter().collect(), Transport::Http).is_ok()
         };
         for site in ["same-origin", "none"] {
             assert!(from(&Method::POST, site) && from(&Method::GET, site), "{site}");

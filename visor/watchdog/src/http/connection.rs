@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::settings::Pace;
+use crate::http::client_limits::ClientLimits;
 
 /// Calls a method that both kinds of streams have.
 macro_rules! each {
@@ -29,7 +29,7 @@ macro_rules! each {
 
 /// By which way requests come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// A Unix socket.
     Unix,
     /// HTTP over TCP.
@@ -93,9 +93,9 @@ impl Stream {
 }
 
 /// What the HTTP code reads from and writes to.
-pub(crate) struct Wire {
+pub(crate) struct TimedStream {
     stream: Arc<Stream>,
-    pace: Pace,
+    pace: ClientLimits,
     stalled: Option<Stalled>,
 }
 
@@ -110,7 +110,7 @@ struct Stalled {
 }
 
 impl Stalled {
-    fn now(stream: &Stream, pace: &Pace) -> Stalled {
+    fn now(stream: &Stream, pace: &ClientLimits) -> Stalled {
         let left = stream.unsent();
         let latest = Instant::now() + pace.pause + Duration::from_secs(left / pace.rate.max(1));
         Stalled { next: Box::pin(sleep(pace.pause)), latest, left }
@@ -118,7 +118,7 @@ impl Stalled {
 
     /// Comes back once the client has taken nothing for too long, or too little. More can be written long after something has been
     /// taken: the kernel waits until there is room for much.
-    fn poll(&mut self, cx: &mut Context<'_>, stream: &Stream, pace: &Pace) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &Stream, pace: &ClientLimits) -> Poll<()> {
         while self.next.as_mut().poll(cx).is_ready() {
             let left = stream.unsent();
             if left >= self.left || Instant::now() >= self.latest {
@@ -131,9 +131,9 @@ impl Stalled {
     }
 }
 
-impl Wire {
-    pub(crate) fn new(stream: Arc<Stream>, pace: Pace) -> Wire {
-        Wire { stream, pace, stalled: None }
+impl TimedStream {
+    pub(crate) fn new(stream: Arc<Stream>, pace: ClientLimits) -> TimedStream {
+        TimedStream { stream, pace, stalled: None }
     }
 
     /// Writes, unless the client has taken nothing for too long.
@@ -158,7 +158,7 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for TimedStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             std::task::ready!(each!(&*self.stream, stream => stream.poll_read_ready(cx)))?;
@@ -170,7 +170,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for TimedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().write(cx, |stream| each!(stream, stream => stream.try_write(bytes)))
     }

@@ -7,16 +7,17 @@
 //! A status code is for programs that retry or give up; `kind` says which error it is, `blame` who has to act. Details
 //! that only some errors have (the mistakes in a workflow, the checker's finding) are fields beside them.
 
+use std::borrow::Cow;
+
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::http::response::{Builder, Response};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use std::borrow::Cow;
 
-use crate::http::body::Answer;
-use crate::store::atomic_file::StateError;
+use crate::http::answer::Answer;
+use crate::store::error::StateError;
 use monohull_report::failure;
 use monohull_report::{Failure, FailureKind, RunReport};
 
@@ -53,7 +54,7 @@ impl From<failure::Blame> for Blame {
 /// An answer other than success.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     #[serde(with = "number")]
     pub(crate) status: StatusCode,
     pub(crate) error: Box<ErrorBody>,
@@ -105,8 +106,8 @@ enum Extra {
     Challenge,
 }
 
-impl Refusal {
-    pub(crate) fn new(status: StatusCode, kind: &'static str, blame: Blame, message: impl Into<String>) -> Refusal {
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, blame: Blame, message: impl Into<String>) -> ApiError {
         let error = ErrorBody {
             kind: kind.into(),
             message: message.into(),
@@ -117,148 +118,148 @@ impl Refusal {
             mistakes: None,
             finding: None,
         };
-        Refusal { status, error: Box::new(error), extra: Extra::None }
+        ApiError { status, error: Box::new(error), extra: Extra::None }
     }
 
-    pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, "bad-request", Blame::Client, message)
+    pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad-request", Blame::Client, message)
     }
 
     /// An input slot is not given.
-    pub(crate) fn missing_input(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, MISSING_INPUT, Blame::Client, message)
+    pub(crate) fn missing_input(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, MISSING_INPUT, Blame::Client, message)
     }
 
-    pub(crate) fn unauthorized(message: impl Into<String>) -> Refusal {
-        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", Blame::Client, message);
-        Refusal { extra: Extra::Challenge, ..refusal }
+    pub(crate) fn unauthorized(message: impl Into<String>) -> ApiError {
+        let refusal = ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", Blame::Client, message);
+        ApiError { extra: Extra::Challenge, ..refusal }
     }
 
-    pub(crate) fn forbidden(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::FORBIDDEN, "forbidden", Blame::Client, message)
+    pub(crate) fn forbidden(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", Blame::Client, message)
     }
 
-    pub(crate) fn not_found(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, "not-found", Blame::Client, message)
+    pub(crate) fn not_found(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not-found", Blame::Client, message)
     }
 
-    pub(crate) fn method_not_allowed(allowed: String) -> Refusal {
+    pub(crate) fn method_not_allowed(allowed: String) -> ApiError {
         let message = format!("this path answers {allowed}");
-        let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", Blame::Client, message);
-        Refusal { extra: Extra::Allow(allowed), ..refusal }
+        let refusal = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", Blame::Client, message);
+        ApiError { extra: Extra::Allow(allowed), ..refusal }
     }
 
-    pub(crate) fn conflict(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::CONFLICT, "conflict", Blame::Client, message)
+    pub(crate) fn conflict(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "conflict", Blame::Client, message)
     }
 
-    pub(crate) fn too_large(what: &str, limit: u64) -> Refusal {
+    pub(crate) fn too_large(what: &str, limit: u64) -> ApiError {
         let message = format!("{what} is larger than {limit} bytes, the limit of this server");
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", Blame::Client, message)
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", Blame::Client, message)
     }
 
-    pub(crate) fn too_slow(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::REQUEST_TIMEOUT, "too-slow", Blame::Client, message)
+    pub(crate) fn too_slow(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "too-slow", Blame::Client, message)
     }
 
-    pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", Blame::Client, message)
+    pub(crate) fn unsupported(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", Blame::Client, message)
     }
 
-    pub(crate) fn invalid(blame: Blame, message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", blame, message)
+    pub(crate) fn invalid(blame: Blame, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", blame, message)
     }
 
-    pub(crate) fn full(message: impl Into<String>, seconds: u64) -> Refusal {
-        let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "full", Blame::Host, message);
-        Refusal { extra: Extra::RetryAfter(seconds), ..refusal }
+    pub(crate) fn full(message: impl Into<String>, seconds: u64) -> ApiError {
+        let refusal = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "full", Blame::Host, message);
+        ApiError { extra: Extra::RetryAfter(seconds), ..refusal }
     }
 
-    pub(crate) fn draining() -> Refusal {
+    pub(crate) fn draining() -> ApiError {
         let message = "the server is shutting down and takes no new work";
-        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "draining", Blame::Host, message);
-        Refusal { extra: Extra::RetryAfter(1), ..refusal }
+        let refusal = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "draining", Blame::Host, message);
+        ApiError { extra: Extra::RetryAfter(1), ..refusal }
     }
 
-    pub(crate) fn unavailable(message: impl Into<String>) -> Refusal {
-        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Blame::Host, message);
-        Refusal { extra: Extra::RetryAfter(1), ..refusal }
+    pub(crate) fn unavailable(message: impl Into<String>) -> ApiError {
+        let refusal = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Blame::Host, message);
+        ApiError { extra: Extra::RetryAfter(1), ..refusal }
     }
 
     /// The time was up before the workflow could tell so itself.
-    pub(crate) fn deadline(message: impl Into<String>, blame: Blame) -> Refusal {
-        Refusal::new(StatusCode::GATEWAY_TIMEOUT, FailureKind::Timeout.name(), blame, message)
+    pub(crate) fn deadline(message: impl Into<String>, blame: Blame) -> ApiError {
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, FailureKind::Timeout.name(), blame, message)
     }
 
     /// A result that is larger than what is kept for later, or told in one piece.
-    pub(crate) fn too_large_to_tell(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Output.name(), Blame::Client, message)
+    pub(crate) fn too_large_to_tell(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, FailureKind::Output.name(), Blame::Client, message)
     }
 
     /// The workflow's process ended without a report.
-    pub(crate) fn died(failure: &Failure) -> Refusal {
-        Refusal::new(StatusCode::BAD_GATEWAY, failure.kind.name(), failure.blame.into(), failure.message.clone())
+    pub(crate) fn died(failure: &Failure) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, failure.kind.name(), failure.blame.into(), failure.message.clone())
     }
 
-    pub(crate) fn cancelled(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Client, message)
+    pub(crate) fn cancelled(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Client, message)
     }
 
     /// Ended by this server, which ends.
-    pub(crate) fn stopped(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Host, message)
+    pub(crate) fn stopped(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, FailureKind::Cancelled.name(), Blame::Host, message)
     }
 
-    pub(crate) fn host(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "host", Blame::Host, message)
+    pub(crate) fn host(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "host", Blame::Host, message)
     }
 
-    pub(crate) fn monohull(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
+    pub(crate) fn monohull(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Blame::Monohull, message)
     }
 
     /// What was sent could not be kept. A full disk is one that may have room later.
-    pub(crate) fn not_kept(error: StateError) -> Refusal {
+    pub(crate) fn not_kept(error: StateError) -> ApiError {
         if error.is_full() {
-            return Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());
+            return ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "storage", Blame::Host, error.to_string());
         }
         match error {
-            StateError::Lost { .. } => Refusal::unavailable(error.to_string()),
-            _ => Refusal::host(error.to_string()),
+            StateError::Lost { .. } => ApiError::unavailable(error.to_string()),
+            _ => ApiError::host(error.to_string()),
         }
     }
 
     /// The server ended before the end of an asynchronous call was recorded.
-    pub(crate) fn interrupted() -> Refusal {
+    pub(crate) fn interrupted() -> ApiError {
         let message = "the server ended before it had recorded the end of this call, which may have run wholly, in part or \
                        not at all; it is not run again by itself";
-        Refusal::new(StatusCode::BAD_GATEWAY, "interrupted", Blame::Host, message)
+        ApiError::new(StatusCode::BAD_GATEWAY, "interrupted", Blame::Host, message)
     }
 
     /// A run that ended with a failure; its report says so.
-    pub(crate) fn failed(failure: &Failure) -> Refusal {
+    pub(crate) fn failed(failure: &Failure) -> ApiError {
         let status = match failure.kind {
             FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
         };
-        let mut refusal = Refusal::new(status, failure.kind.name(), failure.blame.into(), failure.message.clone());
+        let mut refusal = ApiError::new(status, failure.kind.name(), failure.blame.into(), failure.message.clone());
         refusal.error.step.clone_from(&failure.step);
         refusal.error.instance = failure.instance;
         refusal
     }
 
     /// The same with all that is known of the run. It is put together for whoever gets it, and kept only once.
-    pub(crate) fn with_report(mut self, report: Option<&RunReport>) -> Refusal {
+    pub(crate) fn with_report(mut self, report: Option<&RunReport>) -> ApiError {
         self.error.report = report.and_then(|report| to_raw_value(report).ok());
         self
     }
 
-    pub(crate) fn with_mistakes(mut self, mistakes: Value) -> Refusal {
+    pub(crate) fn with_mistakes(mut self, mistakes: Value) -> ApiError {
         self.error.mistakes = Some(mistakes);
         self
     }
 
-    pub(crate) fn with_finding(mut self, finding: Value) -> Refusal {
+    pub(crate) fn with_finding(mut self, finding: Value) -> ApiError {
         self.error.finding = Some(finding);
         self
     }

@@ -10,27 +10,29 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, OR
 use hyper::http::Request;
 
 use crate::http::auth::SEC_FETCH_SITE;
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
 use crate::http::trace::CALL_ID;
-use crate::invocations::callback::CALLBACK_URL;
+
+/// Where the document of an asynchronous invocation is sent when it has ended.
+pub(crate) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
 
 /// Headers of which there may be one.
 const SINGLE: [HeaderName; 7] = [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE, SEC_FETCH_SITE, CALL_ID, CALLBACK_URL];
 
 /// Refuses a head that can be read in more ways than one.
-pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
+pub(crate) fn check<B>(request: &Request<B>) -> Result<(), ApiError> {
     let headers = request.headers();
     for name in SINGLE {
         if headers.get_all(&name).iter().nth(1).is_some() {
-            return Err(Refusal::bad_request(format!("the header `{name}` may be sent once")));
+            return Err(ApiError::bad_request(format!("the header `{name}` may be sent once")));
         }
     }
     check_host(request)?;
     check_coding(headers)
 }
 
-fn check_host<B>(request: &Request<B>) -> Result<(), Refusal> {
-    let refused = |why: &str| Err(Refusal::bad_request(format!("`Host` {why}")));
+fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
+    let refused = |why: &str| Err(ApiError::bad_request(format!("`Host` {why}")));
     match (request.headers().get(HOST), request.uri().authority()) {
         // HTTP/1.0 does not know the header; some health checks still speak it.
         (None, _) if request.version() == Version::HTTP_10 => Ok(()),
@@ -44,12 +46,12 @@ fn check_host<B>(request: &Request<B>) -> Result<(), Refusal> {
     }
 }
 
-fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(Refusal::bad_request("`Transfer-Encoding` is `chunked`, once, or is not sent at all")),
+        _ => Err(ApiError::bad_request("`Transfer-Encoding` is `chunked`, once, or is not sent at all")),
     }
 }
 

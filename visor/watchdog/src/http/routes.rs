@@ -10,9 +10,9 @@ use hyper::body::Incoming;
 use hyper::http::Request;
 use matchit::Router;
 
+use crate::clock::Moment;
 use crate::http::connection::Stream;
-use crate::http::error::Refusal;
-use crate::invocations::invocation::Moment;
+use crate::http::error::ApiError;
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,13 +97,13 @@ pub(crate) struct Call {
 impl Call {
     /// The value of a parameter behind the `?`. Parameters we do not know are an error, as a slip of the keyboard would
     /// otherwise go unnoticed.
-    pub(crate) fn parameters<const N: usize>(&self, known: [&'static str; N]) -> Result<[Option<String>; N], Refusal> {
+    pub(crate) fn parameters<const N: usize>(&self, known: [&'static str; N]) -> Result<[Option<String>; N], ApiError> {
         let mut values = [const { None }; N];
         for pair in self.request.uri().query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let index = known.iter().position(|known| *known == name);
             let index = index.ok_or_else(|| {
-                Refusal::bad_request(format!("no parameter is called {}", monohull_report::text::quoted(name)))
+                ApiError::bad_request(format!("no parameter is called {}", monohull_report::text::quoted(name)))
             })?;
             values[index] = Some(decoded(&value.replace('+', " "))?);
         }
@@ -121,23 +121,23 @@ impl Routes {
     }
 
     /// The route of a request, and what its path names.
-    pub(crate) fn find(&self, method: &Method, path: &str) -> Result<(Route, String, String), Refusal> {
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Result<(Route, String, String), ApiError> {
         let Ok(found) = self.0.at(path) else {
-            return Err(Refusal::not_found("there is nothing at this path; /openapi.json tells what there is"));
+            return Err(ApiError::not_found("there is nothing at this path; /openapi.json tells what there is"));
         };
         let (route, methods) = *found.value;
         if !methods.contains(method) {
             let allowed: Vec<&str> = methods.iter().map(Method::as_str).collect();
-            return Err(Refusal::method_not_allowed(allowed.join(", ")));
+            return Err(ApiError::method_not_allowed(allowed.join(", ")));
         }
         let part = |name| decoded(found.params.get(name).unwrap_or_default());
         Ok((route, part("name")?, part("slot")?))
     }
 }
 
-fn decoded(text: &str) -> Result<String, Refusal> {
+fn decoded(text: &str) -> Result<String, ApiError> {
     let bytes = percent_encoding::percent_decode_str(text);
-    let text = bytes.decode_utf8().map_err(|_| Refusal::bad_request("the path or a parameter is not UTF-8"))?;
+    let text = bytes.decode_utf8().map_err(|_| ApiError::bad_request("the path or a parameter is not UTF-8"))?;
     Ok(text.into_owned())
 }
 

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::http::connection::{Stream, Wire};
+use crate::http::connection::{Stream, TimedStream};
 use monohull_host_files::input::{self, InputError};
 use monohull_report::escape::shown;
 
@@ -163,9 +163,9 @@ impl Tls {
     pub(crate) async fn accept(
         &self,
         stream: &Stream,
-        wire: Wire,
+        wire: TimedStream,
         limit: Duration,
-    ) -> Result<TlsStream<Wire>, HandshakeError> {
+    ) -> Result<TlsStream<TimedStream>, HandshakeError> {
         let agreed = timeout(limit, async {
             match stream.first_byte().await? {
                 None => return Err(HandshakeError::Unused),

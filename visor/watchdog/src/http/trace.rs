@@ -5,12 +5,13 @@
 //! well-formed is passed over, as the specification asks; a `X-Call-Id` that is not is refused, because the caller would
 //! look for it in vain.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use hyper::header::{HeaderMap, HeaderName};
 use serde::{Deserialize, Serialize};
 
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
+use crate::ids::{hex, lower_hex, random, random_id};
 
 pub(crate) const CALL_ID: HeaderName = HeaderName::from_static("x-call-id");
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -18,28 +19,8 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 /// The longest id a caller may choose.
 const CALL_ID_MAX: usize = 128;
 
-/// A name nobody else has: 128 random bits in hexadecimal.
-pub(crate) fn random_id() -> String {
-    hex(&random::<16>())
-}
-
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    // Linux has had the system call for ten years, and it does not fail once the machine is up.
-    getrandom::fill(&mut bytes).expect("the kernel has random numbers");
-    bytes
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// The call's id as the caller chose it.
-pub(crate) fn call_id(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+pub(crate) fn call_id(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get(CALL_ID) else { return Ok(None) };
     let well_formed = |text: &&str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
@@ -48,18 +29,9 @@ pub(crate) fn call_id(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     match value.to_str().ok().filter(well_formed) {
         Some(text) => Ok(Some(text.to_owned())),
         None => {
-            Err(Refusal::bad_request(format!("X-Call-Id: 1 to {CALL_ID_MAX} letters, digits, `-`, `_`, `.` and `:`")))
+            Err(ApiError::bad_request(format!("X-Call-Id: 1 to {CALL_ID_MAX} letters, digits, `-`, `_`, `.` and `:`")))
         }
     }
-}
-
-/// Whether a text is one that [`random_id`] could have given.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 32 && lower_hex(text)
-}
-
-fn lower_hex(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// A place in a trace.

@@ -1,31 +1,31 @@
-//! How many invocations there may be.
+//! Limits the number of invocations.
 //!
 //! ```text
-//! request ─ enter ─▶ [ place: runs or waits ] ─ turn ─▶ [ turn: runs ] ─▶ …
+//! request ─ admit ─▶ [ queue slot: runs or waits ] ─ run_permit ─▶ [ permit: runs ] ─▶ …
 //!             └ none left: 429
 //! ```
 //!
-//! There are as many turns as invocations may run, and as many places as may run or wait. Turns are given in the order
-//! in which they were asked for.
+//! There are as many permits as invocations may run, and as many queue slots as may run or wait. Permits are given in the
+//! order of the requests for them.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
 
-/// The door.
+/// Limits how many invocations run, and how many wait.
 pub(crate) struct Admission {
-    places: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     concurrency: usize,
     total: usize,
 }
 
-/// The right to run or wait; given back when dropped.
-pub(crate) struct Place {
-    _place: OwnedSemaphorePermit,
-    turns: Arc<Semaphore>,
+/// The right to run or wait. It ends when this is dropped.
+pub(crate) struct QueueSlot {
+    _slot: OwnedSemaphorePermit,
+    permits: Arc<Semaphore>,
 }
 
 impl Admission {
@@ -33,37 +33,37 @@ impl Admission {
         let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS / 2);
         let total = concurrency + queue.min(Semaphore::MAX_PERMITS / 2);
         Admission {
-            places: Arc::new(Semaphore::new(total)),
-            turns: Arc::new(Semaphore::new(concurrency)),
+            slots: Arc::new(Semaphore::new(total)),
+            permits: Arc::new(Semaphore::new(concurrency)),
             concurrency,
             total,
         }
     }
 
-    /// A place, if there is one.
-    pub(crate) fn enter(&self) -> Result<Place, Refusal> {
-        match self.places.clone().try_acquire_owned() {
-            Ok(place) => Ok(Place { _place: place, turns: self.turns.clone() }),
+    /// A queue slot, or 429.
+    pub(crate) fn admit(&self) -> Result<QueueSlot, ApiError> {
+        match self.slots.clone().try_acquire_owned() {
+            Ok(slot) => Ok(QueueSlot { _slot: slot, permits: self.permits.clone() }),
             Err(_) => {
                 let waiting = self.total - self.concurrency;
                 let message = format!("{} invocations run and {waiting} wait, as many as may", self.concurrency);
-                Err(Refusal::full(message, 1))
+                Err(ApiError::full(message, 1))
             }
         }
     }
 
     /// How many run, and how many wait.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let running = self.concurrency - self.turns.available_permits();
-        let inside = self.total - self.places.available_permits();
-        (running, inside.saturating_sub(running))
+        let running = self.concurrency - self.permits.available_permits();
+        let admitted = self.total - self.slots.available_permits();
+        (running, admitted.saturating_sub(running))
     }
 }
 
-impl Place {
-    /// Waits for a turn; it is over when what this returns is dropped.
-    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
-        self.turns.clone().acquire_owned().await.expect("the semaphore is never closed")
+impl QueueSlot {
+    /// Waits for the permit to run. Dropping it lets the next invocation run.
+    pub(crate) async fn run_permit(&self) -> OwnedSemaphorePermit {
+        self.permits.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 }
 
@@ -73,18 +73,18 @@ mod tests {
     use hyper::StatusCode;
 
     #[tokio::test]
-    async fn some_run_some_wait_the_rest_is_turned_away() {
-        let door = Admission::new(1, 1);
-        let first = door.enter().expect("a place");
-        let turn = first.turn().await;
-        let second = door.enter().expect("a place to wait");
-        assert_eq!(door.load(), (1, 1));
-        assert_eq!(door.enter().map(drop).expect_err("full").status, StatusCode::TOO_MANY_REQUESTS);
-        drop(turn);
-        let turn = second.turn().await;
+    async fn invocations_beyond_the_queue_are_refused() {
+        let admission = Admission::new(1, 1);
+        let first = admission.admit().expect("a queue slot");
+        let permit = first.run_permit().await;
+        let second = admission.admit().expect("a queue slot");
+        assert_eq!(admission.load(), (1, 1));
+        assert_eq!(admission.admit().map(drop).expect_err("full").status, StatusCode::TOO_MANY_REQUESTS);
+        drop(permit);
+        let permit = second.run_permit().await;
         drop(first);
-        assert_eq!(door.load(), (1, 0));
-        assert!(door.enter().is_ok());
-        drop(turn);
+        assert_eq!(admission.load(), (1, 0));
+        assert!(admission.admit().is_ok());
+        drop(permit);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::to_vec;
@@ -18,11 +18,10 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::http::authority::port_of;
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
+use crate::http::head::CALLBACK_URL;
 use crate::http::trace::{CALL_ID, TRACEPARENT};
 use crate::invocations::invocation::Invocation;
-
-pub(crate) const CALLBACK_URL: HeaderName = HeaderName::from_static("x-callback-url");
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -54,20 +53,20 @@ enum CallbackError {
 
 impl Callback {
     /// What a request asks for, if it may.
-    pub(crate) fn of(headers: &HeaderMap, allowed: &[String]) -> Result<Option<Callback>, Refusal> {
+    pub(crate) fn of(headers: &HeaderMap, allowed: &[String]) -> Result<Option<Callback>, ApiError> {
         headers.get(CALLBACK_URL).map(|value| Callback::to(value.as_bytes(), allowed)).transpose()
     }
 
     /// The callback to an address, if it may be called.
-    pub(crate) fn to(url: &[u8], allowed: &[String]) -> Result<Callback, Refusal> {
-        let uri: Uri = url.try_into().map_err(|_| Refusal::bad_request("X-Callback-Url is no URL"))?;
+    pub(crate) fn to(url: &[u8], allowed: &[String]) -> Result<Callback, ApiError> {
+        let uri: Uri = url.try_into().map_err(|_| ApiError::bad_request("X-Callback-Url is no URL"))?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
         let (Some("http"), Some(authority)) = (uri.scheme_str(), authority) else {
-            return Err(Refusal::bad_request("X-Callback-Url: http://HOST[:PORT]/PATH"));
+            return Err(ApiError::bad_request("X-Callback-Url: http://HOST[:PORT]/PATH"));
         };
         let host = authority.host().to_ascii_lowercase();
         let Some(port) = port_of(authority, 80) else {
-            return Err(Refusal::bad_request("X-Callback-Url has no port that there is"));
+            return Err(ApiError::bad_request("X-Callback-Url has no port that there is"));
         };
         let named = |entry: &String| {
             let entry = entry.to_ascii_lowercase();
@@ -75,7 +74,7 @@ impl Callback {
         };
         if !allowed.iter().any(named) {
             let message = format!("callbacks to {host} are not allowed; the operator allows hosts by --callback-host");
-            return Err(Refusal::bad_request(message));
+            return Err(ApiError::bad_request(message));
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Callback { host, port, authority: authority.to_string(), path })
@@ -91,7 +90,7 @@ impl Callback {
     pub(crate) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
         let shown = invocation.clone();
         // A report may be long, and nobody is to wait while it is written.
-        let _turn = crate::endpoints::invocations::turn(invocation).await;
+        let _permit = invocation.report_permit().await;
         let written =
             tokio::task::spawn_blocking(move || to_vec(&shown.show()).map(Bytes::from).unwrap_or_default()).await;
         let Ok(document) = written.inspect_err(|error| tracing::error!(%error, "callback")) else { return true };

@@ -126,9 +126,10 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::error::Refusal;
+    use crate::clock::Moment;
+    use crate::http::error::ApiError;
     use crate::http::trace::Trace;
-    use crate::invocations::invocation::{Moment, Status};
+    use crate::invocations::invocation::Status;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::path::Path;
@@ -179,7 +180,7 @@ mod tests {
         });
         let invocation = invocation();
         let report = serde_json::from_value(report).expect("a report");
-        invocation.end(invocation.ending(Status::Failed, Some(report), Err(Refusal::monohull(""))), true);
+        invocation.end(invocation.ending(Status::Failed, Some(report), Err(ApiError::monohull(""))), true);
         assert!(invocation.size() > 200_000, "{}", invocation.size());
     }
 

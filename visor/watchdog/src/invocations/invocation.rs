@@ -12,19 +12,21 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::http::body::Content;
-use crate::http::error::Refusal;
-use crate::http::trace::{Trace, random_id};
-use crate::invocations::workers::Turn;
+use crate::clock::{Moment, ms_since_1970};
+use crate::http::content::Content;
+use crate::http::error::ApiError;
+use crate::http::trace::Trace;
+use crate::ids::random_id;
+use crate::invocations::workers::LargeMessagePermit;
 use monohull_report::{RunReport, Stream};
 use monohull_workflow::Plan;
 
@@ -128,7 +130,7 @@ pub(crate) struct End {
     /// What the workflow's process told, if it told anything. Printed lines are kept apart.
     pub(crate) report: Option<RunReport>,
     /// The output slots, by name.
-    pub(crate) result: Result<Vec<(String, Content)>, Refusal>,
+    pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
 }
 
 /// What is to be told of an invocation. Its report, which may be long, is written from where it is kept.
@@ -172,7 +174,7 @@ pub(crate) struct Invocation {
     /// Its report is so long that nothing is made of it where others wait.
     long: AtomicBool,
     /// Others wait for this until it has been counted.
-    turn: Mutex<Option<Turn>>,
+    permit: Mutex<Option<LargeMessagePermit>>,
     changed: Notify,
     cancel: Notify,
 }
@@ -202,20 +204,6 @@ impl io::Write for Count {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// When a request was accepted, on all clocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    world: SystemTime,
-    pub(crate) begin: Instant,
-    ns: u64,
-}
-
-impl Moment {
-    pub(crate) fn now() -> Moment {
-        Moment { world: SystemTime::now(), begin: Instant::now(), ns: monohull_domain::carrier::monotonic_ns() }
     }
 }
 
@@ -262,7 +250,7 @@ impl Invocation {
                 recorded: false,
             }),
             long: AtomicBool::new(false),
-            turn: Mutex::default(),
+            permit: Mutex::default(),
             changed: Notify::new(),
             cancel: Notify::new(),
         }
@@ -291,6 +279,13 @@ impl Invocation {
         let mut inner = self.lock();
         inner.line_bytes = printed.lines.iter().map(LogLine::size).sum();
         Printed { points: inner.points, lines: inner.lines, lines_dropped: inner.lines_dropped } = printed;
+    }
+
+    /// The permit to write a long report; there is one, as each needs memory for a copy of its text.
+    pub(crate) async fn report_permit(&self) -> Option<SemaphorePermit<'static>> {
+        static PERMIT: Semaphore = Semaphore::const_new(1);
+        // The semaphore is never closed.
+        if self.is_long() { PERMIT.acquire().await.ok() } else { None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -352,7 +347,7 @@ impl Invocation {
         &self,
         status: Status,
         report: Option<RunReport>,
-        result: Result<Vec<(String, Content)>, Refusal>,
+        result: Result<Vec<(String, Content)>, ApiError>,
     ) -> Arc<End> {
         Arc::new(End { status, duration_us: self.elapsed_us(), report, result })
     }
@@ -370,14 +365,14 @@ impl Invocation {
     }
 
     /// Its report is long. If others wait until something has been made of it, this is what they wait for.
-    pub(crate) fn set_long(&self, turn: Option<Turn>) {
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    pub(crate) fn set_long(&self, permit: Option<LargeMessagePermit>) {
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
         self.long.store(true, Ordering::Relaxed);
     }
 
     /// Whatever has to be made of its report has been made, and what is too much forgotten.
-    pub(crate) fn release_turn(&self) {
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(crate) fn release_permit(&self) {
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether its report takes a while to write, or to count.
@@ -535,9 +530,4 @@ impl LogLine {
     fn size(&self) -> usize {
         self.text.len() + self.step.len() + OVERHEAD
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn ms_since_1970(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }

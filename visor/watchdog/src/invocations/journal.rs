@@ -20,33 +20,29 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::body::{Content, SMALL};
-use crate::http::error::Refusal;
-use crate::http::trace::is_id;
+use crate::clock::ms_since_1970;
+use crate::http::content::{Content, SMALL};
+use crate::http::error::ApiError;
+use crate::ids::is_id;
 use crate::invocations::callback::Callback;
 use crate::invocations::invocation::{End, Head, Invocation, Printed, Status};
-use crate::store::atomic_file::{
-    Damage, StateError, Trouble, at, list, name_of, put_marked, read_marked, remove, set_aside,
-};
-use crate::store::state_folder::StateFolder;
+use crate::store::atomic_file::{CorruptFile, ReadError, list, name_of, put_marked, read_marked, remove};
+use crate::store::error::{StateError, at};
+use crate::store::state_folder::{CALLBACKS, INVOCATIONS, StateFolder, quarantine};
 use monohull_report::RunReport;
 use monohull_report::escape::shown;
 
-/// The folder of records.
-pub(crate) const RECORDS: &str = "invocations";
-/// The folder of those who have to be told.
-pub(crate) const CALLBACKS: &str = "callbacks";
 /// The first word of every record; the number is the format's.
 const MAGIC: &str = "monohull-invocation-1";
 /// The same of a callback.
 const CALLBACK_MAGIC: &str = "monohull-callback-1";
 
 /// The records of this server.
-pub(crate) struct Ledger {
+pub(crate) struct Journal {
     folder: Arc<StateFolder>,
     records: PathBuf,
     callbacks: PathBuf,
-    damages: Vec<Damage>,
+    corrupt_files: Vec<CorruptFile>,
 }
 
 /// A call of an earlier server.
@@ -78,32 +74,32 @@ struct RecordedEnd {
     printed: Printed,
     report: Option<RunReport>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    refusal: Option<Refusal>,
+    refusal: Option<ApiError>,
     /// Names and lengths of the output slots, in the order of their bytes.
     outputs: Vec<(String, u64)>,
 }
 
-impl Ledger {
+impl Journal {
     /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. What is damaged is set
     /// aside and told; what could not be read is an error.
-    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<(Ledger, Vec<Found>), StateError> {
+    pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<(Journal, Vec<Found>), StateError> {
         let root = folder.path();
-        let (records, callbacks) = (root.join(RECORDS), root.join(CALLBACKS));
-        let mut ledger = Ledger { folder: folder.clone(), records, callbacks, damages: Vec::new() };
+        let (records, callbacks) = (root.join(INVOCATIONS), root.join(CALLBACKS));
+        let mut journal = Journal { folder: folder.clone(), records, callbacks, corrupt_files: Vec::new() };
         let mut owed = HashMap::new();
-        for path in list(&ledger.callbacks)? {
+        for path in list(&journal.callbacks)? {
             match read_callback(&path) {
                 Ok(url) => drop(owed.insert(name_of(&path), url)),
-                Err(trouble) => ledger.set_aside(root, path, trouble)?,
+                Err(trouble) => journal.quarantine(root, path, trouble)?,
             }
         }
         let mut found = Vec::new();
-        for path in list(&ledger.records)? {
+        for path in list(&journal.records)? {
             let (invocation, age) = match read_record(&path) {
                 Ok((invocation, Some(age))) => (invocation, age),
-                Ok((invocation, None)) => (ledger.interrupt(invocation), Duration::ZERO),
+                Ok((invocation, None)) => (journal.interrupt(invocation), Duration::ZERO),
                 Err(trouble) => {
-                    ledger.set_aside(root, path, trouble)?;
+                    journal.quarantine(root, path, trouble)?;
                     continue;
                 }
             };
@@ -111,30 +107,30 @@ impl Ledger {
             found.push(Found { invocation: Arc::new(invocation), age, callback });
         }
         // Of calls that were never acknowledged, or have been forgotten.
-        owed.keys().try_for_each(|id| remove(&ledger.callbacks.join(id)))?;
+        owed.keys().try_for_each(|id| remove(&journal.callbacks.join(id)))?;
         found.sort_by_key(|found| std::cmp::Reverse(found.age));
-        Ok((ledger, found))
+        Ok((journal, found))
     }
 
     /// What was set aside at the start.
-    pub(crate) fn damages(&self) -> &[Damage] {
-        &self.damages
+    pub(crate) fn corrupt_files(&self) -> &[CorruptFile] {
+        &self.corrupt_files
     }
 
-    fn set_aside(&mut self, root: &Path, path: PathBuf, trouble: Trouble) -> Result<(), StateError> {
+    fn quarantine(&mut self, root: &Path, path: PathBuf, trouble: ReadError) -> Result<(), StateError> {
         let reason = match trouble {
-            Trouble::Damaged(reason) => reason,
-            Trouble::Host(error) => return Err(error),
+            ReadError::Corrupt(reason) => reason,
+            ReadError::Host(error) => return Err(error),
         };
-        let kept = set_aside(root, &path)?;
+        let kept = quarantine(root, &path)?;
         tracing::error!(path = %shown(&path), reason, "set aside");
-        self.damages.push(Damage { path, reason: format!("{reason}; kept as {}", shown(&kept)) });
+        self.corrupt_files.push(CorruptFile { path, reason: format!("{reason}; kept as {}", shown(&kept)) });
         Ok(())
     }
 
     /// The end of a call whose server ended first.
     fn interrupt(&self, invocation: Invocation) -> Invocation {
-        let end = End { status: Status::Failed, duration_us: 0, report: None, result: Err(Refusal::interrupted()) };
+        let end = End { status: Status::Failed, duration_us: 0, report: None, result: Err(ApiError::interrupted()) };
         // If it cannot be kept, the next start says the same once more.
         let kept = self.end(&invocation, &end);
         if let Err(error) = &kept {
@@ -205,34 +201,34 @@ impl Ledger {
 
 /// Milliseconds since 1970.
 fn now_ms() -> u64 {
-    crate::invocations::invocation::ms_since_1970(std::time::SystemTime::now())
+    ms_since_1970(std::time::SystemTime::now())
 }
 
-fn named(path: &Path) -> Result<String, Trouble> {
+fn named(path: &Path) -> Result<String, ReadError> {
     let name = name_of(path);
-    if is_id(&name) { Ok(name) } else { Err(Trouble::damaged("it is not called like a call")) }
+    if is_id(&name) { Ok(name) } else { Err(ReadError::corrupt("it is not called like a call")) }
 }
 
-fn read_callback(path: &Path) -> Result<String, Trouble> {
+fn read_callback(path: &Path) -> Result<String, ReadError> {
     named(path)?;
-    String::from_utf8(read_marked(path, CALLBACK_MAGIC)?).map_err(Trouble::damaged)
+    String::from_utf8(read_marked(path, CALLBACK_MAGIC)?).map_err(ReadError::corrupt)
 }
 
 /// A call, and how long ago it ended if it has.
-fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), Trouble> {
+fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), ReadError> {
     let id = named(path)?;
     let content = read_marked(path, MAGIC)?;
     let line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let record: Record = serde_json::from_slice(line).map_err(Trouble::damaged)?;
+    let record: Record = serde_json::from_slice(line).map_err(ReadError::corrupt)?;
     let mut rest = content.get(line.len() + 1..).unwrap_or_default();
     let invocation = Invocation::recalled(id, record.head);
     let Some(end) = record.end else { return Ok((invocation, None)) };
     let mut outputs = Vec::new();
     for (name, len) in end.outputs {
         let split = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
-        let (bytes, more) = split.ok_or_else(|| Trouble::damaged("it is shorter than it says"))?;
+        let (bytes, more) = split.ok_or_else(|| ReadError::corrupt("it is shorter than it says"))?;
         rest = more;
-        outputs.push((name, Content::of_bytes(bytes).map_err(|error| Trouble::Host(at(path)(error)))?));
+        outputs.push((name, Content::of_bytes(bytes).map_err(|error| ReadError::Host(at(path)(error)))?));
     }
     if line.len() as u64 > SMALL {
         invocation.set_long(None);
@@ -240,7 +236,7 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), Trouble> {
     let result = end.refusal.map_or(Ok(outputs), Err);
     let (status, duration_us, report) = (end.status, end.duration_us, end.report);
     if !status.is_final() {
-        return Err(Trouble::damaged("its end is none"));
+        return Err(ReadError::corrupt("its end is none"));
     }
     invocation.print(end.printed);
     invocation.end(Arc::new(End { status, duration_us, report, result }), true);
@@ -251,8 +247,9 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
     use crate::http::trace::Trace;
-    use crate::invocations::invocation::{Mode, Moment};
+    use crate::invocations::invocation::Mode;
     use hyper::HeaderMap;
     use monohull_workflow as workflow;
     use std::fs;
@@ -268,7 +265,7 @@ mod tests {
     fn folder() -> (TempDir, Arc<StateFolder>) {
         let root = TempDir::new().expect("a folder");
         let folder = StateFolder::take(root.path()).expect("suitable");
-        for name in [RECORDS, CALLBACKS, crate::store::atomic_file::DAMAGED] {
+        for name in [INVOCATIONS, CALLBACKS, crate::store::state_folder::DAMAGED] {
             fs::create_dir(folder.path().join(name)).expect("made");
         }
         (root, folder)
@@ -278,12 +275,12 @@ mod tests {
     #[test]
     fn records_that_contradict_themselves_are_damaged() {
         let (_root, folder) = folder();
-        let (ledger, _) = Ledger::open(&folder).expect("empty");
+        let (journal, _) = Journal::open(&folder).expect("empty");
         let written = |change: &dyn Fn(&str) -> String| {
             let invocation = invocation();
             let outputs = vec![("out".to_owned(), Content::of_bytes(b"12345").expect("bytes"))];
-            ledger.end(&invocation, &invocation.ending(Status::Done, None, Ok(outputs))).expect("kept");
-            let path = ledger.records.join(&invocation.id);
+            journal.end(&invocation, &invocation.ending(Status::Done, None, Ok(outputs))).expect("kept");
+            let path = journal.records.join(&invocation.id);
             let content = String::from_utf8(read_marked(&path, MAGIC).expect("whole")).expect("text");
             let changed = change(&content);
             put_marked(&path, MAGIC, |to| to.write_all(changed.as_bytes())).expect("written");
@@ -303,7 +300,7 @@ mod tests {
                 assert!(content.contains(from), "{from} in {content}");
                 content.replace(from, to)
             });
-            assert!(matches!(read, Err(Trouble::Damaged(_))), "{from} {to}");
+            assert!(matches!(read, Err(ReadError::Corrupt(_))), "{from} {to}");
         }
     }
 
@@ -312,15 +309,15 @@ mod tests {
         let (_root, folder) = folder();
         let allowed = ["hooks.example".to_owned()];
         let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");
-        let (ledger, _) = Ledger::open(&folder).expect("empty");
+        let (journal, _) = Journal::open(&folder).expect("empty");
         let (kept, lost) = (invocation(), invocation());
-        ledger.accept(&kept, Some(&callback)).expect("kept");
-        ledger.accept(&lost, Some(&callback)).expect("kept");
-        fs::remove_file(ledger.records.join(&lost.id)).expect("removed");
-        let (ledger, found) = Ledger::open(&folder).expect("readable");
+        journal.accept(&kept, Some(&callback)).expect("kept");
+        journal.accept(&lost, Some(&callback)).expect("kept");
+        fs::remove_file(journal.records.join(&lost.id)).expect("removed");
+        let (journal, found) = Journal::open(&folder).expect("readable");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].callback.as_deref(), Some("http://hooks.example/done"));
         assert_eq!(found[0].invocation.status(), Status::Failed);
-        assert_eq!(list(&ledger.callbacks).expect("a folder"), [ledger.callbacks.join(&kept.id)]);
+        assert_eq!(list(&journal.callbacks).expect("a folder"), [journal.callbacks.join(&kept.id)]);
     }
 }

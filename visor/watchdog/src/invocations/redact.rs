@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
 use monohull_report::RunReport;
 use monohull_workflow::grants::{Grants, SECRET_MIN};
 
@@ -84,7 +84,7 @@ impl Redactor {
         serde_json::from_value(value).ok()
     }
 
-    pub(crate) fn refusal(&self, mut refusal: Refusal) -> Refusal {
+    pub(crate) fn refusal(&self, mut refusal: ApiError) -> ApiError {
         refusal.error.message = self.text(std::mem::take(&mut refusal.error.message));
         refusal
     }

@@ -18,8 +18,8 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::http::body::Content;
-use crate::http::error::Refusal;
+use crate::http::content::Content;
+use crate::http::error::ApiError;
 use monohull_report::text::{quoted, suggestion};
 use monohull_worker::Data;
 use monohull_workflow::Plan;
@@ -111,33 +111,33 @@ impl<'d> Deserialize<'d> for Given {
 }
 
 /// The input slots a body stands for.
-pub(crate) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Result<Vec<(String, Data)>, Refusal> {
+pub(crate) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Result<Vec<(String, Data)>, ApiError> {
     let is_missing = content.len() == 0 && !headers.contains_key(CONTENT_TYPE);
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match plan.inputs.as_slice() {
         [] if content.len() == 0 => Ok(Vec::new()),
-        [] => Err(Refusal::bad_request(format!("the workflow `{}` takes no input, so no body", plan.name))),
-        [input] if is_missing => Err(Refusal::missing_input(format!(
+        [] => Err(ApiError::bad_request(format!("the workflow `{}` takes no input, so no body", plan.name))),
+        [input] if is_missing => Err(ApiError::missing_input(format!(
             "input slot {} is missing: the request has no body (an empty input is an empty body with a Content-Type)",
             quoted(&input.slot)
         ))),
         several if is_missing => {
             let slots: Vec<_> = several.iter().map(|input| quoted(&input.slot)).collect();
-            Err(Refusal::missing_input(format!(
+            Err(ApiError::missing_input(format!(
                 "input slots {} are missing: the request has no body",
                 slots.join(", ")
             )))
         }
         [input] if media != SLOTS_TYPE => {
-            let data = content.into_input().map_err(|error| Refusal::host(error.to_string()))?;
+            let data = content.into_input().map_err(|error| ApiError::host(error.to_string()))?;
             Ok(vec![(input.slot.clone(), data)])
         }
         _ if media == "application/json" || media == SLOTS_TYPE => {
-            let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+            let bytes = content.read().map_err(|error| ApiError::host(error.to_string()))?;
             let given = serde_json::from_slice(&bytes).map_err(|error| {
                 let form = "{\"SLOT\": \"text\", \"SLOT\": {\"base64\": \"…\"}}";
-                Refusal::bad_request(format!("the body is not an object with slots, {form}: {error}"))
+                ApiError::bad_request(format!("the body is not an object with slots, {form}: {error}"))
             })?;
             inline_inputs(plan, given)
         }
@@ -149,22 +149,22 @@ pub(crate) fn inputs(plan: &Plan, headers: &HeaderMap, content: Content) -> Resu
                 slots.len(),
                 slots.join(", ")
             );
-            Err(Refusal::unsupported(message))
+            Err(ApiError::unsupported(message))
         }
     }
 }
 
 /// The input slots of a JSON object, if they are the plan's.
-pub(crate) fn inline_inputs(plan: &Plan, given: Given) -> Result<Vec<(String, Data)>, Refusal> {
+pub(crate) fn inline_inputs(plan: &Plan, given: Given) -> Result<Vec<(String, Data)>, ApiError> {
     let Given(mut given) = given;
     let mut inputs = Vec::new();
     for input in &plan.inputs {
         let bytes = match given.remove(&input.slot) {
             Some(Inline::Text(text)) => text.into_bytes(),
             Some(Inline::Base64(base64)) => BASE64.decode(base64).map_err(|error| {
-                Refusal::bad_request(format!("input slot {}: not base64: {error}", quoted(&input.slot)))
+                ApiError::bad_request(format!("input slot {}: not base64: {error}", quoted(&input.slot)))
             })?,
-            None => return Err(Refusal::missing_input(format!("input slot {} is missing", quoted(&input.slot)))),
+            None => return Err(ApiError::missing_input(format!("input slot {} is missing", quoted(&input.slot)))),
         };
         inputs.push((input.slot.clone(), Data::Bytes(bytes)));
     }
@@ -172,18 +172,18 @@ pub(crate) fn inline_inputs(plan: &Plan, given: Given) -> Result<Vec<(String, Da
         None => Ok(inputs),
         Some(slot) => {
             let hint = suggestion(slot, plan.inputs.iter().map(|input| input.slot.as_str()));
-            Err(Refusal::bad_request(format!("the workflow has no input slot {}{hint}", quoted(slot))))
+            Err(ApiError::bad_request(format!("the workflow has no input slot {}{hint}", quoted(slot))))
         }
     }
 }
 
 /// Checks a choice of an output before anything runs.
-pub(crate) fn check_output(plan: &Plan, chosen: Option<&str>) -> Result<(), Refusal> {
+pub(crate) fn check_output(plan: &Plan, chosen: Option<&str>) -> Result<(), ApiError> {
     let names = || plan.outputs.iter().map(|output| output.slot.as_str());
     match chosen {
         Some(slot) if !names().any(|name| name == slot) => {
             let hint = suggestion(slot, names());
-            Err(Refusal::bad_request(format!("the workflow has no output slot {}{hint}", quoted(slot))))
+            Err(ApiError::bad_request(format!("the workflow has no output slot {}{hint}", quoted(slot))))
         }
         _ => Ok(()),
     }
@@ -193,11 +193,11 @@ pub(crate) fn check_output(plan: &Plan, chosen: Option<&str>) -> Result<(), Refu
 pub(crate) fn answer(
     outputs: &[(String, Content)],
     chosen: Option<&str>,
-) -> Result<(Content, Option<String>), Refusal> {
+) -> Result<(Content, Option<String>), ApiError> {
     match (outputs, chosen) {
         (_, Some(slot)) => {
             let found = outputs.iter().find(|(name, _)| name == slot);
-            let (name, content) = found.ok_or_else(|| Refusal::monohull("the output slot is missing"))?;
+            let (name, content) = found.ok_or_else(|| ApiError::monohull("the output slot is missing"))?;
             Ok((content.clone(), Some(name.clone())))
         }
         ([], None) => Ok((Content::Small(Default::default()), None)),
@@ -209,11 +209,11 @@ pub(crate) fn answer(
                     "the outputs have {bytes} bytes, and at most {TOGETHER_MAX} fit into one JSON document: ask for each with \
                      ?output=SLOT, or take those of this invocation from /invocations/ID/outputs/SLOT"
                 );
-                return Err(Refusal::too_large_to_tell(message));
+                return Err(ApiError::too_large_to_tell(message));
             }
             let mut object = Map::new();
             for (name, content) in several {
-                let bytes = content.read().map_err(|error| Refusal::host(error.to_string()))?;
+                let bytes = content.read().map_err(|error| ApiError::host(error.to_string()))?;
                 let value = match std::str::from_utf8(&bytes) {
                     Ok(text) => Value::from(text),
                     Err(_) => json!({ "base64": BASE64.encode(&bytes) }),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::io;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, watch};
 
-use crate::http::error::Refusal;
+use crate::http::error::ApiError;
 use monohull_sys::watched::Watched;
 use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
 
@@ -31,7 +31,7 @@ const TROUBLE: u32 = 4;
 static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
 /// Gives out idle workers.
-pub(crate) struct Launcher {
+pub(crate) struct WorkerPool {
     /// Readable when the spawner has ended.
     spawner: Watched,
     idle_workers: Mutex<mpsc::Receiver<IdleWorker>>,
@@ -71,9 +71,9 @@ const SILENT: &str = "the process that makes those of workflows does not answer"
 /// Why there are no idle workers any more, if nothing else is known.
 const OVER: &str = "no process for a workflow can be made any more";
 
-impl Launcher {
+impl WorkerPool {
     /// Begins to make idle workers, and keeps this many ready.
-    pub(crate) fn start(spawner: Spawner, count: usize) -> std::io::Result<Launcher> {
+    pub(crate) fn start(spawner: Spawner, count: usize) -> std::io::Result<WorkerPool> {
         let count = count.max(1);
         let (sender, receiver) = mpsc::channel(count);
         let (tell, state) = watch::channel(State::Well);
@@ -82,22 +82,23 @@ impl Launcher {
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
         let watched = Watched::new(descriptor)?;
         let runtime = tokio::runtime::Handle::current();
-        let maker = Maker { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
-        std::thread::Builder::new().name("prefork".to_owned()).spawn(move || maker.run())?;
-        Ok(Launcher { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
+        let refiller =
+            Refiller { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
+        std::thread::Builder::new().name("prefork".to_owned()).spawn(move || refiller.run())?;
+        Ok(WorkerPool { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
     }
 
     /// An idle worker; waits for one if none is ready. The order is that of asking.
-    pub(crate) async fn idle_worker(&self) -> Result<IdleWorker, Refusal> {
+    pub(crate) async fn idle_worker(&self) -> Result<IdleWorker, ApiError> {
         let mut idle_workers = self.idle_workers.lock().await;
         loop {
             let mut state = self.state.clone();
             let worker = tokio::select! {
                 biased;
-                worker = idle_workers.recv() => worker.ok_or_else(|| Refusal::unavailable(OVER))?,
+                worker = idle_workers.recv() => worker.ok_or_else(|| ApiError::unavailable(OVER))?,
                 trouble = state.wait_for(|state| *state != State::Well) => {
                     let trouble = trouble.as_deref().map_or(OVER, |state| state.trouble().unwrap_or(OVER));
-                    return Err(Refusal::unavailable(trouble));
+                    return Err(ApiError::unavailable(trouble));
                 }
             };
             self.ready.fetch_sub(1, Ordering::Relaxed);
@@ -136,7 +137,7 @@ impl Launcher {
 }
 
 /// The thread that makes idle workers.
-struct Maker {
+struct Refiller {
     spawner: Spawner,
     sender: mpsc::Sender<IdleWorker>,
     /// How many are kept ready.
@@ -148,7 +149,7 @@ struct Maker {
     asked: Arc<StdMutex<Option<Instant>>>,
 }
 
-impl Maker {
+impl Refiller {
     fn run(self) {
         let [mut pause, longest] = PAUSE;
         let (mut failures, mut batch) = (0, self.count);
@@ -200,8 +201,8 @@ impl Maker {
     }
 }
 
-/// Somebody's turn to have a long message.
-pub(crate) type Turn = SemaphorePermit<'static>;
+/// The right to hold a long message.
+pub(crate) type LargeMessagePermit = SemaphorePermit<'static>;
 
 /// A workflow that runs in its process. The process ends when this is dropped.
 pub(crate) struct Run {
@@ -211,23 +212,23 @@ pub(crate) struct Run {
     watched: Watched,
     pid: i32,
     /// The last message was a long one, and this is what others wait for that come with one.
-    turn: Option<Turn>,
+    permit: Option<LargeMessagePermit>,
 }
 
 impl Run {
     /// Gives an idle worker its job.
-    pub(crate) fn start(worker: IdleWorker, job: &Job) -> Result<Run, Refusal> {
+    pub(crate) fn start(worker: IdleWorker, job: &Job) -> Result<Run, ApiError> {
         let running = worker.assign(job).map_err(|error| failed(&error))?;
         let pid = running.pid();
         let watched = running.as_fd().try_clone_to_owned().and_then(Watched::new).map_err(|error| lost(&error))?;
-        Ok(Run { running: Some(running), watched, pid, turn: None })
+        Ok(Run { running: Some(running), watched, pid, permit: None })
     }
 
     /// The next thing it says. The last is [`Message::Died`].
-    pub(crate) async fn next(&mut self) -> Result<Message, Refusal> {
+    pub(crate) async fn next(&mut self) -> Result<Message, ApiError> {
         while let Some(running) = &mut self.running {
             let mut ready = self.watched.readable().await.map_err(|error| lost(&error))?;
-            self.turn = None;
+            self.permit = None;
             let message = if running.next_is_long() {
                 drop(ready);
                 self.next_long().await?
@@ -242,23 +243,23 @@ impl Run {
                 return Ok(message);
             }
         }
-        Err(Refusal::monohull("its process was given up while it was read"))
+        Err(ApiError::monohull("its process was given up while it was read"))
     }
 
     /// A report may have many megabytes, and takes as long to read: others are served meanwhile.
-    async fn next_long(&mut self) -> Result<Option<Message>, Refusal> {
+    async fn next_long(&mut self) -> Result<Option<Message>, ApiError> {
         // The semaphore is never closed.
-        self.turn = LONG_MESSAGES.acquire().await.ok();
+        self.permit = LONG_MESSAGES.acquire().await.ok();
         let Some(mut running) = self.running.take() else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || (running.next_message(), running));
-        let (message, running) = read.await.map_err(|error| Refusal::monohull(error.to_string()))?;
+        let (message, running) = read.await.map_err(|error| ApiError::monohull(error.to_string()))?;
         self.running = Some(running);
         message.map_err(|error| failed(&error))
     }
 
     /// If the last message was a long one, so is whatever is made of it: the next is read when this is dropped.
-    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
-        self.turn.take()
+    pub(crate) fn take_permit(&mut self) -> Option<LargeMessagePermit> {
+        self.permit.take()
     }
 
     /// Its process id.
@@ -267,10 +268,10 @@ impl Run {
     }
 }
 
-fn failed(error: &ProcessError) -> Refusal {
-    Refusal::host(error.to_string())
+fn failed(error: &ProcessError) -> ApiError {
+    ApiError::host(error.to_string())
 }
 
-fn lost(error: &io::Error) -> Refusal {
-    Refusal::host(format!("a workflow's process cannot be watched: {error}"))
+fn lost(error: &io::Error) -> ApiError {
+    ApiError::host(format!("a workflow's process cannot be watched: {error}"))
 }

@@ -26,13 +26,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::http::trace::hex;
-use crate::invocations::journal;
+use crate::ids::hex;
 use crate::store::atomic_file::{
-    self, DAMAGED, Damage, PART, StateError, Trouble, at, list, name_of, put, put_marked, read_marked, remove,
-    set_aside, sync,
+    self, CorruptFile, PART, ReadError, list, name_of, put, put_marked, read_marked, remove, sync,
 };
-use crate::store::state_folder::StateFolder;
+use crate::store::error::{StateError, at};
+use crate::store::state_folder::{
+    CALLBACKS, DAMAGED, FUNCTIONS, IMAGES, INVOCATIONS, StateFolder, WORKFLOWS, quarantine,
+};
 use monohull_report::escape::shown;
 
 /// The first word of every entry; the number is the format's.
@@ -48,8 +49,8 @@ pub(crate) enum Kind {
 impl Kind {
     const fn folder(self) -> &'static str {
         match self {
-            Kind::Function => "functions",
-            Kind::Workflow => "workflows",
+            Kind::Function => FUNCTIONS,
+            Kind::Workflow => WORKFLOWS,
         }
     }
 
@@ -90,7 +91,7 @@ impl State {
         use std::os::unix::fs::DirBuilderExt;
         let private = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path));
         let root = folder.path();
-        for name in ["images", "functions", "workflows", journal::RECORDS, journal::CALLBACKS, DAMAGED] {
+        for name in [IMAGES, FUNCTIONS, WORKFLOWS, INVOCATIONS, CALLBACKS, DAMAGED] {
             let folder = root.join(name);
             private(&folder)?;
             for path in list(&folder)?.into_iter().filter(|path| name_of(path).ends_with(PART)) {
@@ -106,24 +107,24 @@ impl State {
     }
 
     /// Reads all entries of a kind, and tells of those that are damaged.
-    pub(crate) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<Damage>), StateError> {
+    pub(crate) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<CorruptFile>), StateError> {
         let mut entries = Vec::new();
-        let mut damages = Vec::new();
+        let mut corrupt_files = Vec::new();
         for path in list(&self.root().join(kind.folder()))? {
             match read_entry(&path) {
                 Ok(content) => entries.push(Entry { kind, name: name_of(&path), content }),
-                Err(Trouble::Damaged(reason)) => damages.push(Damage { path, reason }),
-                Err(Trouble::Host(error)) => return Err(error),
+                Err(ReadError::Corrupt(reason)) => corrupt_files.push(CorruptFile { path, reason }),
+                Err(ReadError::Host(error)) => return Err(error),
             }
         }
-        Ok((entries, damages))
+        Ok((entries, corrupt_files))
     }
 
     /// The bytes of an image that has not changed since it was written.
-    pub(crate) fn image(&self, hash: &str) -> Result<Vec<u8>, Trouble> {
+    pub(crate) fn image(&self, hash: &str) -> Result<Vec<u8>, ReadError> {
         let path = self.image_path(hash);
         let bytes = atomic_file::read(&path)?;
-        if hex(&Sha256::digest(&bytes)) == hash { Ok(bytes) } else { Err(Trouble::damaged("its bytes have changed")) }
+        if hex(&Sha256::digest(&bytes)) == hash { Ok(bytes) } else { Err(ReadError::corrupt("its bytes have changed")) }
     }
 
     /// Keeps an image. It is there for good once an entry names it.
@@ -136,7 +137,7 @@ impl State {
         // An image that is there has been compared with its hash at the start, or written since; its name may not have been
         // synced then.
         if path.exists() {
-            sync(&self.root().join("images")).map_err(at(&path))
+            sync(&self.root().join(IMAGES)).map_err(at(&path))
         } else {
             put(&path, |file| file.write_all(bytes))
         }
@@ -167,26 +168,30 @@ impl State {
     }
 
     fn unused(&self, used: &HashSet<String>) -> Result<Vec<PathBuf>, StateError> {
-        Ok(list(&self.root().join("images"))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
+        Ok(list(&self.root().join(IMAGES))?.into_iter().filter(|path| !used.contains(&name_of(path))).collect())
     }
 
     /// An entry that is whole, and of no use for this reason.
-    pub(crate) fn damage(&self, entry: &Entry, reason: String) -> Damage {
-        Damage { path: self.entry_path(entry.kind, &entry.name), reason }
+    pub(crate) fn corrupt_file(&self, entry: &Entry, reason: String) -> CorruptFile {
+        CorruptFile { path: self.entry_path(entry.kind, &entry.name), reason }
     }
 
     /// Moves away what is damaged, so that the next start does not meet it again. With it go the images that are not used:
     /// one of them may be what a damaged entry named. They go first, or a stop in between would leave them unprotected.
-    pub(crate) fn set_aside(&self, damages: &mut [Damage], used: &HashSet<String>) -> Result<(), StateError> {
-        if damages.is_empty() {
+    pub(crate) fn quarantine(
+        &self,
+        corrupt_files: &mut [CorruptFile],
+        used: &HashSet<String>,
+    ) -> Result<(), StateError> {
+        if corrupt_files.is_empty() {
             return Ok(());
         }
         for path in self.unused(used)? {
-            set_aside(self.root(), &path)?;
+            quarantine(self.root(), &path)?;
         }
-        for damage in damages {
-            let kept = set_aside(self.root(), &damage.path)?;
-            damage.reason = format!("{}; kept as {}", damage.reason, shown(&kept));
+        for file in corrupt_files {
+            let kept = quarantine(self.root(), &file.path)?;
+            file.reason = format!("{}; kept as {}", file.reason, shown(&kept));
         }
         Ok(())
     }
@@ -196,7 +201,7 @@ impl State {
     }
 
     fn image_path(&self, hash: &str) -> PathBuf {
-        self.root().join("images").join(hash)
+        self.root().join(IMAGES).join(hash)
     }
 
     /// Names have been checked: they hold no `/` and no `.`.
@@ -205,9 +210,9 @@ impl State {
     }
 }
 
-fn read_entry(path: &Path) -> Result<Vec<u8>, Trouble> {
+fn read_entry(path: &Path) -> Result<Vec<u8>, ReadError> {
     if !monohull_workflow::is_name(&name_of(path)) {
-        return Err(Trouble::damaged("it is not called like an entry"));
+        return Err(ReadError::corrupt("it is not called like an entry"));
     }
     read_marked(path, MAGIC)
 }
@@ -222,8 +227,8 @@ mod tests {
     }
 
     fn names(state: &State, kind: Kind) -> Vec<(String, Vec<u8>)> {
-        let (entries, damages) = state.entries(kind).expect("readable");
-        assert!(damages.is_empty(), "{damages:?}");
+        let (entries, corrupt_files) = state.entries(kind).expect("readable");
+        assert!(corrupt_files.is_empty(), "{corrupt_files:?}");
         entries.into_iter().map(|entry| (entry.name, entry.content)).collect()
     }
 
@@ -257,10 +262,10 @@ mod tests {
         fs::write(path("flipped"), &bytes).expect("written");
         fs::write(path("empty"), "").expect("written");
         fs::write(path("..strange"), "").expect("written");
-        let (entries, mut damages) = state.entries(Kind::Workflow).expect("readable");
+        let (entries, mut corrupt_files) = state.entries(Kind::Workflow).expect("readable");
         assert_eq!(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["whole"]);
-        assert_eq!(damages.len(), 4, "{damages:?}");
-        state.set_aside(&mut damages, &HashSet::new()).expect("moved");
+        assert_eq!(corrupt_files.len(), 4, "{corrupt_files:?}");
+        state.quarantine(&mut corrupt_files, &HashSet::new()).expect("moved");
         assert_eq!(fs::read_dir(folder.path().join("damaged")).expect("a folder").count(), 4);
         assert_eq!(names(&state, Kind::Workflow).len(), 1);
     }
@@ -272,10 +277,10 @@ mod tests {
         let hash = hex(&Sha256::digest(b"image"));
         state.put_image(&hash, b"image").expect("kept");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
-        fs::write(folder.path().join("images").join(&hash), b"imagE").expect("written");
-        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))));
+        fs::write(folder.path().join(IMAGES).join(&hash), b"imagE").expect("written");
+        assert!(matches!(state.image(&hash), Err(ReadError::Corrupt(_))));
         state.sweep(&HashSet::new()).expect("swept");
-        assert!(matches!(state.image(&hash), Err(Trouble::Damaged(_))), "it is gone");
+        assert!(matches!(state.image(&hash), Err(ReadError::Corrupt(_))), "it is gone");
         state.put_image(&hash, b"image").expect("kept again");
         assert_eq!(state.image(&hash).expect("whole"), b"image");
     }
@@ -291,8 +296,8 @@ mod tests {
             hash
         });
         fs::write(folder.path().join("functions/f"), "cut").expect("written");
-        let (_, mut damages) = state.entries(Kind::Function).expect("readable");
-        state.set_aside(&mut damages, &HashSet::from([used.clone()])).expect("moved");
+        let (_, mut corrupt_files) = state.entries(Kind::Function).expect("readable");
+        state.quarantine(&mut corrupt_files, &HashSet::from([used.clone()])).expect("moved");
         assert_eq!(state.image(&used).expect("whole"), b"used");
         let kept: Vec<Vec<u8>> = list(&folder.path().join("damaged"))
             .expect("a folder")
@@ -300,7 +305,7 @@ mod tests {
             .map(|path| fs::read(path).expect("readable"))
             .collect();
         assert!(kept.contains(&b"lost".to_vec()) && kept.contains(&b"cut".to_vec()), "{kept:?} {lost}");
-        assert!(damages[0].reason.contains("kept as"), "{damages:?}");
+        assert!(corrupt_files[0].reason.contains("kept as"), "{corrupt_files:?}");
     }
 
     #[test]

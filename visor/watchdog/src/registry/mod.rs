@@ -18,10 +18,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::http::error::{Blame, Refusal};
-use crate::http::trace::hex;
+use crate::clock::now;
+use crate::http::error::{ApiError, Blame};
+use crate::ids::hex;
 use crate::registry::entries::{FunctionEntry, Kind, State};
-use crate::store::atomic_file::{Damage, StateError, Trouble, now};
+use crate::store::atomic_file::{CorruptFile, ReadError};
+use crate::store::error::StateError;
 use crate::store::state_folder::StateFolder;
 use monohull_domain::image::ImageError;
 use monohull_domain::image::map::{LoadError, LoadedImage};
@@ -74,9 +76,9 @@ impl std::fmt::Display for Missing {
 
 impl Workflow {
     /// What can be run.
-    pub(crate) fn ready(&self) -> Result<Arc<Ready>, Refusal> {
+    pub(crate) fn ready(&self) -> Result<Arc<Ready>, ApiError> {
         self.ready.as_ref().cloned().map_err(|missing| {
-            Refusal::invalid(Blame::Host, format!("the workflow `{}` cannot be run: {missing}", self.plan.name))
+            ApiError::invalid(Blame::Host, format!("the workflow `{}` cannot be run: {missing}", self.plan.name))
         })
     }
 }
@@ -93,7 +95,7 @@ pub(crate) struct Registry {
     tables: RwLock<Tables>,
     /// Whoever changes something holds this from the check to the change of the tables.
     state: Mutex<State>,
-    damages: Vec<Damage>,
+    corrupt_files: Vec<CorruptFile>,
     /// The longest a workflow may take.
     timeout: Duration,
 }
@@ -111,50 +113,50 @@ impl Registry {
     pub(crate) fn open(folder: &Arc<StateFolder>, grants: Grants, timeout: Duration) -> Result<Registry, StateError> {
         let state = State::open(folder)?;
         let mut tables = Tables { grants: Arc::new(grants), ..Tables::default() };
-        let (entries, mut damages) = state.entries(Kind::Function)?;
+        let (entries, mut corrupt_files) = state.entries(Kind::Function)?;
         for entry in entries {
             match restore(&state, &entry.name, &entry.content) {
                 Ok(function) => {
                     tables.functions.insert(entry.name, Arc::new(function));
                 }
-                Err(Trouble::Damaged(reason)) => damages.push(state.damage(&entry, reason)),
-                Err(Trouble::Host(error)) => return Err(error),
+                Err(ReadError::Corrupt(reason)) => corrupt_files.push(state.corrupt_file(&entry, reason)),
+                Err(ReadError::Host(error)) => return Err(error),
             }
         }
         let (entries, more) = state.entries(Kind::Workflow)?;
-        damages.extend(more);
+        corrupt_files.extend(more);
         for entry in entries {
             // A function that was lost may come back, and a grant that was taken back be given again; its workflows wait.
             let server = Server { functions: &|_| true, grants: &|_| Ok(()), deploying: false };
             match check_document(&entry.name, &entry.content, &server, timeout) {
                 Ok(plan) => tables.put_workflow(Arc::new(plan), entry.content.into()),
-                Err(refusal) => damages.push(state.damage(&entry, refusal.error.message)),
+                Err(refusal) => corrupt_files.push(state.corrupt_file(&entry, refusal.error.message)),
             }
         }
         let images = tables.images();
-        state.set_aside(&mut damages, &images)?;
-        for damage in &damages {
-            tracing::error!(path = %shown(&damage.path), reason = damage.reason, "set aside");
+        state.quarantine(&mut corrupt_files, &images)?;
+        for file in &corrupt_files {
+            tracing::error!(path = %shown(&file.path), reason = file.reason, "set aside");
         }
         state.sweep(&images)?;
-        Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), damages, timeout })
+        Ok(Registry { tables: RwLock::new(tables), state: Mutex::new(state), corrupt_files, timeout })
     }
 
     /// What was set aside at the start.
-    pub(crate) fn damages(&self) -> &[Damage] {
-        &self.damages
+    pub(crate) fn corrupt_files(&self) -> &[CorruptFile] {
+        &self.corrupt_files
     }
 
     /// Checks an image and registers it. Blocks: it reads every instruction and waits for the disk.
-    pub(crate) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, Refusal> {
+    pub(crate) fn put_function(&self, name: &str, bytes: &[u8]) -> Result<Put, ApiError> {
         check_name(Kind::Function, name)?;
         let image = Arc::new(LoadedImage::new(name, bytes).map_err(|error| refused(&error))?);
         let entry = FunctionEntry { image: hex(&Sha256::digest(bytes)), registered: now() };
-        let content = serde_json::to_vec(&entry).map_err(|error| Refusal::monohull(error.to_string()))?;
+        let content = serde_json::to_vec(&entry).map_err(|error| ApiError::monohull(error.to_string()))?;
 
         let state = self.change();
-        state.put_image(&entry.image, bytes).map_err(Refusal::not_kept)?;
-        state.put(Kind::Function, name, &content).map_err(Refusal::not_kept)?;
+        state.put_image(&entry.image, bytes).map_err(ApiError::not_kept)?;
+        state.put(Kind::Function, name, &content).map_err(ApiError::not_kept)?;
         let function = Function { name: name.to_owned(), size: bytes.len() as u64, entry, image };
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let old = tables.functions.insert(name.to_owned(), Arc::new(function));
@@ -166,15 +168,15 @@ impl Registry {
     }
 
     /// Checks a workflow and registers it. Blocks: it waits for the disk.
-    pub(crate) fn put_workflow(&self, name: &str, document: Bytes) -> Result<Put, Refusal> {
+    pub(crate) fn put_workflow(&self, name: &str, document: Bytes) -> Result<Put, ApiError> {
         check_name(Kind::Workflow, name)?;
         let state = self.change();
         let plan = self.check_workflow(name, Some(name), &document)?;
         if plan.name != name {
             let message = format!("the document is called `{}`, the path says `{name}`", plan.name);
-            return Err(Refusal::invalid(Blame::Client, message));
+            return Err(ApiError::invalid(Blame::Client, message));
         }
-        state.put(Kind::Workflow, name, &document).map_err(Refusal::not_kept)?;
+        state.put(Kind::Workflow, name, &document).map_err(ApiError::not_kept)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let known = tables.workflows.contains_key(name);
         tables.put_workflow(Arc::new(plan), document);
@@ -189,7 +191,7 @@ impl Registry {
     }
 
     /// Checks a workflow document against the functions there are, and what is granted to a workflow of this name.
-    fn check_workflow(&self, file: &str, workflow: Option<&str>, document: &[u8]) -> Result<Plan, Refusal> {
+    fn check_workflow(&self, file: &str, workflow: Option<&str>, document: &[u8]) -> Result<Plan, ApiError> {
         let (functions, grants) = self.known();
         let server = Server {
             functions: &|function| functions.contains(function),
@@ -200,7 +202,7 @@ impl Registry {
     }
 
     /// Finds what is wrong with a workflow document that is to be deployed; nothing is registered. Warnings if nothing is.
-    pub(crate) fn validate(&self, document: &[u8]) -> Result<Vec<Mistake>, Refusal> {
+    pub(crate) fn validate(&self, document: &[u8]) -> Result<Vec<Mistake>, ApiError> {
         // Grants are for workflows by name, so that comes first. Without one the check says what is wrong.
         let named =
             serde_json::from_slice::<Value>(document).ok().and_then(|value| Some(value["name"].as_str()?.to_owned()));
@@ -230,21 +232,21 @@ impl Registry {
     }
 
     /// Makes a workflow ready that is not registered. `name` is what its document is called in messages.
-    pub(crate) fn prepare(&self, name: &str, document: &[u8]) -> Result<Arc<Ready>, Refusal> {
+    pub(crate) fn prepare(&self, name: &str, document: &[u8]) -> Result<Arc<Ready>, ApiError> {
         let plan = Arc::new(self.check_workflow(name, None, document)?);
         let ready = self.tables().ready(None, &plan);
-        ready.map_err(|missing| Refusal::conflict(format!("it was removed meanwhile: {missing}")))
+        ready.map_err(|missing| ApiError::conflict(format!("it was removed meanwhile: {missing}")))
     }
 
     /// Removes a function that no workflow names. Blocks: it waits for the disk.
-    pub(crate) fn remove_function(&self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn remove_function(&self, name: &str) -> Result<(), ApiError> {
         let state = self.change();
         self.function(name)?;
         let users = self.tables().users(name);
         if !users.is_empty() {
-            return Err(Refusal::conflict(format!("workflows use the function `{name}`: {}", users.join(", "))));
+            return Err(ApiError::conflict(format!("workflows use the function `{name}`: {}", users.join(", "))));
         }
-        state.remove(Kind::Function, name).map_err(Refusal::not_kept)?;
+        state.remove(Kind::Function, name).map_err(ApiError::not_kept)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.functions.remove(name);
         let images = tables.images();
@@ -254,20 +256,20 @@ impl Registry {
     }
 
     /// Removes a workflow. What runs of it runs on. Blocks: it waits for the disk.
-    pub(crate) fn remove_workflow(&self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn remove_workflow(&self, name: &str) -> Result<(), ApiError> {
         let state = self.change();
         self.workflow(name)?;
-        state.remove(Kind::Workflow, name).map_err(Refusal::not_kept)?;
+        state.remove(Kind::Workflow, name).map_err(ApiError::not_kept)?;
         self.tables.write().unwrap_or_else(PoisonError::into_inner).workflows.remove(name);
         Ok(())
     }
 
-    pub(crate) fn function(&self, name: &str) -> Result<Arc<Function>, Refusal> {
+    pub(crate) fn function(&self, name: &str) -> Result<Arc<Function>, ApiError> {
         let function = self.tables().functions.get(name).cloned();
         function.ok_or_else(|| unknown(Kind::Function, name, self.tables().functions.keys()))
     }
 
-    pub(crate) fn workflow(&self, name: &str) -> Result<Arc<Workflow>, Refusal> {
+    pub(crate) fn workflow(&self, name: &str) -> Result<Arc<Workflow>, ApiError> {
         let workflow = self.tables().workflows.get(name).cloned();
         workflow.ok_or_else(|| unknown(Kind::Workflow, name, self.tables().workflows.keys()))
     }
@@ -383,18 +385,18 @@ fn functions_named(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// A function as an entry has it. An image is checked again, because this server may know more than the one that kept it.
-fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, Trouble> {
-    let entry: FunctionEntry = serde_json::from_slice(content).map_err(Trouble::damaged)?;
+fn restore(state: &State, name: &str, content: &[u8]) -> Result<Function, ReadError> {
+    let entry: FunctionEntry = serde_json::from_slice(content).map_err(ReadError::corrupt)?;
     if entry.image.len() != 64 || !entry.image.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(Trouble::damaged("it does not name an image"));
+        return Err(ReadError::corrupt("it does not name an image"));
     }
     let bytes = state.image(&entry.image).map_err(|trouble| match trouble {
-        Trouble::Damaged(reason) => Trouble::Damaged(format!("its image: {reason}")),
-        host @ Trouble::Host(_) => host,
+        ReadError::Corrupt(reason) => ReadError::Corrupt(format!("its image: {reason}")),
+        host @ ReadError::Host(_) => host,
     })?;
     let image = LoadedImage::new(name, &bytes).map_err(|error| match error {
-        LoadError::Refused { .. } => Trouble::damaged(error),
-        LoadError::Read { .. } | LoadError::Seal { .. } => Trouble::Host(error.into()),
+        LoadError::Refused { .. } => ReadError::corrupt(error),
+        LoadError::Read { .. } | LoadError::Seal { .. } => ReadError::Host(error.into()),
     })?;
     Ok(Function { name: name.to_owned(), size: bytes.len() as u64, entry, image: Arc::new(image) })
 }
@@ -406,16 +408,16 @@ fn sweep(state: &State, images: &HashSet<String>) {
     }
 }
 
-fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
+fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     if workflow::is_name(name) {
         return Ok(());
     }
     let message =
         format!("the name of a {} is 1 to 63 letters, digits, `-` and `_`, not `-` or `_` first", kind.name());
-    Err(Refusal::bad_request(message))
+    Err(ApiError::bad_request(message))
 }
 
-fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, Refusal> {
+fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Duration) -> Result<Plan, ApiError> {
     let file = format!("{name}.json");
     let checked = workflow::check_registered(Path::new(&file), document, server).into_plan();
     let mut plan = checked.map_err(|error| mistaken(&error))?;
@@ -426,14 +428,14 @@ fn check_document(name: &str, document: &[u8], server: &Server<'_>, timeout: Dur
 }
 
 /// Refuses a plan that names what is this host's, and not a client's to give away.
-fn check_host(plan: &Plan) -> Result<(), Refusal> {
+fn check_host(plan: &Plan) -> Result<(), ApiError> {
     for mount in &plan.files {
         // The check has refused what names something of this host; here no kind of source can be forgotten.
         match mount.source {
             MountSource::Memory { .. } | MountSource::Granted { .. } => {}
             MountSource::Image { .. } | MountSource::Directory { .. } => {
                 let message = format!("the files at {} are this host's, and not a client's to use", mount.point);
-                return Err(Refusal::invalid(Blame::Workflow, message));
+                return Err(ApiError::invalid(Blame::Workflow, message));
             }
         }
     }
@@ -442,34 +444,34 @@ fn check_host(plan: &Plan) -> Result<(), Refusal> {
         network::Plan::Host(_) | network::Plan::Tap { .. } => {
             let message = "`network`: a workflow that came over HTTP gets of this host's network only what the operator \
                            grants (`\"network\": { \"grant\": NAME }`)";
-            Err(Refusal::invalid(Blame::Workflow, message.to_owned()))
+            Err(ApiError::invalid(Blame::Workflow, message.to_owned()))
         }
     }
 }
 
 /// A document that gives no plan. Of very many mistakes the first errors are told.
-fn mistaken(error: &WorkflowError) -> Refusal {
-    let refusal = Refusal::invalid(Blame::Workflow, error.to_string());
+fn mistaken(error: &WorkflowError) -> ApiError {
+    let refusal = ApiError::invalid(Blame::Workflow, error.to_string());
     match error {
         WorkflowError::Mistakes { mistakes } => refusal.with_mistakes(json!(workflow::first_mistakes(mistakes).0)),
         WorkflowError::Unreadable { .. } => refusal,
     }
 }
 
-fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> Refusal {
+fn unknown<'n>(kind: Kind, name: &str, known: impl Iterator<Item = &'n String>) -> ApiError {
     let kind = kind.name();
     let hint = suggestion(name, known.map(String::as_str));
-    Refusal::not_found(format!("no {kind} is called {}{hint}", quoted(name)))
+    ApiError::not_found(format!("no {kind} is called {}{hint}", quoted(name)))
 }
 
 /// An image that is not taken: the function's author has to act, unless the host has no room.
-fn refused(error: &LoadError) -> Refusal {
+fn refused(error: &LoadError) -> ApiError {
     let message = error.to_string();
     match error {
         LoadError::Refused { source: ImageError::Forbidden { finding }, .. } => {
-            Refusal::invalid(Blame::Function, message).with_finding(json!(finding))
+            ApiError::invalid(Blame::Function, message).with_finding(json!(finding))
         }
-        LoadError::Refused { .. } => Refusal::invalid(Blame::Function, message),
-        LoadError::Read { .. } | LoadError::Seal { .. } => Refusal::host(message),
+        LoadError::Refused { .. } => ApiError::invalid(Blame::Function, message),
+        LoadError::Read { .. } | LoadError::Seal { .. } => ApiError::host(message),
     }
 }

@@ -11,91 +11,41 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::http::trace::hex;
-use crate::store::state_folder::{Loss, Unsuitable};
-use monohull_domain::image::map::LoadError;
+use crate::ids::hex;
+use crate::store::error::{StateError, at};
 
 /// What files are called until they are whole.
 pub(crate) const PART: &str = ".part";
-/// Where what is damaged goes, in the state folder.
-pub(crate) const DAMAGED: &str = "damaged";
-
-/// So much of a name is kept where more is put to it: file systems have names of up to 255 bytes.
-const NAME_SHOWN: usize = 160;
-
-/// The state folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what each means")]
-pub enum StateError {
-    #[error("another server uses the state folder {0}")]
-    Taken(PathBuf),
-    /// This folder is not taken for the state.
-    #[error("{path} is not taken as the state folder: {why}")]
-    Unsuitable {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: Unsuitable,
-    },
-    /// The folder is not what it was when the server started.
-    #[error("the state folder {path} {loss}; restart the server once the folder is as it should be")]
-    Lost {
-        /// Where it was.
-        path: PathBuf,
-        /// What has become of it.
-        loss: Loss,
-    },
-    #[error("the state folder cannot be used: {path}: {source}")]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The host's answer.
-        source: io::Error,
-    },
-    /// the host failed to load a registered function
-    #[error(transparent)]
-    Load(#[from] LoadError),
-}
-
-impl StateError {
-    /// Whether the disk, or what this server may have of it, is full.
-    pub(crate) fn is_full(&self) -> bool {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, StateError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
-    }
-}
-
 /// Why something that was kept cannot be had.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ReadError {
     /// The host could not give it: it may be as it should.
     Host(StateError),
     /// It is not as it should be.
-    Damaged(String),
+    Corrupt(String),
 }
 
-impl Trouble {
+impl ReadError {
     /// A file of the state could not be read. One that is not there, or is none, will not come back by itself.
-    pub(crate) fn reading(path: &Path, error: io::Error) -> Trouble {
+    pub(crate) fn reading(path: &Path, error: io::Error) -> ReadError {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Trouble::Damaged(error.to_string()),
-            _ => Trouble::Host(at(path)(error)),
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => ReadError::Corrupt(error.to_string()),
+            _ => ReadError::Host(at(path)(error)),
         }
     }
 
-    pub(crate) fn damaged(reason: impl ToString) -> Trouble {
-        Trouble::Damaged(reason.to_string())
+    pub(crate) fn corrupt(reason: impl ToString) -> ReadError {
+        ReadError::Corrupt(reason.to_string())
     }
 }
 
 /// Something that is damaged.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Damage {
+pub(crate) struct CorruptFile {
     /// The file, as it was called.
     #[serde(serialize_with = "shown")]
     pub(crate) path: PathBuf,
@@ -106,17 +56,6 @@ pub(crate) struct Damage {
 /// Any name can be shown, also one that is no text.
 fn shown<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&monohull_report::escape::shown(path))
-}
-
-/// Says which file an error is about.
-pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError + use<> {
-    let path = path.to_owned();
-    move |source| StateError::Io { path, source }
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// The files of a folder, by name.
@@ -134,12 +73,12 @@ pub(crate) fn name_of(path: &Path) -> String {
 }
 
 /// A file's bytes. What is no file, or leads to one elsewhere, was not put there by us.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
-    let kind = fs::symlink_metadata(path).map_err(|error| Trouble::reading(path, error))?.file_type();
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let kind = fs::symlink_metadata(path).map_err(|error| ReadError::reading(path, error))?.file_type();
     if !kind.is_file() {
-        return Err(Trouble::damaged("it is no regular file"));
+        return Err(ReadError::corrupt("it is no regular file"));
     }
-    fs::read(path).map_err(|error| Trouble::reading(path, error))
+    fs::read(path).map_err(|error| ReadError::reading(path, error))
 }
 
 /// Removes what is of no use at the start. What stays is there at the next one as well, and does no harm.
@@ -181,14 +120,14 @@ pub(crate) fn put_marked(
 }
 
 /// What [`put_marked`] has written, if it still is that.
-pub(crate) fn read_marked(path: &Path, magic: &str) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn read_marked(path: &Path, magic: &str) -> Result<Vec<u8>, ReadError> {
     let mut bytes = read(path)?;
-    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(|| Trouble::damaged("it has no first line"))?;
+    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(|| ReadError::corrupt("it has no first line"))?;
     let content = bytes.split_off(end + 1);
     if bytes == head(magic, Sha256::new_with_prefix(&content)).as_bytes() {
         Ok(content)
     } else {
-        Err(Trouble::damaged("its bytes have changed"))
+        Err(ReadError::corrupt("its bytes have changed"))
     }
 }
 
@@ -210,14 +149,4 @@ pub(crate) fn remove(path: &Path) -> Result<(), StateError> {
 /// Makes sure that the names in a folder stay.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
-}
-
-/// Moves what is damaged away, so that the next start does not meet it again. Gives its new name.
-pub(crate) fn set_aside(root: &Path, path: &Path) -> Result<PathBuf, StateError> {
-    let folder = path.parent().map(name_of).unwrap_or_default();
-    let name = name_of(path);
-    let name = &name[..name.floor_char_boundary(NAME_SHOWN)];
-    let kept = root.join(DAMAGED).join(format!("{folder}-{name}-{}", now()));
-    fs::rename(path, &kept).map_err(at(path))?;
-    Ok(kept)
 }

@@ -16,69 +16,33 @@ use std::sync::Arc;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
 
-use crate::store::atomic_file::{StateError, at, list, name_of};
+use crate::clock::now;
+use crate::store::atomic_file::{list, name_of};
+use crate::store::error::{Loss, StateError, Unsuitable, at};
+
+/// The folder of function images.
+pub(crate) const IMAGES: &str = "images";
+/// The folder of registered functions.
+pub(crate) const FUNCTIONS: &str = "functions";
+/// The folder of registered workflows.
+pub(crate) const WORKFLOWS: &str = "workflows";
+/// The folder of asynchronous invocations.
+pub(crate) const INVOCATIONS: &str = "invocations";
+/// The folder of callbacks that are still to be made.
+pub(crate) const CALLBACKS: &str = "callbacks";
+/// The folder that corrupt files are moved to.
+pub(crate) const DAMAGED: &str = "damaged";
 
 /// The file that makes a folder a state folder.
 const LOCK: &str = "lock";
 /// What the lock file says. Its first line is the format of the folder.
 const MARKER: &str =
     "monohull-state-1\nThis folder belongs to `monohull serve`, which holds a lock on this file while it runs.\n";
+/// So much of a name is kept where more is put to it: file systems have names of up to 255 bytes.
+const NAME_SHOWN: usize = 160;
+
 /// What a file system that was just made has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
-
-/// Why a folder is not taken for the state. The operator is at fault, and can do as the message says.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuitable {
-    /// The path ends in a symbolic link.
-    #[error("it is a symbolic link; name the folder that it leads to")]
-    Link,
-    /// There is something else at the path.
-    #[error("it is not a folder")]
-    NotAFolder,
-    /// Another user owns it.
-    #[error(
-        "it belongs to the user with the number {owner}, and the server runs as {user}; choose a folder of that user's own"
-    )]
-    Owner {
-        /// The folder's.
-        owner: u32,
-        /// The server's.
-        user: u32,
-    },
-    /// Users besides its owner may change it.
-    #[error(
-        "other users may write to it (its mode is {mode:o}); choose another folder, or run `chmod go-w` on this one"
-    )]
-    Writable {
-        /// Permission bits.
-        mode: u32,
-    },
-    /// It is in use for something else.
-    #[error(
-        "it holds other files, and no server has made it its state folder; choose an empty folder, or one that does not exist yet"
-    )]
-    Foreign,
-    /// The format is not this version's.
-    #[error("its format is `{0}`, which this version of Monohull does not know")]
-    Format(String),
-}
-
-/// What has become of a state folder while its server runs.
-#[derive(Debug, thiserror::Error)]
-pub enum Loss {
-    /// There is nothing at its path.
-    #[error("has been removed")]
-    Removed,
-    /// Another file or folder is at its path.
-    #[error("has been replaced by another")]
-    Replaced,
-    /// The lock file is not at its path.
-    #[error("has lost its lock file")]
-    Unlocked,
-    /// The host does not tell.
-    #[error("cannot be reached: {0}")]
-    Unknown(io::Error),
-}
 
 /// The state folder of this server.
 #[derive(Debug)]
@@ -214,6 +178,16 @@ fn lock(folder: &Path) -> Result<Flock<File>, StateError> {
     } else {
         Unsuitable::Foreign
     }))
+}
+
+/// Moves what is damaged away, so that the next start does not meet it again. Gives its new name.
+pub(crate) fn quarantine(root: &Path, path: &Path) -> Result<PathBuf, StateError> {
+    let folder = path.parent().map(name_of).unwrap_or_default();
+    let name = name_of(path);
+    let name = &name[..name.floor_char_boundary(NAME_SHOWN)];
+    let kept = root.join(DAMAGED).join(format!("{folder}-{name}-{}", now()));
+    fs::rename(path, &kept).map_err(at(path))?;
+    Ok(kept)
 }
 
 fn first_line(text: &str) -> &str {

@@ -1,0 +1,148 @@
+//! Request bodies as they arrive: limits of size and speed, and the memory budget of all of them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::http::client_limits::ClientLimits;
+use crate::http::content::{Content, Large, SMALL, memory_file};
+use crate::http::error::ApiError;
+
+/// The memory that all large bodies together may take: of requests that arrive, wait, or run.
+pub(crate) struct Budget {
+    room: Arc<Semaphore>,
+    /// All of it.
+    bytes: u64,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub(crate) fn new(bytes: u64) -> Budget {
+        let permits = (bytes / SMALL).min(Semaphore::MAX_PERMITS as u64);
+        Budget { room: Arc::new(Semaphore::new(permits as usize)), bytes: permits * SMALL }
+    }
+}
+
+/// A body that has arrived.
+pub(crate) struct Received {
+    pub(crate) content: Content,
+    /// Its part of the budget, to be kept as long as the content is somewhere.
+    pub(crate) hold: Hold,
+}
+
+/// A part of the budget.
+#[derive(Default)]
+pub(crate) struct Hold(Option<OwnedSemaphorePermit>);
+
+impl Hold {
+    /// Makes it cover so many bytes.
+    fn cover(&mut self, bytes: u64, budget: &Budget) -> Result<(), ApiError> {
+        let has = self.0.as_ref().map_or(0, |hold| hold.num_permits() as u64);
+        let lacks = u32::try_from(bytes.div_ceil(SMALL).saturating_sub(has)).unwrap_or(u32::MAX);
+        if lacks == 0 {
+            return Ok(());
+        }
+        let Ok(more) = budget.room.clone().try_acquire_many_owned(lacks) else {
+            return Err(ApiError::full("bodies of other requests take all the memory there is for them", 1));
+        };
+        match &mut self.0 {
+            Some(hold) => hold.merge(more),
+            none => *none = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Takes in a request's body: no more than `limit` bytes of it, no slower than `pace`, and only as much as `budget` has
+/// room for.
+pub(crate) async fn receive(
+    headers: &HeaderMap,
+    mut body: Incoming,
+    limit: u64,
+    pace: &ClientLimits,
+    budget: &Budget,
+) -> Result<Received, ApiError> {
+    if let Some(coding) = headers.get_all(CONTENT_ENCODING).iter().find(|coding| *coding != "identity") {
+        return Err(ApiError::unsupported(format!("Content-Encoding {coding:?} is not understood")));
+    }
+    let is_chunked = |coding: &&HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().find(|coding| !is_chunked(coding)) {
+        return Err(ApiError::unsupported(format!("Transfer-Encoding {coding:?} is not understood")));
+    }
+    // One that the budget never has room for need not be tried again later. Small ones do not need any.
+    let limit = limit.min(budget.bytes.max(SMALL));
+    let announced = body.size_hint().lower();
+    if announced > limit {
+        return Err(ApiError::too_large("the body", limit));
+    }
+    let mut intake = Intake::new(announced).map_err(no_room)?;
+    let mut hold = Hold::default();
+    let begin = Instant::now();
+    loop {
+        let pause = Instant::now() + pace.pause;
+        let average = begin + pace.pause + Duration::from_secs(intake.len / pace.rate.max(1));
+        let Ok(frame) = timeout_at(pause.min(average), body.frame()).await else {
+            return Err(ApiError::too_slow("the body comes too slowly"));
+        };
+        let Some(frame) = frame else { return Ok(Received { content: intake.into_content(), hold }) };
+        let frame = frame.map_err(|error| ApiError::bad_request(format!("the body cannot be read: {error}")))?;
+        // Trailers carry nothing we know.
+        let Ok(data) = frame.into_data() else { continue };
+        if intake.len + data.len() as u64 > limit {
+            return Err(ApiError::too_large("the body", limit));
+        }
+        if intake.len + data.len() as u64 > SMALL {
+            hold.cover(intake.len + data.len() as u64, budget)?;
+        }
+        intake.take(data).map_err(no_room)?;
+    }
+}
+
+fn no_room(error: io::Error) -> ApiError {
+    ApiError::host(format!("there is no room for the body: {error}"))
+}
+
+/// A body on its way in.
+struct Intake {
+    len: u64,
+    memory: BytesMut,
+    file: Option<File>,
+}
+
+impl Intake {
+    fn new(announced: u64) -> io::Result<Intake> {
+        let file = if announced > SMALL { Some(memory_file()?) } else { None };
+        Ok(Intake { len: 0, memory: BytesMut::with_capacity(announced.min(SMALL) as usize), file })
+    }
+
+    fn take(&mut self, data: Bytes) -> io::Result<()> {
+        self.len += data.len() as u64;
+        if self.file.is_none() && self.len > SMALL {
+            let mut file = memory_file()?;
+            file.write_all(&std::mem::take(&mut self.memory))?;
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(&data),
+            None => {
+                self.memory.extend_from_slice(&data);
+                Ok(())
+            }
+        }
+    }
+
+    fn into_content(self) -> Content {
+        match self.file {
+            Some(file) => Content::Large(Large { file: Arc::new(file), len: self.len }),
+            None => Content::Small(self.memory.freeze()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Why the service cannot start, or cannot go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::http::tls::TlsError;
+use crate::store::error::StateError;
+use monohull_engine::HostError;
+use monohull_worker::ProcessError;
+use monohull_workflow::grants::GrantsError;
+
+/// The service cannot begin, or cannot go on. The host or the invocation is at fault.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum ServeError {
+    /// the libos modules or the domain
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// no process for workflows can be made
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// the state folder
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("it cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// The grants file.
+    #[error(transparent)]
+    Grants(#[from] GrantsError),
+    /// The certificate or its key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("another server listens on {0}")]
+    Taken(PathBuf),
+    #[error("the host failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("it ends, as no workflow can be run any more: {0}")]
+    NoProcesses(String),
+}
