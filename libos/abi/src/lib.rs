@@ -22,6 +22,7 @@ pub mod layout;
 pub mod module;
 pub mod network;
 pub mod number;
+pub mod record;
 mod services;
 pub mod types;
 pub mod user;

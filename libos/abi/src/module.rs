@@ -14,6 +14,7 @@ pub use crate::call::{Call, Outcome, SYSTEM_INSTANCE, Wake};
 
 use crate::file::{Advice, MapRequest, MountInfo};
 use crate::network::{NetworkHost, NetworkServices};
+use crate::record::Records;
 use crate::services::service_table;
 use core::ffi::c_void;
 
@@ -59,7 +60,7 @@ pub struct Layout {
     pub host: u32,
     /// Bytes of [`Call`].
     pub call: u32,
-    /// [`Host::SIGNATURES`].
+    /// [`Host::SIGNATURES`] and [`Records::SIGNATURES`].
     pub services: u32,
 }
 
@@ -69,7 +70,7 @@ impl Layout {
         table: size_of::<ModuleTable>() as u32,
         host: size_of::<Host>() as u32,
         call: size_of::<Call>() as u32,
-        services: Host::SIGNATURES,
+        services: Host::SIGNATURES ^ Records::SIGNATURES.rotate_left(8),
     };
 }
 
@@ -97,6 +98,14 @@ pub struct ModuleTable {
     pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> u32,
     /// An event outside the domain has occurred for which the module registered. Called on a carrier; several may call it at once.
     pub poll: unsafe extern "C" fn(state: *mut c_void),
+    /// Writes the state as a record and changes nothing: 1, or 0 if something in it cannot be captured, which has been explained by
+    /// [`Records::refuse`]. No handler of this domain runs meanwhile.
+    pub save: unsafe extern "C" fn(state: *mut c_void, records: *const Records) -> u32,
+    /// Rebuilds the state in a module that has served no call yet: 1, or 0 if the record is refused, which has been explained. The
+    /// instances of the domain exist; memory that the state charges to them has not been charged. After a refusal the state is
+    /// good for nothing but `stop`.
+    pub restore:
+        unsafe extern "C" fn(state: *mut c_void, records: *const Records, record: *const u8, len: usize) -> u32,
 }
 
 // SAFETY: the table is immutable data; its pointers lead to immutable data and functions of the same object.

@@ -32,6 +32,7 @@ use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{Checked, HostRef, Module, Once, Segments, module};
 use volume::Volume;
 
@@ -52,6 +53,19 @@ impl Module for FatFs {
 
     fn start(host: HostRef) -> Option<FatFs> {
         Some(FatFs { host, volumes: Segments::new(MOUNTS_MAX) })
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        let opened = |mount: &usize| self.volumes.get(*mount).is_some_and(|volume| volume.get().is_some());
+        if let Some(mount) = (0..MOUNTS_MAX).find(opened) {
+            let point = self.host.mount(mount as u32).map(|(_, point)| point).unwrap_or_default();
+            return Err(Refused::new(format_args!("the disk image at `{point}` is in use")));
+        }
+        records.write(&())
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
     }
 }
 

@@ -37,6 +37,7 @@ use file_pins::Pins;
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE, Wake};
 use monohull_abi::user::AccessError;
 use monohull_abi::{Errno, Outcome, number};
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use mounts::Mounts;
 use tables::Tables;
@@ -94,6 +95,24 @@ impl Module for Files {
             }
         }
         true
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        for instance in records.instances() {
+            let Some(table) = self.tables.find(instance) else { continue };
+            if let Some(open) = table.first() {
+                return Err(Refused::of(instance, format_args!("`/{}` is open", open.path)));
+            }
+            let working = table.working.lock();
+            if !working.is_empty() {
+                return Err(Refused::of(instance, format_args!("its working directory is `/{working}`")));
+            }
+        }
+        records.write(&())
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
     }
 }
 

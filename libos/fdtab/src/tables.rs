@@ -121,6 +121,17 @@ impl Table {
         descriptors.filter_map(|descriptor| self.remove(descriptor)).collect()
     }
 
+    /// The open file of the lowest descriptor.
+    pub(crate) fn first(&self) -> Option<Arc<Open>> {
+        let lowest = self
+            .used
+            .lock()
+            .iter()
+            .enumerate()
+            .find_map(|(index, word)| (*word != 0).then(|| index as u64 * 64 + u64::from(word.trailing_zeros())));
+        self.get(lowest?)
+    }
+
     fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
         let entry = self.entries.make(descriptor as usize)?;
         core::mem::replace(&mut *entry.0.lock(), open)

@@ -138,6 +138,12 @@ impl Arena {
         self.commit(end) && self.space.extend(run, bytes)
     }
 
+    /// Takes exactly these pages. `None` if some of them are not free, or cannot be committed.
+    pub(crate) fn claim(&mut self, address: u64, bytes: u64) -> Option<Run> {
+        let run = self.space.claim(address, bytes)?;
+        self.commit(run.end()).then_some(run)
+    }
+
     /// Transfers pages to an instance, or to the system.
     pub(crate) fn assign(&mut self, run: &Run, owner: u32) -> bool {
         let answer = self.host.arena_assign(owner, run.address(), run.bytes());

@@ -9,6 +9,7 @@
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
 //!   pages    which pages are free
+//!   record   all of it as plain data, captured and rebuilt
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
@@ -20,6 +21,7 @@ extern crate std;
 mod arena;
 mod batches;
 mod pages;
+mod record;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use monohull_abi::layout::page_up;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::types::MemoryStats;
 use monohull_abi::{Errno, number};
+use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use table::Table;
 
@@ -65,6 +68,14 @@ impl Module for Memory {
 
     fn ended(&self, instance: u32, ending: Ending) -> bool {
         self.end(instance, ending)
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.save_table(records)
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_table(record, records)
     }
 }
 

@@ -81,6 +81,19 @@ impl PageSpace {
         Some(Run { address, bytes })
     }
 
+    /// Takes exactly these whole pages, if all of them are free.
+    pub(crate) fn claim(&mut self, address: u64, bytes: u64) -> Option<Run> {
+        let (&start, &free) = self.by_address.range(..=address).next_back()?;
+        let (hole, end) = (start..start + free, address.checked_add(bytes)?);
+        if bytes == 0 || end > hole.end {
+            return None;
+        }
+        self.remove(&hole);
+        self.add(hole.start..address);
+        self.add(end..hole.end);
+        Some(Run { address, bytes })
+    }
+
     /// Extends a run if the pages behind it are free.
     pub(crate) fn extend(&mut self, run: &mut Run, bytes: u64) -> bool {
         let Some(&free) = self.by_address.get(&run.end()).filter(|free| **free >= bytes) else { return false };

@@ -42,7 +42,7 @@ use monohull_module::HostRef;
 type Hasher = foldhash::fast::FixedState;
 
 /// Most bytes that are retained for one instance.
-const RETAINED_MAX: u64 = 64 << 20;
+pub(crate) const RETAINED_MAX: u64 = 64 << 20;
 /// With a protection key for each instance, a held buffer is up to two mappings, and a process has some 65 000. Without free mappings
 /// no allocation succeeds and no instance starts. So each instance may hold this many...
 pub(crate) const HELD_SHARE: u32 = 1024;
@@ -59,7 +59,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// Bytes in use; `None` if that is no number of bytes.
-    fn bytes(&self) -> Option<u64> {
+    pub(crate) fn bytes(&self) -> Option<u64> {
         self.count.checked_mul(self.element_size)
     }
 }
@@ -103,6 +103,11 @@ pub(crate) enum Resized {
 }
 
 impl Buffer {
+    /// Whether a call copies from or to it, or moves it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.pins > 0 || self.moves
+    }
+
     /// Whether the buffer is freed when this instance has ended. It is not if another instance has taken it meanwhile, or has
     /// allocated one at the same address.
     pub(crate) fn ends_with(&self, id: u32, ending: Ending) -> bool {
@@ -116,11 +121,11 @@ impl Buffer {
 /// A filled slot, or one that was filled until its buffer was taken.
 pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
-    content: Content,
+    pub(crate) content: Content,
     /// The instance that published it.
-    producer: u32,
+    pub(crate) producer: u32,
     /// Another instance has taken it since. The producer cannot withdraw it any more, even if it has gone back into its slot.
-    taken: bool,
+    pub(crate) taken: bool,
     /// The slot from which the producer took it, if it published an input without writing to it.
     pub(crate) before: Option<Box<Slot>>,
 }
@@ -453,7 +458,7 @@ impl Table {
 
     /// The same if no copy from or to it is under way, so that it may be freed or moved.
     fn held_unpinned(&mut self, by: u32, address: u64) -> Result<&mut Option<Box<Slot>>, Denied> {
-        let pinned = self.buffers.get(&address).is_some_and(|buffer| buffer.pins > 0 || buffer.moves);
+        let pinned = self.buffers.get(&address).is_some_and(Buffer::is_in_use);
         let origin = self.held(by, address)?;
         if pinned { Err(Denied::Pinned) } else { Ok(origin) }
     }
@@ -488,7 +493,7 @@ impl Table {
         self.instances.get(&id).is_some_and(|instance| instance.inputs_dirty && !instance.retained.is_empty())
     }
 
-    fn charge(&mut self, id: u32, bytes: u64) -> Result<(), Denied> {
+    pub(crate) fn charge(&mut self, id: u32, bytes: u64) -> Result<(), Denied> {
         if id == SYSTEM_INSTANCE {
             return Ok(());
         }
@@ -515,7 +520,7 @@ impl Table {
     }
 
     /// Adjusts the number of buffers that an instance holds. Buffers that trusted code holds are not counted.
-    fn adjust_held(&mut self, id: u32, change: i32) {
+    pub(crate) fn adjust_held(&mut self, id: u32, change: i32) {
         if id != SYSTEM_INSTANCE {
             let instance = self.instances.entry(id).or_default();
             instance.held = instance.held.wrapping_add_signed(change);
@@ -523,7 +528,7 @@ impl Table {
         }
     }
 
-    fn track(&mut self, id: u32, address: u64) {
+    pub(crate) fn track(&mut self, id: u32, address: u64) {
         if id != SYSTEM_INSTANCE {
             self.instances.entry(id).or_default().addresses.insert(address);
         }

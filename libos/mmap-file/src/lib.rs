@@ -29,6 +29,7 @@ use core::fmt;
 use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
 use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FileToMap, FutexMutex, HostRef, Module, module};
 
 /// Extents that there is room for at first.
@@ -39,8 +40,8 @@ const EXTENTS_MAX: usize = 1 << 20;
 /// The mapped files of one domain.
 pub struct MappedFiles {
     host: HostRef,
-    /// The pin of each mapping's file, by instance and by address. Those of an instance that has ended are removed at once.
-    pins: FutexMutex<BTreeMap<u32, BTreeMap<u64, u64>>>,
+    /// The file of each mapping, by instance and by address. Those of an instance that has ended are removed at once.
+    pins: FutexMutex<BTreeMap<u32, BTreeMap<u64, PinnedFile>>>,
 }
 
 module! {
@@ -61,11 +62,31 @@ impl Module for MappedFiles {
 
     fn ended(&self, instance: u32, _: Ending) -> bool {
         let theirs = self.pins.lock().remove(&instance);
-        for (address, pin) in theirs.unwrap_or_default() {
-            self.take_back(instance, address, pin);
+        for (address, file) in theirs.unwrap_or_default() {
+            self.take_back(instance, address, file.pin);
         }
         true
     }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        for (instance, theirs) in &*self.pins.lock() {
+            if let Some((address, file)) = theirs.first_key_value() {
+                return Err(Refused::of(*instance, format_args!("`/{}` is mapped at {address:#x}", file.path)));
+            }
+        }
+        records.write(&())
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
+    }
+}
+
+/// The file of a mapping.
+struct PinnedFile {
+    pin: u64,
+    /// Its absolute path when it was opened, without the first `/`.
+    path: String,
 }
 
 /// A file that stays where it is.
@@ -106,7 +127,11 @@ impl MappedFiles {
         };
         match mapped {
             Ok(address) => {
-                self.pins.lock().entry(call.instance).or_default().insert(address, file.pin);
+                self.pins
+                    .lock()
+                    .entry(call.instance)
+                    .or_default()
+                    .insert(address, PinnedFile { pin: file.pin, path: file.path });
                 Ok(address)
             }
             Err(errno) => {
@@ -175,7 +200,7 @@ impl MappedFiles {
         let address = call.args[0];
         self.admit(call)?;
         let pin = self.pins.lock().get_mut(&call.instance).and_then(|theirs| theirs.remove(&address));
-        let Some(pin) = pin else {
+        let Some(PinnedFile { pin, .. }) = pin else {
             return Err(self.refuse_address(call, address));
         };
         self.take_back(call.instance, address, pin);

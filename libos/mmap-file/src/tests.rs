@@ -197,3 +197,13 @@ fn what_an_instance_leaves_is_taken_back() {
     domain.end(B, Ending::Failed);
     assert_eq!(domain.mappings(), 0);
 }
+
+#[test]
+fn a_mapping_is_not_captured_and_says_which() {
+    let domain = domain();
+    let files = domain.files(A);
+    let descriptor = file(files, "/f");
+    let address = mapped(files, descriptor, 0, 10).expect("mapped");
+    assert_eq!(domain.capture().err(), Some(format!("instance {A}: `/f` is mapped at {address:#x}")));
+    assert_eq!(domain.touch_mapping(A, address), content()[..10], "it is there as before");
+}

@@ -1,9 +1,11 @@
 //! What [`crate::module!`] expands to: the C edge of a module. Not for direct use.
 
+use crate::record::{self, RecordsRef};
 use crate::{HostRef, Module, heap};
 use alloc::boxed::Box;
 use core::ffi::c_void;
 use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable};
+use monohull_abi::record::Records;
 
 /// The table for a module with these entries.
 pub const fn table<M: Module>(entries: &'static [ModuleEntry]) -> ModuleTable {
@@ -18,6 +20,8 @@ pub const fn table<M: Module>(entries: &'static [ModuleEntry]) -> ModuleTable {
         stop: stop::<M>,
         ended: ended::<M>,
         poll: poll::<M>,
+        save: save::<M>,
+        restore: restore::<M>,
     }
 }
 
@@ -54,6 +58,24 @@ unsafe extern "C" fn ended<M: Module>(state: *mut c_void, instance: u32, ending:
 unsafe extern "C" fn poll<M: Module>(state: *mut c_void) {
     // SAFETY: `state` came from `start::<M>` and has not been stopped.
     unsafe { &*state.cast::<M>() }.poll();
+}
+
+unsafe extern "C" fn save<M: Module>(state: *mut c_void, records: *const Records) -> u32 {
+    // SAFETY: `state` came from `start::<M>` and has not been stopped; the table is valid during the call.
+    let (state, records) = unsafe { (&*state.cast::<M>(), RecordsRef::new(records)) };
+    record::save(state, records).into()
+}
+
+unsafe extern "C" fn restore<M: Module>(
+    state: *mut c_void,
+    records: *const Records,
+    record: *const u8,
+    len: usize,
+) -> u32 {
+    // SAFETY: as in `save`; the visor passes a record that is readable for its length during the call.
+    let (state, records, record) =
+        unsafe { (&*state.cast::<M>(), RecordsRef::new(records), core::slice::from_raw_parts(record, len)) };
+    record::restore(state, record, records).into()
 }
 
 const fn padded(name: &str) -> [u8; 16] {

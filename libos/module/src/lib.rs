@@ -43,6 +43,7 @@ pub mod heap;
 mod host;
 mod lock;
 mod network;
+pub mod record;
 mod rwlock;
 mod segments;
 mod store;
@@ -59,6 +60,7 @@ pub use store::{Checked, Memory, Store};
 pub use text::Text;
 
 use abi::module::Ending;
+use record::{RecordsRef, Refused};
 
 /// One service of the libos. The value is its state in one domain.
 pub trait Module: Send + Sync + Sized + 'static {
@@ -77,6 +79,18 @@ pub trait Module: Send + Sync + Sized + 'static {
 
     /// An event outside the domain has occurred for which the module registered.
     fn poll(&self) {}
+
+    /// Version of the record that [`Module::save`] writes. It rises with every change of the record's fields, and the code that
+    /// reads older versions stays.
+    const RECORD_VERSION: u32 = 1;
+
+    /// Writes the state as a record and changes nothing. Refuses if something in it cannot be captured. No call is under way,
+    /// except parked ones.
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused>;
+
+    /// Rebuilds the state from a record of this version or an older one, before the first call. The record may be anyone's: every
+    /// field is checked. After a refusal the state is dropped.
+    fn restore(&self, version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused>;
 }
 
 /// Defines what a module exports: its table, and the things that exist once per shared object (the global allocator

@@ -25,6 +25,7 @@ use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX, MountKind};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{Checked, HostRef, Module, Segments, module};
 use tree::{Tree, TreeCell};
 
@@ -45,6 +46,19 @@ impl Module for RamFs {
 
     fn start(host: HostRef) -> Option<RamFs> {
         Some(RamFs { host, trees: Segments::new(MOUNTS_MAX) })
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        let used = |mount: &usize| self.trees.get(*mount).is_some_and(|tree| tree.get().is_some());
+        if let Some(mount) = (0..MOUNTS_MAX).find(used) {
+            let point = self.host.mount(mount as u32).map(|(_, point)| point).unwrap_or_default();
+            return Err(Refused::new(format_args!("there are files in memory at `{point}`")));
+        }
+        records.write(&())
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
     }
 }
 

@@ -19,6 +19,7 @@ extern crate std;
 mod calls;
 mod host;
 mod network;
+mod record;
 mod table;
 mod tap;
 
@@ -26,6 +27,7 @@ use alloc::sync::Arc;
 use monohull_abi::module::Ending;
 use monohull_abi::network::NetworkKind;
 use monohull_abi::number;
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use network::Network;
 use table::Tables;
@@ -80,6 +82,14 @@ impl Module for Sockets {
             network.ended(instance);
         }
         true
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.save_sockets(records)
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
     }
 
     fn poll(&self) {

@@ -97,6 +97,15 @@ impl Tables {
         Some(socket)
     }
 
+    /// A socket, if there is one: its instance, and its number.
+    pub(crate) fn first(&self) -> Option<(u32, u32, &Socket)> {
+        self.0.iter().find_map(|(instance, table)| {
+            let (number, socket) =
+                (0..).zip(&table.sockets).find_map(|(number, socket)| Some((number, socket.as_ref()?)))?;
+            Some((*instance, number, &**socket))
+        })
+    }
+
     /// Takes all sockets of an instance out of use.
     pub(crate) fn remove(&mut self, instance: u32) -> Option<Table> {
         self.0.remove(&instance)

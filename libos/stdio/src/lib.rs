@@ -23,7 +23,9 @@ use core::mem::MaybeUninit;
 use monohull_abi::module::{Call, Ending};
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
+use monohull_module::record::{RecordsRef, Refused, fields, rise};
 use monohull_module::{FutexMutex, HostRef, Module, module};
+use serde::{Deserialize, Serialize};
 
 /// Longest line in bytes; longer ones are sent in pieces of this size. Also the most that one call takes.
 pub const LINE_MAX: usize = 8 * 1024;
@@ -38,7 +40,7 @@ pub struct Stdio {
 }
 
 /// One output stream of one instance.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Stream {
     instance: u32,
     number: u32,
@@ -63,6 +65,31 @@ impl Module for Stdio {
             self.finish(Stream { instance, number: number as u32 });
         }
         true
+    }
+
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        let lines = self.unfinished.lock();
+        let lines: Vec<(Stream, Vec<u8>)> = lines.iter().map(|(stream, line)| (*stream, line.lock().clone())).collect();
+        records.write(&lines)
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        let lines: Vec<(Stream, &[u8])> = fields(record)?;
+        rise(lines.iter().map(|(stream, _)| *stream), "the streams")?;
+        let live = records.instances();
+        let mut unfinished = self.unfinished.lock();
+        for (stream, line) in lines {
+            let Stream { instance, number } = stream;
+            if !live.contains(&instance) || !STREAMS.contains(&number.into()) {
+                return Err(Refused::new(format_args!("there is no stream {number} of instance {instance}")));
+            }
+            if line.len() > LINE_MAX || line.contains(&b'\n') {
+                let why = format_args!("{} bytes are no unfinished line of stream {number}", line.len());
+                return Err(Refused::of(instance, why));
+            }
+            unfinished.insert(stream, Arc::new(FutexMutex::new(line.to_vec())));
+        }
+        Ok(())
     }
 }
 
@@ -137,6 +164,7 @@ mod tests {
     use super::*;
     use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, cell_base};
     use monohull_module_testing::Domain;
+    use proptest::prelude::*;
     use std::string::{String, ToString};
     use std::vec;
 
@@ -236,5 +264,72 @@ mod tests {
         let text = domain.place(1, &vec![b'x'; 3 * LINE_MAX]);
         let len = CELL_SIZE / 2;
         assert_eq!(domain.call(1, number::STDIO_WRITE, [OUT, text, len, 0, 0, 0]), LINE_MAX as i64);
+    }
+
+    #[test]
+    fn unfinished_lines_go_on_in_another_domain() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        write(&domain, 1, OUT, "one\nhalf a ");
+        write(&domain, 1, 2, "err");
+        write(&domain, 2, OUT, "whole\n");
+        assert_eq!(texts(&domain), ["one", "whole"]);
+        let captured = domain.capture().unwrap();
+        assert_eq!(texts(&domain), [""; 0], "nothing is sent, nothing is lost");
+        drop(domain);
+        let domain = Domain::resume(&[&MONOHULL_MODULE], &captured).unwrap();
+        write(&domain, 1, OUT, "line\n");
+        assert!(domain.end(1, Ending::Done));
+        let lines = domain.take_lines();
+        assert_eq!(lines, [(1, 1, "half a line".to_string()), (1, 2, "err".to_string())]);
+    }
+
+    /// Why a record with these lines is refused, of a domain in which instances 1 and 2 live.
+    fn refusal(lines: &[(Stream, &[u8])]) -> Option<String> {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        domain.enter(1);
+        domain.enter(2);
+        let mut captured = domain.capture().unwrap();
+        drop(domain);
+        captured.records[0].truncate(4);
+        captured.records[0].extend(postcard::to_allocvec(lines).unwrap());
+        Domain::resume(&[&MONOHULL_MODULE], &captured).err()
+    }
+
+    #[test]
+    fn lines_that_no_module_has_written_are_refused() {
+        let stream = |instance, number| Stream { instance, number };
+        let long = vec![b'x'; LINE_MAX + 1];
+        assert_eq!(refusal(&[(stream(1, 1), &long[1..]), (stream(2, 2), b"")]), None);
+        for (lines, words) in [
+            (&[(stream(3, 1), &b"x"[..])][..], "there is no stream 1 of instance 3"),
+            (&[(stream(u32::MAX, 1), b"x")], "there is no stream 1 of instance 4294967295"),
+            (&[(stream(1, 0), b"x")], "there is no stream 0 of instance 1"),
+            (&[(stream(1, 3), b"x")], "there is no stream 3 of instance 1"),
+            (&[(stream(1, 1), &long)], "instance 1: 8193 bytes are no unfinished line of stream 1"),
+            (&[(stream(1, 1), b"x\ny")], "instance 1: 3 bytes are no unfinished line of stream 1"),
+            (&[(stream(1, 1), b"x"), (stream(1, 1), b"y")], "its record is damaged: the streams are not in order"),
+        ] {
+            assert_eq!(refusal(lines).as_deref(), Some(words));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_record_is_refused_or_harmless(at in 0..40usize, byte: u8, cut in 0..40usize) {
+            let domain = Domain::start(&MONOHULL_MODULE);
+            write(&domain, 1, OUT, "half a line");
+            write(&domain, 2, 2, "another");
+            let mut captured = domain.capture().unwrap();
+            drop(domain);
+            let record = &mut captured.records[0];
+            let at = at % record.len();
+            record[at] = byte;
+            record.truncate(record.len().saturating_sub(cut % 4));
+            if let Ok(domain) = Domain::resume(&[&MONOHULL_MODULE], &captured) {
+                write(&domain, 1, OUT, "\n");
+                domain.end(1, Ending::Done);
+                domain.end(2, Ending::Done);
+            }
+        }
     }
 }

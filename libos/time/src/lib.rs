@@ -10,6 +10,7 @@ extern crate std;
 use monohull_abi::module::{Call, NEVER, NO_KEY, Wake};
 use monohull_abi::types::Clock;
 use monohull_abi::{Errno, Outcome, number};
+use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{HostRef, Module, module};
 
 /// The clocks of one domain.
@@ -29,6 +30,15 @@ impl Module for Time {
 
     fn start(host: HostRef) -> Option<Time> {
         Some(Time { host })
+    }
+
+    /// A sleeping thread and its deadline are the visor's.
+    fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        records.write(&())
+    }
+
+    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
+        fields(record)
     }
 }
 
@@ -97,5 +107,22 @@ mod tests {
         assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: NEVER });
         call.wake = Wake::Deadlock;
         assert_eq!(domain.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
+    }
+
+    #[test]
+    fn there_is_nothing_to_capture() {
+        let domain = Domain::start(&MONOHULL_MODULE);
+        domain.set_time(1000, 0);
+        let mut call = domain.prepare(1, number::NANOSLEEP, [500, 0, 0, 0, 0, 0]);
+        domain.step(&mut call);
+        let mut captured = domain.capture().unwrap();
+        drop(domain);
+        let domain = Domain::resume(&[&MONOHULL_MODULE], &captured).unwrap();
+        call.wake = Wake::TimedOut;
+        assert_eq!(domain.step(&mut call), Step::Ready(0));
+        drop(domain);
+        captured.records[0].push(0);
+        let refused = Domain::resume(&[&MONOHULL_MODULE], &captured).err();
+        assert_eq!(refused.as_deref(), Some("its record has 1 bytes behind its end"));
     }
 }

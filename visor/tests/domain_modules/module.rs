@@ -6,6 +6,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use monohull_abi::ABI_VERSION;
 use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Outcome};
+use monohull_abi::record::Records;
 use monohull_abi::number::{CLOCK_GETTIME, NANOSLEEP};
 
 static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
@@ -204,6 +205,14 @@ unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
 
 unsafe extern "C" fn poll(_: *mut c_void) {}
 
+unsafe extern "C" fn save(_: *mut c_void, _: *const Records) -> u32 {
+    0
+}
+
+unsafe extern "C" fn restore(_: *mut c_void, _: *const Records, _: *const u8, _: usize) -> u32 {
+    0
+}
+
 static ENTRIES: [ModuleEntry; 2] = [
     ModuleEntry { number: CLOCK_GETTIME, handler: clock },
     ModuleEntry { number: if cfg!(foreign_number) { monohull_abi::number::EXIT } else { NANOSLEEP }, handler: sleep },
@@ -226,6 +235,8 @@ pub static TABLE: ModuleTable = ModuleTable {
     stop,
     ended,
     poll,
+    save,
+    restore,
 };
 
 #[panic_handler]

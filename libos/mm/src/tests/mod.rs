@@ -6,6 +6,7 @@ mod endings;
 mod hostile;
 mod pages;
 mod pins;
+mod records;
 mod slots;
 mod threads;
 

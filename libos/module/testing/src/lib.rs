@@ -7,6 +7,7 @@
 //! One domain per test thread at a time: the services that take no domain find it through a thread-local. Other threads take part
 //! in it with [`Domain::take_part`].
 
+mod captured;
 mod cells;
 mod files;
 mod heap;
@@ -16,6 +17,7 @@ mod network;
 mod owners;
 mod services;
 
+pub use captured::Captured;
 pub use files::Files;
 pub use heap::{CountingHeap, live_bytes};
 pub use mappings::Mapping;
@@ -30,7 +32,7 @@ use network::Device;
 use owners::Owners;
 use services::Services;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -100,6 +102,8 @@ struct Shared {
     discards_nothing: Value<bool>,
     /// Mapped files, by instance and address.
     mappings: Locked<BTreeMap<(u32, u64), Mapping>>,
+    /// The instances that have made a call and have not ended.
+    live: Locked<BTreeSet<u32>>,
 }
 
 /// A thread that takes part in a domain, until it is dropped.
@@ -171,6 +175,7 @@ impl Domain {
             writes_fail: Value::new(false),
             discards_nothing: Value::new(false),
             mappings: Locked::default(),
+            live: Locked::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(Arc::as_ptr(&shared));
@@ -260,6 +265,7 @@ impl Domain {
 
     /// A call that has not been made yet.
     pub fn prepare(&self, instance: u32, number: u32, args: [u64; 6]) -> Call {
+        self.shared.enter(instance);
         Call { instance, thread: instance, ..Call::system(number, args) }
     }
 
@@ -340,6 +346,7 @@ impl Domain {
 
     /// Notifies the modules of the end of an instance; returns whether its inputs are intact.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
+        self.shared.live.borrow_mut().remove(&instance);
         // SAFETY: the state is live, and no handler runs.
         let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
             (table.ended)(state.load(Ordering::Relaxed), instance, ending) == 1

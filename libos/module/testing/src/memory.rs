@@ -6,7 +6,7 @@ use std::ops::Range;
 
 const PAGE_BYTES: usize = PAGE as usize;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Memory {
     /// Start and end of what is mapped; ranges do not overlap.
     mapped: BTreeMap<u64, u64>,
@@ -37,6 +37,30 @@ impl Memory {
 
     pub(crate) fn pages_in(&self, range: Range<u64>) -> usize {
         self.pages.range(range).count()
+    }
+
+    /// Forgets the pages of a range that lie in none of these parts of it.
+    pub(crate) fn keep_in(&mut self, range: Range<u64>, parts: &[(u64, u64)]) {
+        self.pages.retain(|page, _| {
+            !range.contains(page) || parts.iter().any(|(start, len)| page.wrapping_sub(*start) < *len)
+        });
+    }
+
+    /// The same memory, with nothing mapped in a range.
+    pub(crate) fn without(&self, range: Range<u64>) -> Memory {
+        let mut rest = self.clone();
+        rest.keep_in(range.clone(), &[]);
+        rest.mapped.retain(|start, _| !range.contains(start));
+        rest
+    }
+
+    /// Fills parts of it with the pages of another memory.
+    pub(crate) fn copy_pages(&mut self, from: &Memory, parts: &[(u64, u64)]) {
+        for (start, len) in parts {
+            assert!(self.is_mapped(*start, *len), "what is live has been committed");
+            let pages = from.pages.range(*start..start + len);
+            self.pages.extend(pages.map(|(page, bytes)| (*page, bytes.clone())));
+        }
     }
 
     /// False, and perhaps a part, if something in the range is not mapped.

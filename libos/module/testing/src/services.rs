@@ -32,7 +32,7 @@ fn is_user(address: u64) -> bool {
 
 /// # Safety
 /// The text is readable for its length.
-unsafe fn text<'a>(text: *const u8, len: usize) -> &'a [u8] {
+pub(crate) unsafe fn text<'a>(text: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(text, len) }
 }

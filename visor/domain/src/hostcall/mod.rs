@@ -10,6 +10,7 @@ mod hostcalls;
 mod https;
 mod modules;
 mod network;
+mod records;
 mod state;
 mod table;
 
@@ -20,3 +21,4 @@ pub use host_files::RWF_APPEND;
 pub(crate) use hostcalls::Hostcalls;
 pub(crate) use https::Relayed;
 pub use modules::{Loaded, ModuleError, NAMES, preload};
+pub use records::{ModuleRecord, RecordError};

@@ -1,12 +1,14 @@
 //! Libos modules: found, loaded with `dlopen` on the first call of one of their numbers, and never before.
 
+use super::records::Port;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::threads::end_process;
-use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, SYMBOL};
+use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, SYMBOL, SYSTEM_INSTANCE};
 use monohull_abi::{ABI_VERSION, number};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -100,6 +102,13 @@ struct Entry {
     started: Option<(&'static ModuleTable, *mut c_void)>,
 }
 
+/// What a module has written.
+pub(super) struct Saved {
+    pub(super) bytes: Vec<u8>,
+    /// Ranges of the arena that belong to it.
+    pub(super) pages: Vec<Range<u64>>,
+}
+
 /// The modules of one domain.
 pub(crate) struct Modules {
     folder: PathBuf,
@@ -166,11 +175,40 @@ impl Modules {
         intact
     }
 
+    /// Captures the state of a module in which these instances are known; `None` if it does not run. An error is an instance, or
+    /// [`monohull_abi::module::SYSTEM_INSTANCE`], and the reason. No handler runs meanwhile.
+    pub(super) fn save(&self, name: &str, live: &[u32]) -> Result<Option<Saved>, (u32, String)> {
+        let Some((table, state)) = self.started(name) else { return Ok(None) };
+        let mut port = Port::new(live, true);
+        let ask = port.table();
+        // SAFETY: the module is started; the table and its port outlive the call.
+        let saved = unsafe { (table.save)(state, &raw const ask) } == 1;
+        match port.refused {
+            None if saved => Ok(Some(Saved { bytes: port.record.unwrap_or_default(), pages: port.pages })),
+            refused => Err(refused.unwrap_or_else(unexplained)),
+        }
+    }
+
+    /// Rebuilds the state of a module that has served no call: the ranges of the arena that belong to it.
+    pub(super) fn restore(&self, name: &str, record: &[u8], live: &[u32]) -> Result<Vec<Range<u64>>, (u32, String)> {
+        let (table, state) = self.started(name).ok_or_else(unexplained)?;
+        let mut port = Port::new(live, false);
+        let ask = port.table();
+        // SAFETY: as in `save`; the record is readable.
+        let restored = unsafe { (table.restore)(state, &raw const ask, record.as_ptr(), record.len()) } == 1;
+        match port.refused {
+            None if restored => Ok(port.pages),
+            refused => Err(refused.unwrap_or_else(unexplained)),
+        }
+    }
+
+    fn started(&self, name: &str) -> Option<(&'static ModuleTable, *mut c_void)> {
+        self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name)?.started
+    }
+
     /// Notifies a module of an external event.
     pub(crate) fn poll(&self, name: &str) {
-        let started =
-            self.entries.read().expect("modules").iter().find(|e| e.loaded.name == name).and_then(|e| e.started);
-        if let Some((table, state)) = started {
+        if let Some((table, state)) = self.started(name) {
             // SAFETY: the module is started, and is stopped only when no carrier runs.
             unsafe { (table.poll)(state) }
         }
@@ -208,6 +246,11 @@ impl Modules {
         }
         Ok((table, state))
     }
+}
+
+/// A module has refused without a reason.
+fn unexplained() -> (u32, String) {
+    (SYSTEM_INSTANCE, "it gives no reason".into())
 }
 
 /// What a module serves.

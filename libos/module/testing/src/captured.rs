@@ -1,0 +1,174 @@
+//! Capturing the modules of a miniature domain, and going on in another one.
+//!
+//! What a real domain captures page by page is kept here as it is: memory of cells, the buffers' pages that `mm` names, images.
+//! Everything else of a module goes through its record.
+
+use crate::memory::Memory;
+use crate::services::text;
+use crate::{Account, Domain, Shared};
+use monohull_abi::Errno;
+use monohull_abi::file::MountInfo;
+use monohull_abi::layout::{ARENA_BASE, ARENA_END};
+use monohull_abi::module::{ModuleTable, SYSTEM_INSTANCE};
+use monohull_abi::record::{RecordServices, Records};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+/// A domain at rest, as data.
+#[derive(Clone)]
+pub struct Captured {
+    /// The records of the modules, in the order in which the domain has them.
+    pub records: Vec<Vec<u8>>,
+    /// Ids of the live instances.
+    pub live: BTreeSet<u32>,
+    /// Its mounts.
+    pub mounts: Vec<(MountInfo, String)>,
+    images: HashMap<u32, Vec<u8>>,
+    memory: Memory,
+    accounts: HashMap<u32, Account>,
+    time: (u64, u64),
+    kept_apart: bool,
+}
+
+impl Captured {
+    /// Sets the memory limit of an instance.
+    pub fn set_limit(&mut self, instance: u32, bytes: u64) {
+        self.accounts.entry(instance).or_default().limit = bytes;
+    }
+
+    /// Changes the image behind a mount.
+    pub fn with_image<R>(&mut self, mount: u32, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        change(self.images.get_mut(&mount).expect("there is an image"))
+    }
+}
+
+/// What one module is asked while it is captured or rebuilt.
+struct Port {
+    live: BTreeSet<u32>,
+    record: Vec<u8>,
+    pages: Vec<(u64, u64)>,
+    refused: Option<String>,
+}
+
+impl Domain {
+    /// Captures the domain. A refusal begins with `instance N: ` if it concerns one.
+    pub fn capture(&self) -> Result<Captured, String> {
+        let live = self.shared.live.borrow().clone();
+        let mut memory = self.shared.memory.borrow().clone();
+        let (mut records, mut buffers) = (Vec::new(), Vec::new());
+        for (table, state) in &self.shared.modules {
+            let mut port = Port { live: live.clone(), record: Vec::new(), pages: Vec::new(), refused: None };
+            // SAFETY: the state is live, no handler runs, and the port outlives the call.
+            let saved = unsafe {
+                let ask = Records::of::<Port>((&raw mut port).cast());
+                (table.save)(state.load(Ordering::Relaxed), &raw const ask)
+            };
+            match port.refused {
+                None => assert_eq!(saved, 1, "a refusal has a reason"),
+                Some(why) => {
+                    assert_eq!(saved, 0, "a module that refuses says so");
+                    return Err(why);
+                }
+            }
+            records.push(port.record);
+            buffers.extend(port.pages);
+        }
+        memory.keep_in(ARENA_BASE..ARENA_END, &buffers);
+        let mut accounts = self.shared.accounts.borrow().clone();
+        accounts.values_mut().for_each(|account| account.charged = 0);
+        Ok(Captured {
+            records,
+            live,
+            mounts: self.shared.mounts.borrow().clone(),
+            images: self.shared.images.borrow().clone(),
+            memory,
+            accounts,
+            time: self.shared.time.get(),
+            kept_apart: self.shared.kept_apart.get(),
+        })
+    }
+
+    /// A new domain that goes on from there, with the same modules in the same order; or why a record was refused.
+    pub fn resume(tables: &[&'static ModuleTable], captured: &Captured) -> Result<Domain, String> {
+        let domain = Domain::with_mounts(tables, captured.mounts.clone());
+        let shared = &domain.shared;
+        *shared.live.borrow_mut() = captured.live.clone();
+        *shared.accounts.borrow_mut() = captured.accounts.clone();
+        *shared.images.borrow_mut() = captured.images.clone();
+        *shared.memory.borrow_mut() = captured.memory.without(ARENA_BASE..ARENA_END);
+        shared.time.set(captured.time);
+        shared.kept_apart.set(captured.kept_apart);
+        let mut buffers = Vec::new();
+        for ((table, state), record) in shared.modules.iter().zip(&captured.records) {
+            let mut port = Port { live: captured.live.clone(), record: Vec::new(), pages: Vec::new(), refused: None };
+            // SAFETY: as in `capture`; the record is readable.
+            let restored = unsafe {
+                let ask = Records::of::<Port>((&raw mut port).cast());
+                (table.restore)(state.load(Ordering::Relaxed), &raw const ask, record.as_ptr(), record.len())
+            };
+            match port.refused {
+                None => assert_eq!(restored, 1, "a refusal has a reason"),
+                Some(why) => {
+                    assert_eq!(restored, 0, "a module that refuses says so");
+                    return Err(why);
+                }
+            }
+            buffers.extend(port.pages);
+        }
+        shared.memory.borrow_mut().copy_pages(&captured.memory, &buffers);
+        Ok(domain)
+    }
+
+    /// An instance lives although it has made no call yet.
+    pub fn enter(&self, instance: u32) {
+        self.shared.enter(instance);
+    }
+}
+
+impl Shared {
+    pub(crate) fn enter(&self, instance: u32) {
+        if instance != SYSTEM_INSTANCE {
+            self.live.borrow_mut().insert(instance);
+        }
+    }
+}
+
+/// # Safety
+/// `domain` is the port of the call under way.
+unsafe fn port<'p>(domain: *mut c_void) -> &'p mut Port {
+    // SAFETY: the caller's promise; one module at a time is asked, on this thread.
+    unsafe { &mut *domain.cast::<Port>() }
+}
+
+impl RecordServices for Port {
+    unsafe extern "C" fn write(domain: *mut c_void, bytes: *const u8, len: usize) -> i64 {
+        // SAFETY: the module passes the table's domain, and bytes that are readable.
+        let (port, bytes) = unsafe { (port(domain), text(bytes, len)) };
+        if port.record.len() + len > 64 << 20 {
+            return Errno::FileTooLarge.to_value();
+        }
+        port.record.extend_from_slice(bytes);
+        0
+    }
+
+    unsafe extern "C" fn instance(domain: *mut c_void, index: u32) -> u32 {
+        // SAFETY: as in `write`.
+        unsafe { port(domain) }.live.iter().nth(index as usize).copied().unwrap_or(SYSTEM_INSTANCE)
+    }
+
+    unsafe extern "C" fn pages(domain: *mut c_void, address: u64, len: u64) {
+        // SAFETY: as in `write`.
+        unsafe { port(domain) }.pages.push((address, len));
+    }
+
+    unsafe extern "C" fn refuse(domain: *mut c_void, instance: u32, why: *const u8, len: usize) {
+        // SAFETY: as in `write`.
+        let (port, why) = unsafe { (port(domain), text(why, len)) };
+        let why = str::from_utf8(why).expect("a reason is UTF-8");
+        port.refused = Some(match instance {
+            SYSTEM_INSTANCE => why.to_owned(),
+            id => format!("instance {id}: {why}"),
+        });
+    }
+}

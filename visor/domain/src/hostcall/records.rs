@@ -1,0 +1,168 @@
+//! The state of libos modules as records: captured from a domain at rest, rebuilt in a new one.
+//!
+//! ```text
+//!  save      socket, time, stdio, mmap-file, fdtab, fatfs, ramfs, mm        who uses others before these
+//!  restore   mm, ramfs, fatfs, fdtab, mmap-file, stdio, time, socket        who is used before its users
+//! ```
+//!
+//! A record is bytes to this crate; only its module understands it. Beside it, `mm` names the ranges of the arena that belong to
+//! live buffers: no other page of the arena is captured, and a capture has no business with another one.
+
+use super::modules::{NAMES, Saved};
+use crate::shared::Shared;
+use monohull_abi::Errno;
+use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE};
+use monohull_abi::module::SYSTEM_INSTANCE;
+use monohull_abi::record::{RECORD_MAX, RecordServices, Records};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// The modules in the order in which they are rebuilt.
+const ORDER: [&str; NAMES.len()] = ["mm", "ramfs", "fatfs", "fdtab", "mmap-file", "stdio", "time", "socket"];
+
+/// The captured state of one module.
+#[derive(Clone, Debug)]
+pub struct ModuleRecord {
+    /// The module.
+    pub name: String,
+    /// Its record, which begins with a version of its own.
+    pub bytes: Vec<u8>,
+    /// The ranges of the arena, whole pages, whose contents belong to it.
+    pub pages: Vec<Range<u64>>,
+}
+
+/// The state of a module cannot be captured, or its record is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{reason} (libos module `{module}`)", whose(function.as_deref(), *instance))]
+pub struct RecordError {
+    /// The module.
+    pub module: String,
+    /// The function of the instance, if that lives.
+    pub function: Option<String>,
+    /// The instance that is concerned.
+    pub instance: Option<u32>,
+    /// What it is about.
+    pub reason: String,
+}
+
+fn whose(function: Option<&str>, instance: Option<u32>) -> String {
+    match (function, instance) {
+        (Some(function), Some(instance)) => format!("function `{function}`, instance {instance}: "),
+        (None, Some(instance)) => format!("instance {instance}: "),
+        (_, None) => String::new(),
+    }
+}
+
+/// What one module asks while it is captured or rebuilt.
+pub(super) struct Port<'l> {
+    live: &'l [u32],
+    pub(super) record: Option<Vec<u8>>,
+    pub(super) pages: Vec<Range<u64>>,
+    /// Instance and reason.
+    pub(super) refused: Option<(u32, String)>,
+}
+
+impl<'l> Port<'l> {
+    /// For a capture (`writes`) or a rebuild of a domain in which these instances live.
+    pub(super) fn new(live: &'l [u32], writes: bool) -> Port<'l> {
+        Port { live, record: writes.then(Vec::new), pages: Vec::new(), refused: None }
+    }
+
+    /// The table of its services, for as long as the port stays where it is.
+    pub(super) fn table(&mut self) -> Records {
+        // SAFETY: the services expect a port; the caller keeps to the condition.
+        unsafe { Records::of::<Port<'_>>(std::ptr::from_mut(self).cast()) }
+    }
+}
+
+/// # Safety
+/// `domain` is the port of the call under way, which is made on this thread alone.
+unsafe fn port<'p>(domain: *mut c_void) -> &'p mut Port<'p> {
+    // SAFETY: the caller's promise.
+    unsafe { &mut *domain.cast() }
+}
+
+impl RecordServices for Port<'_> {
+    unsafe extern "C" fn write(domain: *mut c_void, bytes: *const u8, len: usize) -> i64 {
+        // SAFETY: see `port`; the bytes are the module's own.
+        let (port, bytes) = unsafe { (port(domain), std::slice::from_raw_parts(bytes, len)) };
+        match &mut port.record {
+            Some(record) if (record.len() + len) as u64 <= RECORD_MAX => {
+                record.extend_from_slice(bytes);
+                0
+            }
+            _ => Errno::FileTooLarge.to_value(),
+        }
+    }
+
+    unsafe extern "C" fn instance(domain: *mut c_void, index: u32) -> u32 {
+        // SAFETY: see `port`.
+        unsafe { port(domain) }.live.get(index as usize).copied().unwrap_or(SYSTEM_INSTANCE)
+    }
+
+    unsafe extern "C" fn pages(domain: *mut c_void, address: u64, len: u64) {
+        let is_whole = address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
+        assert!(is_whole && address >= ARENA_BASE && len <= ARENA_END - address, "pages of the arena");
+        // SAFETY: see `port`.
+        unsafe { port(domain) }.pages.push(address..address + len);
+    }
+
+    unsafe extern "C" fn refuse(domain: *mut c_void, instance: u32, text: *const u8, len: usize) {
+        // SAFETY: see `port`; the text is the module's own.
+        let (port, text) = unsafe { (port(domain), std::slice::from_raw_parts(text, len)) };
+        port.refused = Some((instance, String::from_utf8_lossy(text).into_owned()));
+    }
+}
+
+impl Shared {
+    /// Captures the state of all modules that work, and changes nothing. No carrier serves a call meanwhile.
+    pub fn save_modules(&self) -> Result<Vec<ModuleRecord>, RecordError> {
+        let live = self.live_ids();
+        let mut records = Vec::new();
+        for name in ORDER.into_iter().rev() {
+            let saved = self.hostcalls.modules.save(name, &live);
+            if let Some(Saved { bytes, pages }) = saved.map_err(|refused| self.record_error(name, refused))? {
+                records.push(ModuleRecord { name: name.into(), bytes, pages });
+            }
+        }
+        Ok(records)
+    }
+
+    /// Rebuilds the state of modules that have served no call. The domain's instances are there, with what their cells hold
+    /// charged to them; no thread runs. After an error the domain is good for nothing. Gives the ranges of the arena whose
+    /// contents belong to the state.
+    pub fn restore_modules(&self, records: &[ModuleRecord]) -> Result<Vec<Range<u64>>, RecordError> {
+        let error = |name: &str, reason: &str| {
+            Err(RecordError { module: name.into(), function: None, instance: None, reason: reason.into() })
+        };
+        if let Some(record) = records.iter().find(|record| !ORDER.contains(&record.name.as_str())) {
+            return error(&record.name, "this Monohull has no such module");
+        }
+        let live = self.live_ids();
+        let mut pages = Vec::new();
+        for name in ORDER {
+            let mut own = records.iter().filter(|record| record.name == name);
+            let Some(record) = own.next() else { continue };
+            if own.next().is_some() {
+                return error(name, "it has two records");
+            }
+            self.load_module(name);
+            if let Some(reason) = self.hostcalls.modules.failure(name) {
+                return error(name, &reason);
+            }
+            let restored = self.hostcalls.modules.restore(name, &record.bytes, &live);
+            pages.extend(restored.map_err(|refused| self.record_error(name, refused))?);
+        }
+        Ok(pages)
+    }
+
+    fn live_ids(&self) -> Vec<u32> {
+        self.instances.live().iter().map(|instance| instance.id).collect()
+    }
+
+    fn record_error(&self, module: &str, (instance, reason): (u32, String)) -> RecordError {
+        let instance = (instance != SYSTEM_INSTANCE).then_some(instance);
+        let function = instance.and_then(|id| self.instance(id)).map(|known| known.config.labels.function.clone());
+        RecordError { module: module.into(), function, instance, reason }
+    }
+}
