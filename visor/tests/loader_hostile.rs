@@ -6,7 +6,9 @@ mod loader_builder;
 use goblin::elf64::{dynamic::*, program_header::*, reloc::*, sym::*};
 use loader_builder::*;
 use monohull_checker::{CheckError, Kind};
-use monohull_visor::domain::image::{Access, Image, ImageError, Relocation, Segment, SymbolTable, Value, verify};
+use monohull_visor::domain::image::{
+    Access, Image, ImageError, Relocation, Segment, SymbolTable, TlsTemplate, Value, verify,
+};
 
 fn parse(elf: &Elf) -> Result<Image, ImageError> {
     Image::parse("test", &elf.build())
@@ -98,6 +100,43 @@ fn what_is_harmless_is_accepted() {
     }
 }
 
+/// Sixteen bytes of initialised thread-local variables, and forty-eight of zeros.
+const TLS: ProgramHeader = ProgramHeader {
+    p_type: PT_TLS,
+    p_flags: PF_R,
+    p_offset: 0x2900,
+    p_vaddr: 0x2900,
+    p_paddr: 0x2900,
+    p_filesz: 0x10,
+    p_memsz: 0x40,
+    p_align: 16,
+};
+
+#[test]
+fn thread_local_variables_are_read_as_they_are() {
+    let image = parse(&changed(|elf| {
+        elf.add_segment(TLS);
+        let counter = elf.add_symbol("counter", symbol(STB_GLOBAL, STT_TLS, 3, 0x18, 8));
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPMOD64, 0, 0));
+        elf.add_relocation(rela(WORDS + 40, R_X86_64_DTPMOD64, counter, 0));
+        elf.add_relocation(rela(WORDS + 48, R_X86_64_DTPOFF64, counter, 4));
+    }))
+    .expect("accepted");
+    let template = TlsTemplate { address: 0x2900, file_size: 0x10, memory_size: 0x40, align: 16 };
+    assert_eq!(image.tls, Some(template));
+    let words: Vec<_> = image.relocations[4..7].iter().map(|word| (word.offset, word.value)).collect();
+    assert_eq!(
+        words,
+        [(WORDS + 32, Value::Absolute(1)), (WORDS + 40, Value::Absolute(1)), (WORDS + 48, Value::Absolute(0x1c)),]
+    );
+
+    // Zeros alone: the address need not be in a segment.
+    let zeros = ProgramHeader { p_filesz: 0, p_align: 0, p_vaddr: 0x1f00, ..TLS };
+    let image = parse(&changed(|elf| elf.add_segment(zeros))).expect("accepted");
+    assert_eq!(image.tls, Some(TlsTemplate { address: 0x1f00, file_size: 0, memory_size: 0x40, align: 1 }));
+    assert_eq!(parse(&Elf::valid()).expect("accepted").tls, None);
+}
+
 /// Section headers only give names.
 #[test]
 fn damaged_section_headers_cost_names_only() {
@@ -159,8 +198,6 @@ hostile! {
     program_headers_wrap_around: |elf| elf.header.e_phoff = u64::MAX - 8
         => ImageError::Overflow { what: "program header table", start: u64::MAX - 8, size: 6 * 56 };
     an_interpreter: |elf| elf.add_segment(segment(PT_INTERP, PF_R, 0xf80, 8, 8)) => ImageError::Interpreter { index: 6 };
-    a_thread_local_segment: |elf| elf.add_segment(segment(PT_TLS, PF_R, 0x2900, 8, 8))
-        => ImageError::ThreadLocal { index: 6 };
     a_segment_nobody_knows: |elf| elf.add_segment(segment(0x6fff_0000, PF_R, 0, 0, 0))
         => ImageError::UnknownSegment { index: 6, segment_type: 0x6fff_0000 };
     an_executable_stack: |elf| elf.segments[STACK].p_flags = PF_R | PF_W | PF_X => ImageError::ExecutableStack;
@@ -216,6 +253,92 @@ hostile! {
         => ImageError::MisplacedRelro { start: 0x3000, end: 0x4000 };
     relro_that_wraps_around: |elf| elf.segments[RELRO].p_memsz = u64::MAX
         => ImageError::Overflow { what: "PT_GNU_RELRO", start: DATA, size: u64::MAX };
+
+    // Thread-local variables.
+    two_thread_local_segments: |elf| {
+        elf.add_segment(TLS);
+        elf.add_segment(TLS);
+    } => ImageError::Duplicate { what: "PT_TLS" };
+    thread_locals_larger_in_the_file: |elf| elf.add_segment(ProgramHeader { p_memsz: 0xf, ..TLS })
+        => ImageError::ThreadLocalSize { file_size: 0x10, memory_size: 0xf };
+    thread_locals_that_fill_all_memory: |elf| elf.add_segment(ProgramHeader { p_memsz: u64::MAX, ..TLS })
+        => ImageError::ThreadLocalSize { file_size: 0x10, memory_size: u64::MAX };
+    thread_locals_of_an_odd_alignment: |elf| elf.add_segment(ProgramHeader { p_align: 24, ..TLS })
+        => ImageError::ThreadLocalAlignment { align: 24 };
+    thread_locals_of_a_huge_alignment: |elf| elf.add_segment(ProgramHeader { p_align: 1 << 63, ..TLS })
+        => ImageError::ThreadLocalAlignment { align: 1 << 63 };
+    thread_locals_in_bss: |elf| elf.add_segment(ProgramHeader { p_vaddr: 0x3100, ..TLS })
+        => outside("thread-local segment", 0x3100, 0x10);
+    thread_locals_across_the_edge: |elf| elf.add_segment(ProgramHeader { p_vaddr: 0x30f8, ..TLS })
+        => outside("thread-local segment", 0x30f8, 0x10);
+    thread_locals_that_wrap_around: |elf| elf.add_segment(ProgramHeader { p_vaddr: u64::MAX - 7, ..TLS })
+        => outside("thread-local segment", u64::MAX - 7, 0x10);
+    thread_locals_of_zeros_far_away: |elf| elf.add_segment(ProgramHeader { p_vaddr: 0x4001, p_filesz: 0, ..TLS })
+        => outside("thread-local segment", 0x4001, 0);
+    a_thread_local_symbol_without_segment: |elf| elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 0, 0))
+        => ImageError::ThreadLocalSymbol { name: "errno".into() };
+    a_thread_local_symbol_outside: |elf| {
+        elf.add_segment(TLS);
+        elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 0x41, 0));
+    } => ImageError::ThreadLocalSymbol { name: "errno".into() };
+    an_undefined_thread_local_symbol: |elf| {
+        elf.add_segment(TLS);
+        elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 0, 0, 0));
+    } => ImageError::ThreadLocalSymbol { name: "errno".into() };
+    an_undefined_weak_thread_local_symbol: |elf| {
+        elf.add_segment(TLS);
+        elf.add_symbol("errno", symbol(STB_WEAK, STT_TLS, 0, 0, 0));
+    } => ImageError::ThreadLocalSymbol { name: "errno".into() };
+    a_thread_local_start: |elf| {
+        elf.add_segment(TLS);
+        elf.symbols[START].1 = symbol(STB_GLOBAL, STT_TLS, 3, 8, 0);
+    } => ImageError::ThreadLocalAddress { name: "monohull_start".into() };
+    the_address_of_a_thread_local_symbol: |elf| {
+        elf.add_segment(TLS);
+        let index = elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 8, 0));
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_64, index, 0));
+    } => ImageError::ThreadLocalAddress { name: "errno".into() };
+    a_thread_local_module_without_segment: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPMOD64, 0, 0))
+        => ImageError::NotThreadLocal { offset: WORDS + 32, name: "X86_64_DTPMOD64" };
+    a_thread_local_module_of_a_function: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPMOD64, HELPER_SYMBOL, 0));
+    } => ImageError::NotThreadLocal { offset: WORDS + 32, name: "X86_64_DTPMOD64" };
+    a_thread_local_module_of_a_symbol_that_is_not_there: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPMOD64, 5, 0));
+    } => ImageError::BadSymbolIndex { offset: WORDS + 32, index: 5, count: 5 };
+    a_thread_local_offset_of_a_function: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPOFF64, HELPER_SYMBOL, 0));
+    } => ImageError::NotThreadLocal { offset: WORDS + 32, name: "X86_64_DTPOFF64" };
+    a_thread_local_offset_without_symbol: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPOFF64, 0, 8));
+    } => ImageError::NotThreadLocal { offset: WORDS + 32, name: "X86_64_DTPOFF64" };
+    a_thread_local_offset_outside: |elf| {
+        elf.add_segment(TLS);
+        let index = elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 8, 0));
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPOFF64, index, 0x39));
+    } => ImageError::ThreadLocalOutside { offset: WORDS + 32, value: 0x41 };
+    a_thread_local_offset_below_zero: |elf| {
+        elf.add_segment(TLS);
+        let index = elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 8, 0));
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPOFF64, index, -9));
+    } => ImageError::ThreadLocalOutside { offset: WORDS + 32, value: u64::MAX };
+    a_thread_local_relocation_in_code: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(CODE, R_X86_64_DTPMOD64, 0, 0));
+    } => ImageError::RelocationOutside { offset: CODE };
+    initial_exec: |elf| {
+        elf.add_segment(TLS);
+        let index = elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 8, 0));
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_TPOFF64, index, 0));
+    } => ImageError::ThreadLocalModel { offset: WORDS + 32, name: "X86_64_TPOFF64" };
+    thread_local_descriptors: |elf| {
+        elf.add_segment(TLS);
+        elf.add_relocation(rela(WORDS + 32, R_X86_64_TLSDESC, 0, 8));
+    } => ImageError::ThreadLocalModel { offset: WORDS + 32, name: "X86_64_TLSDESC" };
 
     // The dynamic section.
     no_dynamic_section: |elf| elf.segments[DYNAMIC].p_type = PT_NULL => ImageError::NoDynamicSection;
@@ -293,8 +416,6 @@ hostile! {
         => ImageError::Undefined { name: "printf".into() };
     an_indirect_function: |elf| elf.add_symbol("memcpy", symbol(STB_GLOBAL, STT_GNU_IFUNC, 2, CODE, 0))
         => ImageError::IndirectFunction { name: "memcpy".into() };
-    a_thread_local_symbol: |elf| elf.add_symbol("errno", symbol(STB_GLOBAL, STT_TLS, 3, 0, 0))
-        => ImageError::ThreadLocalSymbol { name: "errno".into() };
     a_symbol_outside: |elf| elf.add_symbol("far", symbol(STB_GLOBAL, STT_FUNC, 2, 1 << 40, 0))
         => ImageError::SymbolOutside { name: "far".into(), value: 1 << 40 };
     no_start: |elf| elf.symbols[START].0 = "main" => ImageError::MissingSymbol { name: "monohull_start" };
@@ -315,8 +436,6 @@ hostile! {
     // Relocations.
     an_indirect_relocation: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_IRELATIVE, 0, CODE as i64))
         => ImageError::IndirectRelocation { offset: WORDS + 32 };
-    a_thread_local_relocation: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_DTPMOD64, 0, 0))
-        => ImageError::RelocationType { offset: WORDS + 32, kind: R_X86_64_DTPMOD64, name: "X86_64_DTPMOD64" };
     a_copy_relocation: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_COPY, HELPER_SYMBOL, 0))
         => ImageError::RelocationType { offset: WORDS + 32, kind: R_X86_64_COPY, name: "X86_64_COPY" };
     a_32_bit_relocation: |elf| elf.add_relocation(rela(WORDS + 32, R_X86_64_32, HELPER_SYMBOL, 0))

@@ -114,6 +114,40 @@ fn an_image_with_the_c_library_is_refused() {
     assert_eq!(verify("libc", &file), Err(ImageError::NeedsLibrary { library: "libc.so.6".into() }));
 }
 
+/// Thread-local variables as C compilers make them for shared objects; those for programs expect the system's own `fs`.
+#[test]
+fn thread_local_variables_of_c_are_accepted_in_one_model() {
+    const SOURCE: &str = r#"
+        const unsigned long MONOHULL_IMAGE[2] = { 0x4c4c55484f4e4f4d, ABI_VERSION };
+        static __thread long first[2] = { 5, 6 };
+        LINKAGE __thread char zeros[100] __attribute__((aligned(32)));
+        void *__tls_get_addr(unsigned long *which) { return (void *)(which[0] + which[1]); }
+        long monohull_start(void) { return ++first[1] + zeros[7]; }
+    "#;
+    let folder = Scratch::new("thread-locals");
+    let (input, output) = (folder.0.join("image.c"), folder.0.join("image.so"));
+    std::fs::write(&input, SOURCE.replace("ABI_VERSION", &monohull_abi::ABI_VERSION.to_string())).expect("written");
+    let compile = |options: &[&str]| {
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-O1", "-nostdlib", "-Wl,-z,now,-z,relro,-z,separate-code,--hash-style=gnu"]);
+        let status = cc.args(options).arg("-o").arg(&output).arg(&input).status().expect("cc can be started");
+        assert!(status.success(), "cc: {status}");
+        verify("made", &std::fs::read(&output).expect("cc has written the image"))
+    };
+    let accepted = |options: &[&str]| {
+        let image = compile(options).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        let tls = image.tls.expect("it has thread-local variables");
+        assert_eq!((tls.file_size, tls.memory_size, tls.align), (16, 132, 32));
+        let modules = image.relocations.iter().filter(|word| word.value == Value::Absolute(1)).count();
+        assert!(modules >= 1, "no word names the module");
+        image.relocations.iter().filter(|word| word.value == Value::Absolute(32)).count()
+    };
+    assert_eq!(accepted(&["-DLINKAGE="]), 1, "the exported variable's offset is a relocation");
+    assert_eq!(accepted(&["-DLINKAGE=static"]), 0, "the linker knows the offset");
+    let refused = compile(&["-DLINKAGE=static", "-ftls-model=initial-exec"]);
+    assert_eq!(refused, Err(ImageError::StaticThreadLocal));
+}
+
 #[test]
 fn a_system_call_instruction_alone_is_no_reason_to_refuse() {
     let folder = Scratch::new("syscall");

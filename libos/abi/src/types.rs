@@ -82,6 +82,14 @@ pub enum Info {
     InitArray = 7,
     /// Number of entries in the image's `.init_array`.
     InitCount = 8,
+    /// Address of the initial bytes of the image's thread-local variables (PT_TLS); 0 if the image has none.
+    TlsAddress = 9,
+    /// How many bytes are there.
+    TlsFileSize = 10,
+    /// Bytes of thread-local variables that each thread needs; those behind the initial ones are zero.
+    TlsMemorySize = 11,
+    /// The alignment of a thread's copy, a power of two; 0 if the image has no thread-local variables.
+    TlsAlign = 12,
 }
 
 impl Info {
@@ -97,6 +105,10 @@ impl Info {
             6 => Some(Info::Attempt),
             7 => Some(Info::InitArray),
             8 => Some(Info::InitCount),
+            9 => Some(Info::TlsAddress),
+            10 => Some(Info::TlsFileSize),
+            11 => Some(Info::TlsMemorySize),
+            12 => Some(Info::TlsAlign),
             _ => None,
         }
     }

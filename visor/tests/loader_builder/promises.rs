@@ -1,6 +1,6 @@
 //! What an accepted image promises whoever maps it. Shared by the tests and the fuzz target.
 
-use monohull_domain::image::{Access, Image};
+use monohull_domain::image::{Access, Image, Segment};
 
 /// Panics if `image`, read from `file`, breaks a promise.
 pub(crate) fn check_promises(image: &Image, file: &[u8]) {
@@ -32,6 +32,15 @@ pub(crate) fn check_promises(image: &Image, file: &[u8]) {
             segment.access == Access::ReadWrite && pages.start <= relro.start && relro.end <= pages.end
         });
         assert!(inside && relro.start % 4096 == 0 && relro.end % 4096 == 0, "relro is not pages of one segment");
+    }
+    if let Some(tls) = image.tls {
+        let bytes = |segment: &Segment| {
+            segment.address <= tls.address && tls.address + tls.file_size <= segment.address + segment.file_size
+        };
+        assert!(tls.file_size == 0 || image.segments.iter().any(bytes), "thread-local bytes are in no segment");
+        assert!(tls.file_size <= tls.memory_size && tls.memory_size <= 1 << 30, "thread-local variables are too large");
+        assert!(tls.align.is_power_of_two() && tls.align <= 4096, "a strange alignment of thread-local variables");
+        assert!(tls.address <= image.span, "thread-local variables are outside of the image");
     }
     assert!(image.span <= 1 << 30 && image.span.is_multiple_of(4096), "the span is not whole pages");
 }

@@ -54,6 +54,7 @@ fn workflow() -> std::io::Result<Ready> {
         relocations: Vec::new(),
         start: 0,
         init_array: None,
+        tls: None,
         span: PAGE,
     };
     let image = LoadedImage::of_sealed(image, seal(&CODE, PAGE)?)?;

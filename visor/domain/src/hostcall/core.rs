@@ -282,6 +282,7 @@ fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
     let instance = caller(domain, call)?;
     let config = &instance.config;
     let init = config.image.image.init_array;
+    let tls = config.image.image.tls;
     Ok(match Info::from_raw(call.args[0]).ok_or(Errno::Invalid)? {
         Info::InstanceIndex => config.index.into(),
         Info::InstanceCount => config.count.into(),
@@ -295,6 +296,10 @@ fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         Info::Attempt => config.attempt.into(),
         Info::InitArray => init.map_or(0, |(offset, _)| instance.image_base + offset),
         Info::InitCount => init.map_or(0, |(_, count)| count),
+        Info::TlsAddress => tls.map_or(0, |tls| instance.image_base + tls.address),
+        Info::TlsFileSize => tls.map_or(0, |tls| tls.file_size),
+        Info::TlsMemorySize => tls.map_or(0, |tls| tls.memory_size),
+        Info::TlsAlign => tls.map_or(0, |tls| tls.align),
     })
 }
 

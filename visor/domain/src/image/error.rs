@@ -36,8 +36,6 @@ pub enum ImageError {
     // Program headers.
     #[error("program header {index} asks for a program interpreter (PT_INTERP); a function image has none")]
     Interpreter { index: usize },
-    #[error("program header {index} is a thread-local segment (PT_TLS); use monohull_std's thread-locals")]
-    ThreadLocal { index: usize },
     #[error("program header {index} has the unknown type {segment_type:#x}")]
     UnknownSegment { index: usize, segment_type: u32 },
     #[error("there is more than one {what}")]
@@ -76,6 +74,15 @@ pub enum ImageError {
         "the part to protect after relocation (PT_GNU_RELRO), {start:#x} to {end:#x}, is not inside one writable segment"
     )]
     MisplacedRelro { start: u64, end: u64 },
+    #[error(
+        "the thread-local segment (PT_TLS) has {file_size:#x} bytes in the file and {memory_size:#x} in memory; those in memory must \
+         include those in the file and be at most {MAX_SPAN:#x}"
+    )]
+    ThreadLocalSize { file_size: u64, memory_size: u64 },
+    #[error(
+        "the thread-local segment (PT_TLS) requires an alignment of {align:#x}; at most {PAGE:#x} and powers of two are possible"
+    )]
+    ThreadLocalAlignment { align: u64 },
 
     // The dynamic section.
     #[error("the image has no dynamic section (PT_DYNAMIC)")]
@@ -90,7 +97,7 @@ pub enum ImageError {
     NeedsLibrary { library: String },
     #[error("the image has relocations in its code (DT_TEXTREL); build it position-independent")]
     TextRelocations,
-    #[error("the image uses static thread-local storage (DF_STATIC_TLS)")]
+    #[error("the image uses static thread-local storage (DF_STATIC_TLS); compile it for a shared object (-fPIC)")]
     StaticThreadLocal,
     #[error("the image has relocations of the form {tag}; only DT_RELA is accepted")]
     RelocationForm { tag: &'static str },
@@ -116,8 +123,12 @@ pub enum ImageError {
     Undefined { name: String },
     #[error("symbol {name:?} is an indirect function (STT_GNU_IFUNC)")]
     IndirectFunction { name: String },
-    #[error("symbol {name:?} is thread-local (STT_TLS)")]
+    #[error(
+        "symbol {name:?} is thread-local (STT_TLS), but the image has no thread-local segment (PT_TLS) that holds it"
+    )]
     ThreadLocalSymbol { name: String },
+    #[error("symbol {name:?} is thread-local (STT_TLS): it has no address that all threads share")]
+    ThreadLocalAddress { name: String },
     #[error("symbol {name:?} has the value {value:#x}, which is in no segment")]
     SymbolOutside { name: String, value: u64 },
     #[error("symbol {name:?} is not an address in the image (section number {section:#x})")]
@@ -140,6 +151,17 @@ pub enum ImageError {
     RaggedTable { what: &'static str, size: u64 },
     #[error("the relocation at {offset:#x} has the type {name} ({kind}), which is not accepted")]
     RelocationType { offset: u64, kind: u32, name: &'static str },
+    #[error(
+        "the relocation at {offset:#x} ({name}) is for a model of thread-local storage other than general dynamic; compile for a \
+         shared object (-fPIC, -ftls-model=global-dynamic)"
+    )]
+    ThreadLocalModel { offset: u64, name: &'static str },
+    #[error("the relocation at {offset:#x} ({name}) names no thread-local variable of the image")]
+    NotThreadLocal { offset: u64, name: &'static str },
+    #[error(
+        "the relocation at {offset:#x} computes the offset {value:#x}, which is outside of the thread-local segment"
+    )]
+    ThreadLocalOutside { offset: u64, value: u64 },
     #[error("the relocation at {offset:#x} is computed by code (R_X86_64_IRELATIVE)")]
     IndirectRelocation { offset: u64 },
     #[error("the relocation at {offset:#x} names symbol {index}, but there are only {count}")]

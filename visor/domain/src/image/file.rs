@@ -93,10 +93,9 @@ fn check_file_header(header: &Header) -> Result<(), ImageError> {
 fn check_type(index: usize, header: &ProgramHeader) -> Result<(), ImageError> {
     match header.p_type {
         PT_GNU_STACK if header.p_flags & PF_X != 0 => Err(ImageError::ExecutableStack),
-        PT_NULL | PT_LOAD | PT_DYNAMIC | PT_NOTE | PT_PHDR => Ok(()),
+        PT_NULL | PT_LOAD | PT_DYNAMIC | PT_NOTE | PT_PHDR | PT_TLS => Ok(()),
         PT_GNU_RELRO | PT_GNU_STACK | PT_GNU_EH_FRAME | PT_GNU_PROPERTY => Ok(()),
         PT_INTERP => Err(ImageError::Interpreter { index }),
-        PT_TLS => Err(ImageError::ThreadLocal { index }),
         segment_type => Err(ImageError::UnknownSegment { index, segment_type }),
     }
 }

@@ -13,9 +13,9 @@
 //!                                                 ↑ words: base + value
 //! ```
 //!
-//! What is accepted is what `rustc` and a C linker make of a `no_std` shared object without start files: one ET_DYN
-//! file for x86-64 that imports nothing, has no thread-local segment, and whose relocations are RELATIVE, GLOB_DAT,
-//! JUMP_SLOT or 64 against its own symbols. Undefined weak symbols read as zero. `.init_array` is for
+//! What is accepted is what `rustc` and a C linker make of a shared object without start files: one ET_DYN
+//! file for x86-64 that imports nothing, and whose relocations are RELATIVE, GLOB_DAT, JUMP_SLOT or 64 against its own
+//! symbols, or DTPMOD64 and DTPOFF64 for its own thread-local variables. Undefined weak symbols read as zero. `.init_array` is for
 //! the function to run; there is nothing that would run `.fini_array`, because an ended instance's memory goes as
 //! a whole, so an image that has one is refused rather than served half.
 #![deny(unsafe_code)]
@@ -28,11 +28,13 @@ pub mod map;
 mod relocation;
 mod segment;
 mod symbol;
+mod tls;
 
 pub use error::ImageError;
 pub use monohull_checker::symbols::{Symbol, SymbolTable};
 pub use relocation::{Relocation, Value};
 pub use segment::{Access, Segment};
+pub use tls::TlsTemplate;
 
 use crate::fault_injection::{self, Mitigation};
 use monohull_abi::{
@@ -64,6 +66,8 @@ pub struct Image {
     pub start: u64,
     /// The function pointers to call before anything else: address and number.
     pub init_array: Option<(u64, u64)>,
+    /// The first contents of thread-local variables.
+    pub tls: Option<TlsTemplate>,
     /// End of the last page.
     pub span: u64,
 }
@@ -75,8 +79,9 @@ impl Image {
         let headers = file::program_headers(bytes)?;
         let segments = segment::Segments::read(bytes, &headers)?;
         let dynamic = dynamic::Dynamic::read(&segments, &headers)?;
-        let exports = symbol::DynamicSymbols::read(&segments, &dynamic)?;
-        let relocations = relocation::read(&segments, &dynamic, &exports)?;
+        let tls = TlsTemplate::read(&segments, &headers)?;
+        let exports = symbol::DynamicSymbols::read(&segments, &dynamic, tls.as_ref())?;
+        let relocations = relocation::read(&segments, &dynamic, &exports, tls.as_ref())?;
         let start = exports.find(START_SYMBOL)?;
         if segments.access_of(start, 1) != Some(Access::ReadExecute) {
             return Err(ImageError::StartNotCode { address: start });
@@ -89,6 +94,7 @@ impl Image {
             relocations,
             start,
             init_array: dynamic.init_array,
+            tls,
             span: segments.span(),
             segments: segments.list,
         })

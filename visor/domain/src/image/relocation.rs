@@ -5,11 +5,13 @@ use super::dynamic::Dynamic;
 use super::file::{MAX_RELOCATIONS, records};
 use super::segment::{Access, Segments};
 use super::symbol::DynamicSymbols;
+use super::tls::{self, TlsTemplate};
 use goblin::elf64::{
     header::EM_X86_64,
     reloc::{
-        R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT, R_X86_64_NONE, R_X86_64_RELATIVE, Rela,
-        SIZEOF_RELA, r_sym, r_to_str, r_type,
+        R_X86_64_64, R_X86_64_DTPMOD64, R_X86_64_DTPOFF64, R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT,
+        R_X86_64_NONE, R_X86_64_RELATIVE, R_X86_64_TLSDESC, R_X86_64_TPOFF64, Rela, SIZEOF_RELA, r_sym, r_to_str,
+        r_type,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub struct Relocation {
 pub enum Value {
     /// An address of the image: the load base plus this, which is at most the image's span.
     Base(u64),
-    /// This value wherever the image is: an undefined weak symbol, plus its addend.
+    /// This value wherever the image is: an undefined weak symbol plus its addend, or half of what `__tls_get_addr` is asked.
     Absolute(u64),
 }
 
@@ -47,6 +49,7 @@ pub(super) fn read(
     segments: &Segments,
     dynamic: &Dynamic,
     symbols: &DynamicSymbols,
+    tls: Option<&TlsTemplate>,
 ) -> Result<Vec<Relocation>, ImageError> {
     let count = dynamic.relocations.iter().fold(0, |sum: u64, table| sum.saturating_add(table.1 / SIZEOF_RELA as u64));
     if count > MAX_RELOCATIONS {
@@ -60,7 +63,7 @@ pub(super) fn read(
         }
         for entry in records::<Rela>(segments.file_part(what, address, size)?) {
             if r_type(entry.r_info) != R_X86_64_NONE {
-                relocations.push(relocation(segments, symbols, &entry)?);
+                relocations.push(relocation(segments, symbols, tls, &entry)?);
             }
         }
     }
@@ -72,24 +75,46 @@ pub(super) fn read(
     }
 }
 
-fn relocation(segments: &Segments, symbols: &DynamicSymbols, entry: &Rela) -> Result<Relocation, ImageError> {
+fn relocation(
+    segments: &Segments,
+    symbols: &DynamicSymbols,
+    tls: Option<&TlsTemplate>,
+    entry: &Rela,
+) -> Result<Relocation, ImageError> {
     let (offset, index, addend) = (entry.r_offset, r_sym(entry.r_info), entry.r_addend);
-    let symbol = || {
-        let count = symbols.count();
-        if index >= count {
-            return Err(ImageError::BadSymbolIndex { offset, index, count });
-        }
-        symbols.address(index)
+    let kind = r_type(entry.r_info);
+    let name = r_to_str(kind, EM_X86_64);
+    let count = symbols.count();
+    if index >= count && kind != R_X86_64_RELATIVE {
+        return Err(ImageError::BadSymbolIndex { offset, index, count });
+    }
+    let symbol = || symbols.address(index);
+    // A thread-local variable and its place in the template, which is there if such a symbol is.
+    let variable = || {
+        let place = symbols.thread_local_offset(index).zip(tls);
+        place.ok_or(ImageError::NotThreadLocal { offset, name })
     };
-    let value = match r_type(entry.r_info) {
+    let value = match kind {
         R_X86_64_RELATIVE => Value::Base(addend as u64),
         R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => symbol()?.map_or(Value::Absolute(0), Value::Base),
         R_X86_64_64 => match symbol()? {
             Some(address) => Value::Base(address.wrapping_add_signed(addend)),
             None => Value::Absolute(addend as u64),
         },
+        // Without a symbol it is for variables that the linker has found in this image.
+        R_X86_64_DTPMOD64 if index == 0 && tls.is_some() => Value::Absolute(tls::MODULE),
+        R_X86_64_DTPMOD64 => variable().map(|_| Value::Absolute(tls::MODULE))?,
+        R_X86_64_DTPOFF64 => {
+            let (start, tls) = variable()?;
+            let value = start.wrapping_add_signed(addend);
+            if value > tls.memory_size {
+                return Err(ImageError::ThreadLocalOutside { offset, value });
+            }
+            Value::Absolute(value)
+        }
+        R_X86_64_TPOFF64 | R_X86_64_TLSDESC => return Err(ImageError::ThreadLocalModel { offset, name }),
         R_X86_64_IRELATIVE => return Err(ImageError::IndirectRelocation { offset }),
-        kind => return Err(ImageError::RelocationType { offset, kind, name: r_to_str(kind, EM_X86_64) }),
+        kind => return Err(ImageError::RelocationType { offset, kind, name }),
     };
     if let Value::Base(address) = value
         && address > segments.span()

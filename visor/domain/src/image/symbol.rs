@@ -4,6 +4,7 @@ use super::ImageError;
 use super::dynamic::Dynamic;
 use super::file::{MAX_NAME, MAX_SYMBOLS, records};
 use super::segment::Segments;
+use super::tls::TlsTemplate;
 use goblin::elf64::{
     section_header::{SHN_LORESERVE, SHN_UNDEF},
     sym::{SIZEOF_SYM, STB_LOCAL, STB_WEAK, STT_GNU_IFUNC, STT_TLS, Sym, st_bind, st_type},
@@ -17,7 +18,11 @@ pub(super) struct DynamicSymbols<'a> {
 
 impl<'a> DynamicSymbols<'a> {
     /// Reads the table and checks every symbol of it.
-    pub(super) fn read(segments: &Segments<'a>, dynamic: &Dynamic) -> Result<DynamicSymbols<'a>, ImageError> {
+    pub(super) fn read(
+        segments: &Segments<'a>,
+        dynamic: &Dynamic,
+        tls: Option<&TlsTemplate>,
+    ) -> Result<DynamicSymbols<'a>, ImageError> {
         let count = match (dynamic.gnu_hash, dynamic.hash) {
             (Some(address), _) => gnu_hash_count(segments, address)?,
             (None, Some(address)) => hash_count(segments, address)?,
@@ -31,7 +36,7 @@ impl<'a> DynamicSymbols<'a> {
         let symbols = DynamicSymbols { list: records(table).collect(), strings };
         // Symbol 0 is "none".
         for index in 1..symbols.count() {
-            symbols.check(segments, index)?;
+            symbols.check(segments, tls, index)?;
         }
         Ok(symbols)
     }
@@ -61,16 +66,25 @@ impl<'a> DynamicSymbols<'a> {
             SHN_UNDEF if st_bind(symbol.st_info) == STB_WEAK => Ok(None),
             SHN_UNDEF => Err(ImageError::Undefined { name: self.text(index) }),
             SHN_LORESERVE.. => Err(ImageError::NoPlace { name: self.text(index), section: symbol.st_shndx }),
+            _ if st_type(symbol.st_info) == STT_TLS => Err(ImageError::ThreadLocalAddress { name: self.text(index) }),
             _ => Ok(Some(symbol.st_value)),
         }
     }
 
-    fn check(&self, segments: &Segments, index: u32) -> Result<(), ImageError> {
+    /// Where in a thread's copy of the template the thread-local variable `index` is; `None` if the symbol is none. The index
+    /// must be below [`Self::count`].
+    pub(super) fn thread_local_offset(&self, index: u32) -> Option<u64> {
+        let symbol = &self.list[index as usize];
+        let is_defined = !matches!(u32::from(symbol.st_shndx), SHN_UNDEF | SHN_LORESERVE..);
+        (is_defined && st_type(symbol.st_info) == STT_TLS).then_some(symbol.st_value)
+    }
+
+    fn check(&self, segments: &Segments, tls: Option<&TlsTemplate>, index: u32) -> Result<(), ImageError> {
         let symbol = &self.list[index as usize];
         self.name(index)?;
         match st_type(symbol.st_info) {
             STT_GNU_IFUNC => return Err(ImageError::IndirectFunction { name: self.text(index) }),
-            STT_TLS => return Err(ImageError::ThreadLocalSymbol { name: self.text(index) }),
+            STT_TLS => return self.check_thread_local(tls, index),
             _ => {}
         }
         // A symbol may stand right behind a segment's last byte, as the linker's own `_end` does.
@@ -79,6 +93,15 @@ impl<'a> DynamicSymbols<'a> {
             SHN_LORESERVE.. => Ok(()),
             _ if segments.access_of(symbol.st_value, 0).is_some() => Ok(()),
             _ => Err(ImageError::SymbolOutside { name: self.text(index), value: symbol.st_value }),
+        }
+    }
+
+    /// A thread-local variable lies in the template, at its end at most.
+    fn check_thread_local(&self, tls: Option<&TlsTemplate>, index: u32) -> Result<(), ImageError> {
+        let offset = self.thread_local_offset(index);
+        match offset.zip(tls).filter(|(offset, tls)| *offset <= tls.memory_size) {
+            Some(_) => Ok(()),
+            None => Err(ImageError::ThreadLocalSymbol { name: self.text(index) }),
         }
     }
 
