@@ -1,0 +1,51 @@
+//! The file format of checkpoints.
+//!
+//! A *checkpoint* is a captured workflow, as a file: what its instances, threads and modules are, and the pages of memory
+//! that cannot be had elsewhere. The crate writes, reads, checks, seals and compares such files. It knows nothing of how a
+//! domain is captured or restored: those fill and take the plain records of [`record`].
+//!
+//! ```text
+//!   0     header (128 bytes)        magic, format, lengths, digest, seal      `header`
+//!   128   table of sections         number, version, place, SHA-256           `section`
+//!   …     sections                  records, and the hash of each page        `record`, `pages`
+//!   …     stored pages              aligned to pages, or compressed one by one
+//! ```
+//!
+//! The digest is the hash of header and table, the table has the hash of each section, and a section has those of the pages.
+//! So one HMAC over some hundred bytes seals all of it, and damage is found where it is.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`write()`], [`Pages`] | makes a file of records and pages |
+//! | [`Checkpoint`] | reads one; every field is checked, as it may be a stranger's (`check`) |
+//! | [`seal`], [`Key`] | authenticates |
+//! | [`NewFile`] | gives a file its name when it is complete |
+//! | [`compare`] | what two checkpoints have in common |
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod compare;
+mod error;
+mod hash;
+mod header;
+mod host;
+mod key;
+mod new_file;
+mod pages;
+mod read;
+pub mod record;
+mod section;
+mod write;
+
+pub use check::NAME_MAX;
+pub use compare::{Comparison, Difference, compare};
+pub use error::{Error, Part};
+pub use hash::{CheckpointId, Hash, NotAnId};
+pub use host::{FEATURES, Layout, Processor};
+pub use key::{KEY_BYTES, Key, KeyError, KeyId};
+pub use new_file::{NewFile, Replace};
+pub use pages::{Content, Heat, Packing, Pages, Run};
+pub use read::{Checkpoint, ReadAt, SECTION_MAX, SectionSize, Trust, seal};
+pub use section::SectionId;
+pub use write::{Written, write};

@@ -1,0 +1,201 @@
+//! A file that gets its name when it is complete.
+//!
+//! ```text
+//!   beside        a file without a name on the same file system (O_TMPFILE)
+//!   (write)
+//!   publish       1 fdatasync
+//!                 2 link: to the name, if none is to be replaced      otherwise to NAME.part, and rename to NAME
+//!                 3 fsync of the folder
+//! ```
+//!
+//! Whatever ends the writer, before, between or after these steps, the name is that of the old file or of the new one; after the
+//! last step it stays the new one's even if the machine stops. `NAME.part` may stay behind if the writer is killed between link
+//! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
+
+use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replace {
+    /// It is replaced.
+    Yes,
+    /// It stays, and publishing fails.
+    No,
+}
+
+/// A file that has no name yet. Without one it vanishes with its last descriptor.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    folder: OwnedFd,
+    name: OsString,
+}
+
+/// A step of publishing that has been made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Written,
+    Synced,
+    Linked,
+    Named,
+    FolderSynced,
+}
+
+impl NewFile {
+    /// A file that can take the name `path`, readable and writable for its owner alone. The folder must be there, on a file system
+    /// that has files without names (every usual one but NFS and FAT).
+    pub fn beside(path: &Path) -> io::Result<NewFile> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = fs::openat(&folder, ".", flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(NewFile { file: file.into(), folder, name })
+    }
+
+    /// The file, to be written.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it its name, durably. The name is taken or not when this fails before the last step; then a file with the
+    /// name is complete as well.
+    pub fn publish(self, replace: Replace) -> io::Result<File> {
+        self.publish_watched(replace, |_| {})
+    }
+
+    /// The same; calls `done` after each step.
+    pub(crate) fn publish_watched(self, replace: Replace, mut done: impl FnMut(Step)) -> io::Result<File> {
+        done(Step::Written);
+        fs::fdatasync(&self.file)?;
+        done(Step::Synced);
+        match replace {
+            Replace::No => self.link(&self.name)?,
+            Replace::Yes => {
+                let mut part = self.name.clone();
+                part.push(".part");
+                fs::flock(&self.folder, FlockOperation::LockExclusive)?;
+                match fs::unlinkat(&self.folder, &part, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                self.link(&part)?;
+                done(Step::Linked);
+                fs::renameat(&self.folder, &part, &self.folder, &self.name)?;
+            }
+        }
+        done(Step::Named);
+        fs::fsync(&self.folder)?;
+        done(Step::FolderSynced);
+        Ok(self.file)
+    }
+
+    fn link(&self, name: &OsStr) -> io::Result<()> {
+        // Linking a descriptor itself needs a privilege; its name under /proc does not.
+        let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
+        Ok(fs::linkat(CWD, &own, &self.folder, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    const STEPS: [Step; 5] = [Step::Written, Step::Synced, Step::Linked, Step::Named, Step::FolderSynced];
+    /// Tells a process of the test which step to die after, and where to write.
+    const DIE: &str = "MONOHULL_TEST_DIE_AFTER";
+
+    fn put(path: &Path, text: &str, replace: Replace, done: impl FnMut(Step)) -> io::Result<()> {
+        let new = NewFile::beside(path)?;
+        let mut file = new.file();
+        file.write_all(text.as_bytes())?;
+        new.publish_watched(replace, done).map(drop)
+    }
+
+    /// The test below starts this one anew, once for each step.
+    #[test]
+    fn a_writer_may_be_killed_at_any_step() {
+        if let Ok(order) = std::env::var(DIE) {
+            let [step, replace, path] = order.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("an order") };
+            let last = STEPS[step.parse::<usize>().expect("a step")];
+            let replace = if replace == "yes" { Replace::Yes } else { Replace::No };
+            let died = put(Path::new(path), "new", replace, |step| {
+                if step == last {
+                    let _ = kill_process(getpid(), Signal::KILL);
+                }
+            });
+            panic!("it goes on: {died:?}");
+        }
+
+        let this = "new_file::tests::a_writer_may_be_killed_at_any_step";
+        let die = |step: usize, replace: &str, path: &Path| {
+            let order = format!("{step} {replace} {}", path.to_str().expect("a folder of the test"));
+            let mut child = Command::new(std::env::current_exe().expect("this program"));
+            let ended = child.args(["--exact", this]).env(DIE, order).output().expect("it is started");
+            assert_eq!(ended.status.signal(), Some(9), "{ended:?}");
+        };
+        for (step, named) in STEPS.into_iter().enumerate() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("name");
+            let names = || std::fs::read_dir(folder.path()).expect("the folder").count();
+            std::fs::write(&path, "old").expect("written");
+            die(step, "yes", &path);
+            let found = std::fs::read_to_string(&path).expect("it is there");
+            assert_eq!(found, if step < 3 { "old" } else { "new" }, "{named:?}");
+            // The next writer is not held up, and cleans up.
+            put(&path, "newer", Replace::Yes, |_| {}).expect("written");
+            assert_eq!((std::fs::read_to_string(&path).expect("it is there").as_str(), names()), ("newer", 1));
+
+            if named != Step::Linked {
+                let path = folder.path().join("other");
+                die(step, "no", &path);
+                let found = std::fs::read_to_string(&path).ok();
+                assert_eq!(found.as_deref(), if step < 3 { None } else { Some("new") }, "{named:?}");
+                assert_eq!(names(), 1 + usize::from(step >= 3));
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_stays_with_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("name");
+        put(&path, "first", Replace::No, |_| {}).expect("the name is free");
+        let error = put(&path, "second", Replace::No, |_| {}).expect_err("the name is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "first");
+        assert_eq!(std::fs::metadata(&path).expect("it is there").mode() & 0o777, 0o600);
+        put(&folder.path().join("none/name"), "third", Replace::No, |_| {}).expect_err("there is no such folder");
+        put(Path::new("/"), "third", Replace::No, |_| {}).expect_err("this is no name");
+    }
+
+    #[test]
+    fn writers_of_one_name_take_turns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("name");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        put(path, &writer.to_string().repeat(100), Replace::Yes, |_| {}).expect("written");
+                    }
+                });
+            }
+        });
+        let found = std::fs::read_to_string(&path).expect("it is there");
+        assert!(found.len() == 100 && found.bytes().all(|byte| byte == found.as_bytes()[0]), "{found}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! Files that released versions have written are read for ever, and this version writes what it says.
+
+mod support;
+
+use monohull_checkpoint::{Checkpoint, Packing, Trust};
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{KEY, contents, memory, sample, sealed};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn check(name: &str, packing: Packing) {
+    let bytes = fs::read(golden(name)).expect("it is kept");
+    let read = Checkpoint::read(bytes.as_slice(), Trust::Key(&KEY)).expect("it is good");
+    assert_eq!(read.contents(), &contents());
+    assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, 4, 1));
+    read.verify_pages().expect("its pages are good");
+    let memory = memory();
+    let mut page = [0; 4096];
+    read.read_pages(0, &mut page).expect("it is stored");
+    assert_eq!(page, *memory[1].bytes, "the active page is the first");
+}
+
+#[test]
+fn format_1_with_raw_pages_is_read() {
+    check("format-1-raw.checkpoint", Packing::Raw);
+}
+
+#[test]
+fn format_1_with_compressed_pages_is_read() {
+    check("format-1-lz4.checkpoint", Packing::Lz4);
+}
+
+/// How well pages are compressed may change with the library, so only raw ones are compared.
+#[test]
+fn this_version_writes_what_is_kept() {
+    let name = "format-1-raw.checkpoint";
+    let written = sealed(&sample(Packing::Raw));
+    if fs::read(golden(name)).expect("it is kept") != written {
+        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::write(&made, written).expect("written");
+        panic!(
+            "{name} is not what this version writes ({made:?}): a changed record needs a new version of its section"
+        );
+    }
+}

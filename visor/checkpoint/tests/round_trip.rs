@@ -1,0 +1,249 @@
+//! What is written is read again, whatever it is.
+
+mod support;
+
+use monohull_abi::layout::{PAGE, cell_base};
+use monohull_checkpoint::{Checkpoint, Content, Heat, NewFile, Packing, Pages, Replace, Trust, compare, seal, write};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use support::{CELLS, KEY, STACK, contents, memory, pages, sample};
+
+/// What a page is given as: one of few contents, so that equal ones occur, or from elsewhere.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    Filled(u8, bool),
+    Zero,
+    Base,
+    Parent,
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    prop_oneof![
+        4 => (0u8..6, any::<bool>()).prop_map(|(fill, active)| Given::Filled(fill, active)),
+        1 => Just(Given::Zero),
+        1 => Just(Given::Base),
+        1 => Just(Given::Parent),
+    ]
+}
+
+fn page(fill: u8) -> Vec<u8> {
+    (0..PAGE).map(|i| if i % 7 == 0 { fill } else { fill.wrapping_mul(i as u8) }).collect()
+}
+
+proptest! {
+    #[test]
+    fn pages_are_read_as_they_were_given(
+        given in btree_map(0u64..8, given(), 0..8),
+        packing in prop_oneof![Just(Packing::Raw), Just(Packing::Lz4)],
+    ) {
+        let heap = cell_base(CELLS[0]) + STACK + 16 * PAGE;
+        let filled: BTreeMap<u64, Vec<u8>> = given
+            .iter()
+            .filter_map(|(at, given)| match given {
+                Given::Filled(fill, _) => Some((*at, page(*fill))),
+                _ => None,
+            })
+            .collect();
+        let mut pages = Pages::new();
+        for (at, given) in &given {
+            let address = heap + at * PAGE;
+            match given {
+                Given::Filled(_, true) => pages.here(address, &filled[at], Heat::Active),
+                Given::Filled(_, false) => pages.here(address, &filled[at], Heat::Rest),
+                Given::Zero => pages.zero(address, 1),
+                Given::Base => pages.base(address, 1),
+                Given::Parent => pages.parent(address, 1),
+            }
+            .expect("the heap");
+        }
+        let mut file = Vec::new();
+        let written = write(&mut file, &contents(), &pages, packing).expect("written");
+        prop_assert_eq!(written.bytes, file.len() as u64);
+
+        let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("read");
+        prop_assert_eq!(read.digest(), written.digest);
+        prop_assert_eq!(read.contents(), &contents());
+        read.verify_pages().expect("the pages are good");
+        let mut found = BTreeMap::new();
+        for run in read.runs() {
+            for index in 0..run.count {
+                found.insert((run.address - heap) / PAGE + index, (run.content, index));
+            }
+        }
+        prop_assert_eq!(found.keys().collect::<Vec<_>>(), given.keys().collect::<Vec<_>>());
+        for (at, (content, index)) in found {
+            match (given[&at], content) {
+                (Given::Zero | Given::Filled(0, _), Content::Zero) | (Given::Base, Content::Base) | (Given::Parent, Content::Parent) => {}
+                (Given::Filled(fill, active), Content::Here { stored }) => {
+                    let mut room = [0; PAGE as usize];
+                    read.read_pages(stored + index, &mut room).expect("it is stored");
+                    prop_assert_eq!(room.as_slice(), page(fill));
+                    prop_assert!(!active || stored + index < read.active_pages());
+                    if let Some(offset) = read.page_offset(stored + index) {
+                        prop_assert_eq!(offset % PAGE, 0);
+                        prop_assert_eq!(&file[offset as usize..][..PAGE as usize], page(fill));
+                    }
+                }
+                (given, content) => prop_assert!(false, "{given:?} has become {content:?}"),
+            }
+        }
+        let fills: std::collections::BTreeSet<u8> =
+            given.values().filter_map(|given| match given { Given::Filled(fill @ 1.., _) => Some(*fill), _ => None }).collect();
+        prop_assert_eq!(read.stored_pages(), fills.len() as u64, "equal pages are stored once, zeros never");
+    }
+
+    #[test]
+    fn texts_and_bytes_are_kept(
+        label in ".{0,40}",
+        line in ".{0,200}",
+        plan in vec(any::<u8>(), 0..200),
+        engine in vec(any::<u8>(), 0..200),
+    ) {
+        let mut contents = contents();
+        contents.identity.label = label;
+        contents.identity.plan = monohull_checkpoint::Hash::of(&plan);
+        contents.instances[0].lines[0].text = line;
+        contents.plan = plan;
+        contents.engine.bytes = engine;
+        let memory = memory();
+        let mut file = Vec::new();
+        write(&mut file, &contents, &pages(&memory), Packing::Raw).expect("written");
+        let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("read");
+        prop_assert_eq!(read.contents(), &contents);
+    }
+
+    /// A reader may be given anything.
+    #[test]
+    fn any_bytes_are_refused(bytes in vec(any::<u8>(), 0..400), good in 0usize..200) {
+        let mut file = sample(Packing::Lz4)[..good].to_vec();
+        file.extend_from_slice(&bytes);
+        prop_assert!(Checkpoint::read(file.as_slice(), Trust::Unchecked).is_err());
+    }
+}
+
+/// All the way: a file without a name, written, sealed, published, and read by descriptor.
+#[test]
+fn a_file_is_written_sealed_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("orders.checkpoint");
+    let new = NewFile::beside(&path).expect("a file");
+    let memory = memory();
+    let written = write(&mut new.file(), &contents(), &pages(&memory), Packing::Raw).expect("written");
+    assert_eq!(seal(new.file(), &KEY).expect("sealed"), written.digest);
+    assert!(!path.exists());
+    new.publish(Replace::No).expect("named");
+
+    let read = Checkpoint::read(File::open(&path).expect("it is there"), Trust::Key(&KEY)).expect("read");
+    assert_eq!((read.digest(), read.sealed_by()), (written.digest, Some(KEY.id())));
+    read.verify_pages().expect("the pages are good");
+    assert_eq!((written.stored_pages, written.zero_pages, written.same_pages), (4, 1, 2));
+}
+
+/// Pages that do not fit the records are refused when they are written: a reader would refuse them.
+#[test]
+fn pages_that_nothing_has_are_not_written() {
+    let base = cell_base(CELLS[0]);
+    let page = page(1);
+    let mut refused = Vec::new();
+    for address in [
+        base,                                        // the guard of the main stack
+        base + STACK + 24 * PAGE,                    // behind the heap
+        cell_base(1) + STACK - PAGE,                 // a cell without an instance
+        base + (32 << 30),                           // the guard of a thread stack
+        base + (32 << 30) + 4 * STACK + PAGE,        // a thread stack that was never used
+        monohull_abi::layout::ARENA_BASE + 2 * PAGE, // the arena, but no module's
+        monohull_abi::layout::INFO_BASE,
+        monohull_abi::layout::FRAMES_BASE,
+    ] {
+        let mut pages = Pages::new();
+        pages.here(address, &page, Heat::Rest).expect("user memory");
+        let error = write(&mut Vec::new(), &contents(), &pages, Packing::Raw).expect_err("nothing has it");
+        refused.push(error.to_string());
+    }
+    assert!(refused.iter().all(|text| text.contains("no instance and no module has the pages")), "{refused:#?}");
+
+    for address in
+        [0, 4096, monohull_abi::layout::CARRIER_BASE, monohull_abi::layout::ARENA_END, u64::MAX - 4095, base + 1]
+    {
+        Pages::new().here(address, &page, Heat::Rest).expect_err("no user memory, or no page");
+    }
+    let mut pages = Pages::new();
+    pages.here(base + STACK - PAGE, &page, Heat::Rest).expect("the stack");
+    pages.zero(base + STACK - 2 * PAGE, 2).expect("the stack");
+    write(&mut Vec::new(), &contents(), &pages, Packing::Raw).expect_err("a page is given twice");
+}
+
+#[test]
+fn comparing_finds_what_differs_and_nothing_else() {
+    let memory = memory();
+    let file = |contents: &_, pages: &Pages<'_>, packing| {
+        let mut file = Vec::new();
+        write(&mut file, contents, pages, packing).expect("written");
+        file
+    };
+    let first = file(&contents(), &pages(&memory), Packing::Raw);
+    let packed = file(&contents(), &pages(&memory), Packing::Lz4);
+    let read = |file: &'static [u8]| Checkpoint::read(file, Trust::NotSealed).expect("read");
+    let first = read(first.leak());
+    let same = compare(&first, &read(packed.leak()));
+    assert!(same.is_same() && same.same_pages == 15, "{same:?}");
+
+    let mut changed = contents();
+    changed.identity.label.clear();
+    changed.instances[1].attempt = 2;
+    changed.modules.pop();
+    let heap = cell_base(CELLS[0]) + STACK + 17 * PAGE;
+    let (one, two) = (page(1), page(2));
+    let mut some = Pages::new();
+    some.here(heap - PAGE, &one, Heat::Rest).expect("the heap");
+    some.here(heap, &two, Heat::Rest).expect("the heap");
+    some.zero(heap + PAGE, 1).expect("the heap");
+    let found = compare(&first, &read(file(&changed, &some, Packing::Raw).leak()));
+    assert_eq!((found.same_pages, found.changed_pages, found.added_pages, found.removed_pages), (1, 1, 1, 13));
+    let kinds: Vec<_> = found.records.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, ["instance", "module"]);
+
+    let mut child = contents();
+    child.identity.parent = Some(monohull_checkpoint::record::Parent {
+        id: monohull_checkpoint::CheckpointId([9; 16]),
+        digest: first.digest(),
+    });
+    let mut all = Pages::new();
+    for run in first.runs() {
+        all.parent(run.address, run.count).expect("user memory");
+    }
+    let child = read(file(&child, &all, Packing::Raw).leak());
+    assert!(compare(&first, &child).is_same(), "a child without changes is its parent");
+    child.check_parent(&first).expect("its parent");
+    child.check_parent(&child).expect_err("another checkpoint");
+    assert_eq!(child.stored_pages(), 0);
+}
+
+/// A small function that sleeps: one instance, its stack, and a few pages of data and heap.
+#[test]
+fn a_small_function_that_sleeps_is_small() {
+    let mut contents = contents();
+    contents.instances.truncate(1);
+    contents.threads.truncate(1);
+    contents.scheduler = Default::default();
+    contents.modules.truncate(1);
+    // What such pages hold: mostly zeros, with pointers and small numbers among them.
+    let page = |seed: u64| -> Vec<u8> {
+        let word = |i: u64| match i % 8 {
+            0 => 0x1010_0010_0000 + (seed * 31 + i) % 4096 * 8,
+            1 => i % 64,
+            _ => 0,
+        };
+        (0..PAGE / 8).flat_map(|i| word(i).to_le_bytes()).collect()
+    };
+    let memory: Vec<Vec<u8>> = (0..5).map(page).collect();
+    let mut pages = Pages::new();
+    for (at, bytes) in memory.iter().enumerate() {
+        pages.here(cell_base(CELLS[0]) + STACK + (8 + at as u64) * PAGE, bytes, Heat::Active).expect("data");
+    }
+    let bytes = |packing| write(&mut Vec::new(), &contents, &pages, packing).expect("written").bytes;
+    let (raw, packed) = (bytes(Packing::Raw), bytes(Packing::Lz4));
+    assert!(raw <= 32 << 10 && packed <= 8 << 10, "{raw} bytes, {packed} compressed");
+}

@@ -1,0 +1,146 @@
+//! What a stranger would write to get at the system, or at another function: each is refused, and the reason says why.
+
+mod support;
+
+use monohull_abi::call::SYSTEM_INSTANCE;
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, PAGE, cell_base};
+use monohull_abi::number::{NULL, SYSTEM_ONLY};
+use monohull_checkpoint::record::*;
+use monohull_checkpoint::{Checkpoint, Error, Packing, Trust};
+use support::{CELLS, IDS, Parts, STACK, contents, sample};
+
+/// How a sample is changed, and what the refusal says.
+type Attack = (fn(&mut Contents), &'static str);
+
+const ATTACKS: &[Attack] = &[
+    // To be the system.
+    (|c| c.threads[0].instance = SYSTEM_INSTANCE, "thread 0x0: its instance is not there"),
+    (|c| c.instances[0].id = SYSTEM_INSTANCE, "this number is the system's own"),
+    (|c| c.threads[6].frame.number = SYSTEM_ONLY, "a hostcall that only the system may make"),
+    (|c| c.threads[5].frame.number = u32::MAX, "a hostcall that only the system may make"),
+    (|c| c.threads[6].frame.number = SYSTEM_ONLY - 1, "a hostcall that does not exist"),
+    // To be another.
+    (|c| c.threads[0].frame.user_rsp = CARRIER_BASE, "its stack pointer is not on its stack"),
+    (|c| c.threads[0].frame.user_rsp = cell_base(CELLS[1]) + STACK - 512, "its stack pointer is not on its stack"),
+    (|c| c.threads[1].frame.user_rsp = c.threads[0].frame.user_rsp, "its stack pointer is not on its stack"),
+    (|c| c.threads[0].frame.user_rsp = cell_base(CELLS[0]) + 512, "its stack pointer is not on its stack"),
+    (|c| c.threads[0].frame.user_rsp = cell_base(CELLS[0]) + STACK - 64, "its stack pointer is not on its stack"),
+    (|c| c.threads[0].frame.user_rsp += 1, "its stack pointer is not on its stack"),
+    (|c| c.instances[1].id = IDS[0] + 0x100, "another instance is in the same cell"),
+    (|c| c.threads[1].instance = 0x900 | IDS[0], "its instance is not there"),
+    (|c| c.threads[1].number = 2, "another thread has this number"),
+    (|c| c.threads[1].number = 0x20_0002, "another thread has this number"),
+    (|c| c.threads[1].stack = Some(2), "its stack pointer is not on its stack"),
+    (|c| c.threads[2] = ThreadRecord { number: 9, ..c.threads[1].clone() }, "another thread has the same stack"),
+    (|c| c.threads[1].stack = Some(1), "its stack is free"),
+    (|c| c.threads[1].stack = Some(4), "is none of its instance's"),
+    (|c| c.threads[3].state = waits(WaitOn::Thread { number: 5 }), "another thread than it named"),
+    (
+        |c| {
+            c.threads[3].state = waits(WaitOn::Thread { number: 5 });
+            c.threads[3].frame.args[0] = 5;
+        },
+        "it waits for a thread that its instance does not have",
+    ),
+    (
+        |c| {
+            let address = cell_base(CELLS[1]) + STACK + 17 * PAGE;
+            c.threads[2].state = waits(WaitOn::Futex { address });
+            c.threads[2].frame.args[0] = address;
+        },
+        "it waits for a word that is not its instance's",
+    ),
+    (
+        |c| {
+            c.threads[2].state = waits(WaitOn::Futex { address: 1 << 62 | 5 });
+            c.threads[2].frame.args[0] = 1 << 62 | 5;
+        },
+        "it waits for a word that is not its instance's",
+    ),
+    // Waits that are none.
+    (|c| c.threads[4].frame.number = NULL, "does not belong to the hostcall that it makes"),
+    (|c| c.threads[0].state = waits(WaitOn::Time), "it waits for nothing, without end"),
+    (|c| c.threads[4].state = waits(WaitOn::Slot { name: String::new() }), "a slot whose name is empty or too long"),
+    (|c| c.threads[4].state = waits(WaitOn::Slot { name: "x".repeat(256) }), "a slot whose name is empty or too long"),
+    // Queues by which threads are lost, or run twice.
+    (|c| c.scheduler.ready.push(5), "it is in the ready queue twice, or is not ready"),
+    (|c| c.scheduler.ready.push(4), "it is in the ready queue twice, or is not ready"),
+    (|c| c.scheduler.ready.push(77), "it is in the ready queue twice, or is not ready"),
+    (|c| c.scheduler.ready.truncate(1), "it is in no queue, so nothing would wake it"),
+    (|c| c.scheduler.queues.truncate(2), "it is in no queue, so nothing would wake it"),
+    (|c| c.scheduler.queues[0].push(3), "it is in a queue of others' waits"),
+    (|c| c.scheduler.queues[0].push(2), "or in two queues"),
+    (|c| c.scheduler.queues.push(vec![0]), "it is in a queue of others' waits"),
+    (|c| c.scheduler.queues.push(Vec::new()), "one is empty"),
+    (|c| c.scheduler.queues[0] = vec![2], "it is in no queue"),
+    (
+        |c| {
+            c.scheduler.queues[0] = vec![2];
+            c.scheduler.queues.push(vec![0x10_0001]);
+        },
+        "two are for the same thing",
+    ),
+    (|c| c.scheduler.free.push(5), "this number is free twice, or some thread has it"),
+    (|c| c.scheduler.free.push(0x40_0008), "this number is free twice, or some thread has it"),
+    (|c| c.scheduler.free.push(0x8_0000), "one between them is neither free nor a thread's"),
+    // Memory that is not theirs.
+    (|c| c.instances[0].stack_size = STACK + 1, "a size that no stack may have"),
+    (|c| c.instances[0].stack_size = 1 << 40, "a size that no stack may have"),
+    (|c| c.instances[0].heap_end = cell_base(CELLS[0]) + CELL_SIZE, "its heap is not in its cell"),
+    (|c| c.instances[0].heap_start = cell_base(CELLS[0]), "its heap is not in its cell"),
+    (|c| c.instances[0].heap_end = c.instances[0].heap_start - PAGE, "its heap ends before it begins"),
+    (|c| c.instances[0].stacks = u32::MAX, "more thread stacks than its cell has room for"),
+    (|c| c.instances[0].free_stacks.push(1), "a free stack is named twice"),
+    (|c| c.instances[0].function = 1, "it runs a function that is not there"),
+    (|c| c.instances[0].lines[0].stream = 3, "on a stream that does not exist"),
+    (|c| c.modules[0].pages[0].start = cell_base(0), "pages outside of the buffer arena"),
+    (|c| c.modules[0].pages[0].count = u64::MAX, "pages outside of the buffer arena"),
+    (|c| c.modules[1].pages.push(PageRange { start: ARENA_BASE, count: 1 }), "two have the same page"),
+    (|c| c.modules[1].name = "mm".to_owned(), "it is there twice"),
+    (|c| c.modules[1].bytes.truncate(3), "does not begin with a version"),
+    (|c| c.modules[0].pages.clear(), "no instance and no module has the pages"),
+    (|c| c.identity.parent = None, "it is taken from the parent, and there is none"),
+    // Another host's, another plan's.
+    (|c| c.identity.plan.0[0] ^= 1, "it is not the one whose hash the checkpoint has"),
+    (|c| c.plan.push(0), "it is not the one whose hash the checkpoint has"),
+    (|c| c.identity.abi += 1, "version 2 of the hostcall interface; this program has version 1"),
+    (|c| c.identity.layout.arena_base += 1, "`arena_base` is 0x201000000001 there and 0x201000000000 here"),
+    (|c| c.identity.label = "x".repeat(5000), "the label: its name has 5000 bytes, and may have 0..=4096"),
+    (|c| c.identity.workflow.clear(), "the workflow: its name has 0 bytes"),
+];
+
+fn waits(on: WaitOn) -> ThreadState {
+    ThreadState::Waiting { on, deadline: None }
+}
+
+#[test]
+fn what_a_stranger_writes_is_refused_with_the_reason() {
+    let parts = Parts::of(&sample(Packing::Raw));
+    let read = |contents: &Contents| {
+        let file = parts.clone().with(contents).unsealed();
+        Checkpoint::read(file.as_slice(), Trust::NotSealed).map(drop)
+    };
+    read(&contents()).expect("the positive control: nothing is changed");
+    for (number, (attack, reason)) in ATTACKS.iter().enumerate() {
+        let mut contents = contents();
+        attack(&mut contents);
+        match read(&contents) {
+            Err(error @ (Error::Wrong { .. } | Error::OtherAbi { .. } | Error::OtherLayout { .. })) => {
+                assert!(error.to_string().contains(reason), "attack {number}: {error}");
+            }
+            other => panic!("attack {number}, {reason}: {other:?}"),
+        }
+    }
+}
+
+/// Names of a stranger appear in errors with their control characters escaped.
+#[test]
+fn errors_have_no_control_characters() {
+    let mut contents = contents();
+    for module in &mut contents.modules {
+        module.name = "\u{1b}]52;c;x\u{7}\u{202e}".to_owned();
+    }
+    let file = Parts::of(&sample(Packing::Raw)).with(&contents).unsealed();
+    let error = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect_err("two modules have one name").to_string();
+    assert!(error.contains("it is there twice") && !error.contains(|c: char| c.is_control()), "{error:?}");
+}
