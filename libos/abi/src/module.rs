@@ -49,6 +49,26 @@ pub enum Ending {
     Failed = 1,
 }
 
+/// What a module has done about the end of an instance, for [`ModuleTable::ended`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Released {
+    /// Nothing of the instance is left, and what it changed of its inputs cannot be undone.
+    InputsLost = 0,
+    /// Nothing of the instance is left; its inputs are intact, so it can be run again alone. A module that holds no inputs always
+    /// returns this.
+    InputsIntact = 1,
+    /// More is left than one call may release.
+    More = 2,
+}
+
+impl Released {
+    /// Nothing is left.
+    pub const fn all(inputs_intact: bool) -> Released {
+        if inputs_intact { Released::InputsIntact } else { Released::InputsLost }
+    }
+}
+
 /// What the visor and a module must agree on beyond [`crate::ABI_VERSION`]. The compiler computes it, so a changed table refuses older
 /// modules even if the version has not been raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +113,10 @@ pub struct ModuleTable {
     pub start: unsafe extern "C" fn(host: *const Host) -> *mut c_void,
     /// Drops the state; no handler of this domain runs any more.
     pub stop: unsafe extern "C" fn(state: *mut c_void),
-    /// An instance has ended and none of its threads runs any more. Returns 1 if its inputs are intact (a retry of
-    /// it alone is possible), else 0; modules that hold no inputs return 1.
-    pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> u32,
+    /// An instance has ended and none of its threads runs any more: releases what the module holds for it, for some
+    /// milliseconds at most. After [`Released::More`] it is called again with the same arguments, not before the first call has
+    /// returned; other instances run in between. No instance gets the number, the cell or the key before the last call.
+    pub ended: unsafe extern "C" fn(state: *mut c_void, instance: u32, ending: Ending) -> Released,
     /// An event outside the domain has occurred for which the module registered. Called on a carrier; several may call it at once.
     pub poll: unsafe extern "C" fn(state: *mut c_void),
     /// Writes the state as a record and changes nothing: 1, or 0 if something in it cannot be captured, which has been explained by

@@ -34,13 +34,16 @@ mod tests;
 use alloc::boxed::Box;
 use core::fmt;
 use file_pins::Pins;
-use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE, Wake};
+use monohull_abi::module::{Call, Ending, Released, SYSTEM_INSTANCE, Wake};
 use monohull_abi::user::AccessError;
 use monohull_abi::{Errno, Outcome, number};
 use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use mounts::Mounts;
 use tables::Tables;
+
+/// So many descriptors of an instance that has ended are closed at a time.
+const DESCRIPTORS_AT_ONCE: usize = 64;
 
 /// The files of one domain.
 pub struct Files {
@@ -88,13 +91,12 @@ impl Module for Files {
     }
 
     /// Files that an instance wrote are an effect outside of it, like a request it sent: its inputs stay intact.
-    fn ended(&self, instance: u32, _: Ending) -> bool {
-        if let Some(table) = self.tables.find(instance) {
-            for open in table.clear() {
-                self.release(open);
-            }
-        }
-        true
+    fn ended(&self, instance: u32, _: Ending) -> Released {
+        let Some(table) = self.tables.find(instance) else { return Released::InputsIntact };
+        let some = table.clear_some(DESCRIPTORS_AT_ONCE);
+        let more = some.len() == DESCRIPTORS_AT_ONCE;
+        some.into_iter().for_each(|open| self.release(open));
+        if more { Released::More } else { Released::InputsIntact }
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {

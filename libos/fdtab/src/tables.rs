@@ -113,12 +113,12 @@ impl Table {
         Some(open)
     }
 
-    /// Removes all descriptors; the working directory is the root again.
-    pub(crate) fn clear(&self) -> Vec<Arc<Open>> {
+    /// Removes the first descriptors, at most so many; the working directory is the root again.
+    pub(crate) fn clear_some(&self, most: usize) -> Vec<Arc<Open>> {
         self.working.lock().clear();
         let used = *self.used.lock();
         let descriptors = (0..DESCRIPTORS_MAX as u64).filter(|d| used[*d as usize / 64] & 1 << (d % 64) != 0);
-        descriptors.filter_map(|descriptor| self.remove(descriptor)).collect()
+        descriptors.filter_map(|descriptor| self.remove(descriptor)).take(most).collect()
     }
 
     /// The open file of the lowest descriptor.

@@ -2,7 +2,7 @@
 
 mod threads;
 
-use crate::MONOHULL_MODULE;
+use crate::{DESCRIPTORS_AT_ONCE, MONOHULL_MODULE};
 use monohull_abi::file::{FileStat, IoVec, MountInfo, MountKind, WORKING_DIRECTORY, open};
 use monohull_abi::module::{Ending, Wake};
 use monohull_abi::{Errno, number};
@@ -126,7 +126,9 @@ fn the_end_of_an_instance_closes_what_it_left_open() {
     assert_eq!(domain.call(ME, number::FILE_DUP, [first, u64::MAX, 0, 0, 0, 0]), Errno::TooManyOpen.to_value());
     assert_eq!(path(&domain, number::FILE_OPEN, "/g", [RW, 0, 0]), Errno::TooManyOpen.to_value());
     assert_eq!(path(&domain, number::FILE_UNLINK, "/f", [0; 3]), 0);
-    assert!(domain.end(ME, Ending::Failed), "its inputs are as whole as before");
+    let mut steps = 0;
+    assert!(domain.end_in_steps(ME, Ending::Failed, || steps += 1), "its inputs are as whole as before");
+    assert_eq!(steps, 1021 / DESCRIPTORS_AT_ONCE);
     assert_eq!(domain.call(ME, number::FILE_FSTAT, [first, 0, 0, 0, 0, 0]), Errno::BadDescriptor.to_value());
     let next = opened(&domain, "/h", RW);
     assert_eq!(next, 3, "the next instance in this cell begins anew");

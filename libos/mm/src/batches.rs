@@ -10,6 +10,9 @@
 //!  no lock                      settle 1                      settle 2
 //! ```
 //!
+//! The end of an instance is also divided into *steps* of some batches, between which its carrier does other work. What is left lies in
+//! a [`Cleanup`] meanwhile.
+//!
 //! For other instances, the slots that a failed instance filled are empty from the first batch on: see `Table::withdrawn`.
 
 use crate::Memory;
@@ -20,17 +23,29 @@ use alloc::boxed::Box;
 use alloc::collections::btree_set;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
+use monohull_abi::module::{Ending, Released, SYSTEM_INSTANCE};
 use monohull_module::{FutexMutexGuard, HostRef};
 
 /// Most buffers that are removed from the table under one lock.
 pub(crate) const BATCH: usize = 128;
+/// With so many bytes in them a batch is complete as well. Larger buffers are freed piece by piece.
+pub(crate) const BATCH_BYTES: u64 = 64 << 20;
+/// Most batches of a step. It ends earlier after [`BATCH_BYTES`].
+pub(crate) const STEP: usize = 8;
 
 /// The buffers of an instance that has ended, while they are freed or returned.
 pub(crate) struct Cleanup {
     id: u32,
     ending: Ending,
     addresses: btree_set::IntoIter<u64>,
+    /// What is left of a large buffer that is freed piece by piece.
+    rest: Option<Run>,
+    /// Runs of the last batch, on their way back to the arena.
+    returns: Returns,
+    /// No buffer is in the table any more.
+    withdrawn: bool,
+    /// Bytes that this step has removed from the table.
+    step_bytes: u64,
     /// Inputs of the last batch that were not written to; they still have the instance's key.
     found: Vec<Input>,
     /// Those of all batches before: they go back into their slots.
@@ -93,50 +108,69 @@ impl Memory {
         }
     }
 
-    /// Frees the buffers of an instance that has ended. Returns whether its inputs are intact.
-    pub(crate) fn end(&self, instance: u32, ending: Ending) -> bool {
-        let Some(mut cleanup) = self.table.lock().end(instance, ending) else { return true };
-        let mut returns = Returns::default();
-        loop {
-            let mut table = self.table.lock();
-            table.arena.accept(&mut returns);
-            let found = table.withdraw(&mut cleanup, &mut returns);
-            FutexMutexGuard::unlock_fair(table);
-            if !found {
+    /// Frees buffers of an instance that has ended: one step.
+    pub(crate) fn end_step(&self, instance: u32, ending: Ending) -> Released {
+        let begun = self.cleanups.lock().remove(&instance);
+        let Some(mut cleanup) = begun.or_else(|| self.table.lock().end(instance, ending)) else {
+            return Released::InputsIntact;
+        };
+        cleanup.step_bytes = 0;
+        for _ in 0..STEP {
+            if !self.clean_batch(&mut cleanup) {
+                return Released::all(cleanup.intact);
+            }
+            if cleanup.step_bytes >= BATCH_BYTES {
                 break;
             }
-            cleanup.take_keys(self.host, &mut returns);
-            returns.settle(self.host);
+        }
+        self.cleanups.lock().insert(instance, cleanup);
+        Released::More
+    }
+
+    /// One batch. False if nothing was left.
+    fn clean_batch(&self, cleanup: &mut Cleanup) -> bool {
+        let mut table = self.table.lock();
+        table.arena.accept(&mut cleanup.returns);
+        if !cleanup.withdrawn {
+            cleanup.withdrawn = !table.withdraw(cleanup);
+            FutexMutexGuard::unlock_fair(table);
+            cleanup.take_keys(self.host);
+            cleanup.returns.settle(self.host);
+            return true;
         }
         // Only now: the instance may have published something under the name of an input.
-        loop {
-            let mut table = self.table.lock();
-            table.arena.accept(&mut returns);
-            let refilled = table.refill(&mut cleanup, &mut returns);
-            FutexMutexGuard::unlock_fair(table);
-            if refilled.is_empty() && returns.is_empty() {
-                return cleanup.intact;
-            }
-            returns.settle(self.host);
-            for name in refilled {
-                self.host.wake(crate::slots::key_of(&name), u64::MAX);
-            }
+        let refilled = table.refill(cleanup);
+        FutexMutexGuard::unlock_fair(table);
+        let worked = !refilled.is_empty() || !cleanup.returns.is_empty();
+        cleanup.returns.settle(self.host);
+        for name in refilled {
+            self.host.wake(crate::slots::key_of(&name), u64::MAX);
         }
+        worked
     }
 }
 
 impl Cleanup {
     /// Gives the inputs the system's key, as all buffers in slots have it. An input for which that fails is lost: the instance may run
     /// again with the same key.
-    fn take_keys(&mut self, host: HostRef, returns: &mut Returns) {
+    fn take_keys(&mut self, host: HostRef) {
         for input in self.found.drain(..) {
             if host.arena_assign(SYSTEM_INSTANCE, input.run.address(), input.run.bytes()).is_ok() {
                 self.inputs.push(input);
             } else {
                 self.intact = false;
-                returns.add(input.run);
+                self.returns.add(input.run);
             }
         }
+    }
+
+    /// Has the first piece of a large run emptied, and keeps the rest.
+    fn empty_piece(&mut self, mut run: Run) {
+        if run.bytes() > BATCH_BYTES {
+            self.rest = Some(run.split_off(BATCH_BYTES));
+        }
+        self.step_bytes += run.bytes();
+        self.returns.add(run);
     }
 }
 
@@ -165,13 +199,32 @@ impl Table {
         }
         let addresses = instance.addresses.into_iter();
         let intact = !instance.inputs_dirty;
-        Some(Cleanup { id, ending, addresses, found: Vec::new(), inputs: Vec::new(), intact })
+        Some(Cleanup {
+            id,
+            ending,
+            addresses,
+            rest: None,
+            returns: Returns::default(),
+            withdrawn: false,
+            step_bytes: 0,
+            found: Vec::new(),
+            inputs: Vec::new(),
+            intact,
+        })
     }
 
     /// Removes some of the buffers from the table. False if none remain.
-    fn withdraw(&mut self, cleanup: &mut Cleanup, returns: &mut Returns) -> bool {
-        let mut found = false;
-        for address in cleanup.addresses.by_ref().take(BATCH) {
+    fn withdraw(&mut self, cleanup: &mut Cleanup) -> bool {
+        if let Some(run) = cleanup.rest.take() {
+            cleanup.empty_piece(run);
+            return true;
+        }
+        let (mut found, begin) = (false, cleanup.step_bytes);
+        for _ in 0..BATCH {
+            if cleanup.step_bytes - begin >= BATCH_BYTES || cleanup.rest.is_some() {
+                break;
+            }
+            let Some(address) = cleanup.addresses.next() else { break };
             found = true;
             if !self.buffers.get(&address).is_some_and(|buffer| buffer.ends_with(cleanup.id, cleanup.ending)) {
                 continue;
@@ -193,8 +246,16 @@ impl Table {
                 }
             };
             match input.filter(|_| cleanup.ending == Ending::Failed) {
-                Some(slot) => cleanup.found.push(Input { run, align, slot }),
-                None => self.arena.retire(run, returns),
+                Some(slot) => {
+                    cleanup.step_bytes += run.bytes();
+                    cleanup.found.push(Input { run, align, slot });
+                }
+                // It is too large to be kept warm.
+                None if run.bytes() > BATCH_BYTES => cleanup.empty_piece(run),
+                None => {
+                    cleanup.step_bytes += run.bytes();
+                    self.arena.retire(run, &mut cleanup.returns);
+                }
             }
         }
         if !found {
@@ -204,13 +265,13 @@ impl Table {
     }
 
     /// Returns some of the inputs to their slots. Gives the names of these.
-    fn refill(&mut self, cleanup: &mut Cleanup, returns: &mut Returns) -> Vec<Arc<str>> {
+    fn refill(&mut self, cleanup: &mut Cleanup) -> Vec<Arc<str>> {
         let mut refilled = Vec::new();
         let rest = cleanup.inputs.len().saturating_sub(BATCH);
         for Input { run, align, slot } in cleanup.inputs.drain(rest..) {
             if self.filled(&slot.name).is_some() {
                 cleanup.intact = false;
-                self.arena.retire(run, returns);
+                self.arena.retire(run, &mut cleanup.returns);
                 continue;
             }
             refilled.push(slot.name.clone());

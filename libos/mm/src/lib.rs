@@ -27,8 +27,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::BTreeMap;
+use batches::Cleanup;
 use monohull_abi::layout::page_up;
-use monohull_abi::module::{Call, Ending};
+use monohull_abi::module::{Call, Ending, Released};
 use monohull_abi::types::MemoryStats;
 use monohull_abi::{Errno, number};
 use monohull_module::record::{RecordsRef, Refused};
@@ -40,6 +42,8 @@ pub struct Memory {
     host: HostRef,
     /// Every call takes it, and holds it while pages change their key; so its waiters sleep.
     table: FutexMutex<Table>,
+    /// What is left of instances that have ended, between two steps.
+    cleanups: FutexMutex<BTreeMap<u32, Cleanup>>,
 }
 
 module! {
@@ -63,11 +67,11 @@ impl Module for Memory {
     const NAME: &'static str = "mm";
 
     fn start(host: HostRef) -> Option<Memory> {
-        Some(Memory { host, table: FutexMutex::new(Table::new(host)) })
+        Some(Memory { host, table: FutexMutex::new(Table::new(host)), cleanups: FutexMutex::default() })
     }
 
-    fn ended(&self, instance: u32, ending: Ending) -> bool {
-        self.end(instance, ending)
+    fn ended(&self, instance: u32, ending: Ending) -> Released {
+        self.end_step(instance, ending)
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {

@@ -77,6 +77,9 @@ pub(crate) struct SlotRecord<'r> {
 
 impl Memory {
     pub(crate) fn save_table(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        if let Some(instance) = self.cleanups.lock().keys().next() {
+            return Err(Refused::of(*instance, format_args!("it has ended, and its buffers are being freed")));
+        }
         let table = self.table.lock();
         if !table.withdrawn.is_empty() {
             return Err(Refused::new(format_args!("slots are being withdrawn")));

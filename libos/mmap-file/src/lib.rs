@@ -27,7 +27,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use monohull_abi::file::{Advice, Extent, FILE_SIZE_MAX, FilePin, MAPPINGS_MAX, PATH_MAX, TO_THE_END, map};
-use monohull_abi::module::{Call, Ending, SYSTEM_INSTANCE};
+use monohull_abi::module::{Call, Ending, Released, SYSTEM_INSTANCE};
 use monohull_abi::{Errno, number};
 use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FileToMap, FutexMutex, HostRef, Module, module};
@@ -36,11 +36,13 @@ use monohull_module::{FileToMap, FutexMutex, HostRef, Module, module};
 const EXTENTS: usize = 64;
 /// Most extents of one mapping: 16 MiB of what is known of it. A file in more pieces has to be mapped in parts.
 const EXTENTS_MAX: usize = 1 << 20;
+/// So many mappings of an instance that has ended are removed at a time.
+const MAPPINGS_AT_ONCE: usize = 16;
 
 /// The mapped files of one domain.
 pub struct MappedFiles {
     host: HostRef,
-    /// The file of each mapping, by instance and by address. Those of an instance that has ended are removed at once.
+    /// The file of each mapping, by instance and by address.
     pins: FutexMutex<BTreeMap<u32, BTreeMap<u64, PinnedFile>>>,
 }
 
@@ -60,12 +62,12 @@ impl Module for MappedFiles {
         Some(MappedFiles { host, pins: FutexMutex::default() })
     }
 
-    fn ended(&self, instance: u32, _: Ending) -> bool {
-        let theirs = self.pins.lock().remove(&instance);
-        for (address, file) in theirs.unwrap_or_default() {
+    fn ended(&self, instance: u32, _: Ending) -> Released {
+        for _ in 0..MAPPINGS_AT_ONCE {
+            let Some((address, file)) = self.take_one(instance) else { return Released::InputsIntact };
             self.take_back(instance, address, file.pin);
         }
-        true
+        Released::More
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
@@ -231,6 +233,16 @@ impl MappedFiles {
             Errno::Invalid => self.refuse_address(call, address),
             errno => self.refuse(call, errno, format_args!("{errno}")),
         })
+    }
+
+    /// Removes one mapping of an instance from the list: its address and its file. The list goes with the last one.
+    fn take_one(&self, instance: u32) -> Option<(u64, PinnedFile)> {
+        let mut pins = self.pins.lock();
+        let mapping = pins.get_mut(&instance)?.pop_first();
+        if mapping.is_none() {
+            pins.remove(&instance);
+        }
+        mapping
     }
 
     /// The pin of a mapping is not needed any more.

@@ -1,6 +1,6 @@
 //! The module with the real descriptor table and file system, on a visor in miniature.
 
-use crate::MONOHULL_MODULE;
+use crate::{MAPPINGS_AT_ONCE, MONOHULL_MODULE};
 use monohull_abi::file::{MountInfo, MountKind, TO_THE_END, map, open};
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::Ending;
@@ -186,12 +186,14 @@ fn what_an_instance_leaves_is_taken_back() {
     let domain = domain();
     let (a, b) = (domain.files(A), domain.files(B));
     let descriptor = file(a, "/f");
-    for _ in 0..10 {
+    for _ in 0..2 * MAPPINGS_AT_ONCE {
         mapped(a, descriptor, 0, 5000).expect("mapped");
     }
     let theirs = file(b, "/g");
     let address = mapped(b, theirs, 0, 5000).expect("mapped");
-    domain.end(A, Ending::Done);
+    let mut left = Vec::new();
+    domain.end_in_steps(A, Ending::Done, || left.push(domain.mappings()));
+    assert_eq!(left, [MAPPINGS_AT_ONCE + 1, 1], "in steps");
     assert_eq!(domain.mappings(), 1);
     assert_eq!(domain.touch_mapping(B, address), content()[..5000]);
     domain.end(B, Ending::Failed);

@@ -4,7 +4,7 @@ use crate::record::{self, RecordsRef};
 use crate::{HostRef, Module, heap};
 use alloc::boxed::Box;
 use core::ffi::c_void;
-use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable};
+use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Released};
 use monohull_abi::record::Records;
 
 /// The table for a module with these entries.
@@ -49,10 +49,10 @@ unsafe extern "C" fn stop<M: Module>(state: *mut c_void) {
     drop(unsafe { Box::from_raw(state.cast::<M>()) });
 }
 
-unsafe extern "C" fn ended<M: Module>(state: *mut c_void, instance: u32, ending: Ending) -> u32 {
+unsafe extern "C" fn ended<M: Module>(state: *mut c_void, instance: u32, ending: Ending) -> Released {
     // SAFETY: `state` came from `start::<M>` and has not been stopped.
     let state = unsafe { &*state.cast::<M>() };
-    state.ended(instance, ending).into()
+    state.ended(instance, ending)
 }
 
 unsafe extern "C" fn poll<M: Module>(state: *mut c_void) {

@@ -59,7 +59,7 @@ pub use spin::Once;
 pub use store::{Checked, Memory, Store};
 pub use text::Text;
 
-use abi::module::Ending;
+use abi::module::{Ending, Released};
 use record::{RecordsRef, Refused};
 
 /// One service of the libos. The value is its state in one domain.
@@ -70,11 +70,12 @@ pub trait Module: Send + Sync + Sized + 'static {
     /// Makes the state for a domain; `None` if that is impossible.
     fn start(host: HostRef) -> Option<Self>;
 
-    /// An instance has ended and none of its threads runs any more. Returns whether its inputs are intact, so that it
-    /// can be run again alone.
-    fn ended(&self, instance: u32, ending: Ending) -> bool {
+    /// An instance has ended and none of its threads runs any more: releases what it holds here. An instance may hold very
+    /// much, and other instances may wait for this carrier; so one call works for some milliseconds at most. It is called
+    /// again after [`Released::More`].
+    fn ended(&self, instance: u32, ending: Ending) -> Released {
         let _ = (instance, ending);
-        true
+        Released::InputsIntact
     }
 
     /// An event outside the domain has occurred for which the module registered.

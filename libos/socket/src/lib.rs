@@ -24,13 +24,16 @@ mod table;
 mod tap;
 
 use alloc::sync::Arc;
-use monohull_abi::module::Ending;
+use monohull_abi::module::{Ending, Released};
 use monohull_abi::network::NetworkKind;
 use monohull_abi::number;
 use monohull_module::record::{RecordsRef, Refused, fields};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use network::Network;
 use table::Tables;
+
+/// So many sockets of an instance that has ended are closed at a time.
+const SOCKETS_AT_ONCE: usize = 64;
 
 /// The sockets of one domain.
 pub struct Sockets {
@@ -74,14 +77,17 @@ impl Module for Sockets {
         Some(Sockets { host, network, tables: FutexMutex::new(Tables::default()) })
     }
 
-    fn ended(&self, instance: u32, _: Ending) -> bool {
-        let table = self.tables.lock().remove(instance);
-        // Closing a socket may take a while, and wakes others: not under the lock.
-        drop(table);
+    fn ended(&self, instance: u32, _: Ending) -> Released {
+        let some = self.tables.lock().take_some(instance, SOCKETS_AT_ONCE);
+        if !some.is_empty() {
+            // Closing a socket may take a while, and wakes others: not under the lock.
+            drop(some);
+            return Released::More;
+        }
         if let Some(network) = &self.network {
             network.ended(instance);
         }
-        true
+        Released::InputsIntact
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {

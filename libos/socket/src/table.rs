@@ -106,8 +106,14 @@ impl Tables {
         })
     }
 
-    /// Takes all sockets of an instance out of use.
-    pub(crate) fn remove(&mut self, instance: u32) -> Option<Table> {
-        self.0.remove(&instance)
+    /// Takes some sockets of an instance that has ended out of use, those with the highest numbers. None once none is left.
+    pub(crate) fn take_some(&mut self, instance: u32, most: usize) -> Vec<Option<Arc<Socket>>> {
+        let Some(table) = self.0.get_mut(&instance) else { return Vec::new() };
+        let rest = table.sockets.len().saturating_sub(most);
+        let some = table.sockets.split_off(rest);
+        if rest == 0 {
+            self.0.remove(&instance);
+        }
+        some
     }
 }

@@ -20,7 +20,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
-use monohull_abi::module::{Call, Ending};
+use monohull_abi::module::{Call, Ending, Released};
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, number};
 use monohull_module::record::{RecordsRef, Refused, fields, rise};
@@ -60,11 +60,11 @@ impl Module for Stdio {
         Some(Stdio { host, unfinished: FutexMutex::new(BTreeMap::new()) })
     }
 
-    fn ended(&self, instance: u32, _: Ending) -> bool {
+    fn ended(&self, instance: u32, _: Ending) -> Released {
         for number in STREAMS {
             self.finish(Stream { instance, number: number as u32 });
         }
-        true
+        Released::InputsIntact
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {

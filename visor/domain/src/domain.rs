@@ -82,6 +82,7 @@ impl Domain {
         // An instance that was being launched while the run ended is alive still, and is on no carrier.
         self.lock().clear_pending();
         self.abort();
+        self.finish_leaving();
         debug_assert!(self.instances.live().is_empty());
         if result.is_ok() {
             self.drain_network();

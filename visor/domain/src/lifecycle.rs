@@ -2,8 +2,16 @@
 //!
 //! ```text
 //! pending ── lease ── launch ──▶ cell, main thread ── … ── end ──▶ its threads stop ── the last has ended ──▶ reclaim
+//!                                                                    │ ▲                            more left │ ▲
+//!                                                                    ▼ │ a step                             ▼ │ a step
+//!                                                                  Leaving::Threads          Leaving::Holdings
 //!                                                   cell wiped ◀── driver, if the run goes on ◀── event ◀──┘
 //! ```
+//!
+//! An instance may leave a million threads and hundreds of thousands of buffers behind. So its end is divided into steps of some
+//! milliseconds. What is left after a step is queued with the scheduler as [`Leaving`]; a carrier does other work before it
+//! continues. The instance keeps its cell and its key until all steps are done, and the run does not end before. Most instances
+//! need one step, which is done at once.
 //!
 //! Pending instances get cell and key strictly in their order.
 
@@ -13,6 +21,7 @@ use super::dispatcher::SchedulerGuard;
 use super::event::{Ended, Event};
 use super::explanation::Explanations;
 use super::fault_injection::{self, Mitigation};
+use super::hostcall::ReleaseProgress;
 use super::instance::{Counters, Instance, InstanceConfig, Output, Usage};
 use super::sched::THREADS_MAX;
 use super::shared::{Shared, after};
@@ -23,6 +32,24 @@ use monohull_report::failure::{Blame, Failure, FailureKind};
 use monohull_trampoline::system::frame_page;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
+
+/// What is left to do for an instance that has ended.
+pub(super) enum Leaving {
+    /// The threads of this instance are being taken off the table.
+    Threads(u32),
+    /// It has no threads any more, and what it holds is being reclaimed.
+    Holdings(Holdings),
+}
+
+/// An instance without threads.
+pub(super) struct Holdings {
+    id: u32,
+    result: Result<(), Box<Failure>>,
+    /// Ticks that its threads ran, and that its main thread was parked.
+    run: u64,
+    park: u64,
+    modules: ReleaseProgress,
+}
 
 impl Shared {
     /// Starts an instance in a cell that has been leased for it: its main thread is in the ready queue afterwards.
@@ -103,13 +130,39 @@ impl Shared {
                 carrier::preempt(index);
             }
         }
-        // It may have a million threads; other instances are not to wait for all of them to be put away.
-        while scheduler.retire_some(instance.id) {
-            drop(scheduler);
-            scheduler = self.lock();
+        self.retire_threads(scheduler, instance.id);
+    }
+
+    /// Takes a step of what is left to do for an instance that has ended.
+    pub(super) fn continue_leaving(&self, leaving: Leaving) {
+        match leaving {
+            Leaving::Threads(id) => self.retire_threads(self.lock(), id),
+            Leaving::Holdings(holdings) => self.release_holdings(holdings),
         }
-        if scheduler.is_over(instance.id) {
-            self.reclaim(scheduler, instance.id);
+    }
+
+    /// Does everything that is left to do for instances that have ended, when no carrier runs any more.
+    pub(super) fn finish_leaving(&self) {
+        loop {
+            // Not as a condition of the loop: the lock is not to be held meanwhile.
+            let next = self.lock().take_leaving();
+            let Some(leaving) = next else { return };
+            self.continue_leaving(leaving);
+        }
+    }
+
+    /// Puts what is left to do behind other work.
+    fn put_off(&self, mut scheduler: SchedulerGuard<'_>, leaving: Leaving) {
+        scheduler.push_leaving(leaving);
+        self.sched.wake_carrier(&mut scheduler);
+    }
+
+    /// Takes some threads of an ended instance off the table.
+    fn retire_threads(&self, mut scheduler: SchedulerGuard<'_>, id: u32) {
+        if scheduler.retire_some(id) {
+            self.put_off(scheduler, Leaving::Threads(id));
+        } else if scheduler.is_over(id) {
+            self.reclaim(scheduler, id);
         }
     }
 
@@ -118,12 +171,21 @@ impl Shared {
         let Some(threads) = scheduler.remove(id) else { return };
         drop(scheduler);
         let result = threads.ending.expect("only ended instances are reclaimed");
-        let ending = if result.is_ok() { Ending::Done } else { Ending::Failed };
-        let inputs_intact = self.hostcalls.modules.ended(id, ending);
+        let modules = ReleaseProgress::default();
+        self.release_holdings(Holdings { id, result, run: threads.run, park: threads.park, modules });
+    }
+
+    /// Reclaims what an instance without threads holds, or a part of it.
+    fn release_holdings(&self, mut holdings: Holdings) {
+        let ending = if holdings.result.is_ok() { Ending::Done } else { Ending::Failed };
+        if !self.hostcalls.modules.release(holdings.id, ending, &mut holdings.modules) {
+            return self.put_off(self.lock(), Leaving::Holdings(holdings));
+        }
+        let Holdings { id, result, run, park, modules } = holdings;
         // The module may never have been loaded, or not know of all.
         self.files.pager.unmap_all(id);
         let (instance, usage) = self.instances.remove(id);
-        let usage = Usage { run: threads.run, park: threads.park, ..usage };
+        let usage = Usage { run, park, ..usage };
         let cell = instance.cell.lock().expect("cell").take();
         if let Some(cell) = cell {
             if self.space.keys().separate() && !fault_injection::disabled(Mitigation::Frames) {
@@ -143,7 +205,7 @@ impl Shared {
             id,
             result,
             refusal: instance.explanations.refusal(),
-            inputs_intact,
+            inputs_intact: modules.inputs_intact(),
             usage,
             lines: output.lines,
             lines_dropped: output.full,

@@ -51,6 +51,7 @@ impl Shared {
                 Work::Run(first, instance) => self.run_threads(first, instance, &mut carrier),
                 Work::Launch(config, place) => self.launch(config, place),
                 Work::TimeUp(id) => self.time_up(id),
+                Work::Leave(leaving) => self.continue_leaving(leaving),
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.deliver(event),
                 Work::Stop => {

@@ -3,11 +3,14 @@
 #![no_std]
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use monohull_abi::ABI_VERSION;
-use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Outcome};
+use monohull_abi::module::{Call, Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Outcome, Released};
 use monohull_abi::record::Records;
 use monohull_abi::number::{CLOCK_GETTIME, NANOSLEEP};
+
+/// Calls of [`ended`].
+static STEPS: AtomicU32 = AtomicU32::new(0);
 
 static HOST: AtomicPtr<Host> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -196,11 +199,17 @@ unsafe extern "C" fn start(host: *const Host) -> *mut c_void {
 unsafe extern "C" fn stop(_: *mut c_void) {
 }
 
-unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> u32 {
+unsafe extern "C" fn ended(_: *mut c_void, _: u32, _: Ending) -> Released {
     if cfg!(panics_at_end) {
         panic_with("it cannot let go");
     }
-    1
+    if cfg!(panics_in_a_later_step) {
+        if STEPS.fetch_add(1, Ordering::Relaxed) == 10 {
+            panic_with("it cannot let go of the rest");
+        }
+        return Released::More;
+    }
+    Released::InputsIntact
 }
 
 unsafe extern "C" fn poll(_: *mut c_void) {}

@@ -9,10 +9,11 @@ use monohull_visor::worker::{Cause, Settings, Spawner};
 use serde_json::json;
 
 /// What the module is made with, and what it says when it panics.
-const WAYS: [(&str, &str); 3] = [
+const WAYS: [(&str, &str); 4] = [
     ("panics", "the clock fell off the wall"),
     ("panics_at_start", "no springs"),
     ("panics_at_end", "it cannot let go"),
+    ("panics_in_a_later_step", "it cannot let go of the rest"),
 ];
 
 /// A module that panics in one way, and the processes that use it.

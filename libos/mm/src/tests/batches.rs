@@ -4,7 +4,7 @@
 //! would wait for ever.
 
 use super::*;
-use crate::batches::BATCH;
+use crate::batches::{BATCH, BATCH_BYTES, STEP};
 use crate::slots::key_of;
 use monohull_abi::module::Ending::{Done, Failed};
 use std::format;
@@ -186,4 +186,59 @@ fn an_instance_frees_its_retained_inputs_itself() {
     assert_eq!(mm.charged(B), PAGE, "B has given something away, and cannot be repeated");
     assert_eq!(mm.free(B, mm.alloc(B, PAGE)), 0);
     assert_eq!(mm.charged(B), 0);
+}
+
+/// Between two steps the carrier does other work; no buffer of the instance is in use any more, and each step frees some.
+#[test]
+fn an_instance_with_many_buffers_ends_in_steps() {
+    for ending in [Done, Failed] {
+        let mm = Mm::start();
+        const STEPS: usize = 3;
+        for number in 0..STEPS * STEP * BATCH {
+            let address = mm.alloc(A, PAGE);
+            assert!(number % 2 == 0 || mm.publish(A, &format!("slot {number}"), address, 1, BYTES) == 0);
+        }
+        let mut counts = std::vec![mm.stats(B).arena_buffers];
+        let intact = mm.end_in_steps(A, ending, || {
+            counts.push(mm.stats(B).arena_buffers);
+            assert_eq!(mm.look("slot 1").is_ok(), ending == Done);
+            assert_eq!(mm.free(B, mm.alloc(B, PAGE)), 0);
+        });
+        assert!(intact);
+        assert!((STEPS..=STEPS + 1).contains(&(counts.len() - 1)), "{counts:?}");
+        assert!(counts.windows(2).all(|pair| pair[0] - pair[1] <= (STEP * BATCH) as u64), "{counts:?}");
+        let kept = if ending == Done { (STEPS * STEP * BATCH) as u64 / 2 } else { 0 };
+        assert_eq!((mm.stats(B).arena_buffers, mm.charged(A)), (kept, 0));
+    }
+}
+
+/// Two instances that end at the same time do not mix up what is left of them.
+#[test]
+fn instances_end_in_turns() {
+    let mm = Mm::start();
+    mm.publish(B, "of B", mm.alloc(B, PAGE), 1, BYTES);
+    let input = mm.take(3, "of B", BYTES).unwrap().address;
+    (0..STEP * BATCH + 1).for_each(|_| _ = mm.alloc(A, PAGE));
+    let mut steps = 0;
+    assert!(mm.end_in_steps(A, Done, || {
+        steps += 1;
+        if steps == 1 {
+            assert!(!mm.end(B, Failed), "another instance has what it published");
+            assert!(mm.end(3, Failed));
+        }
+    }));
+    assert_eq!((steps, mm.stats(B).arena_buffers), (1, 1));
+    assert_eq!(mm.take(4, "of B", BYTES).map(|view| view.address), Ok(input));
+}
+
+#[test]
+fn a_large_buffer_is_freed_piece_by_piece() {
+    let mm = Mm::start();
+    let large = mm.alloc(A, 5 * BATCH_BYTES / 2);
+    mm.poke(large, b"secret");
+    let mut steps = 0;
+    assert!(mm.end_in_steps(A, Done, || steps += 1));
+    assert_eq!((steps, mm.stats(B).arena_buffers, mm.stats(B).arena_bytes), (2, 0, 0));
+    let again = mm.alloc(B, 5 * BATCH_BYTES / 2);
+    assert_eq!((again, mm.peek(again, 6)), (large, [0; 6].to_vec()));
 }

@@ -26,7 +26,7 @@ use cells::{Locked, Value};
 use memory::Memory;
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
-use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, SYSTEM_INSTANCE, Wake};
+use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, Released, SYSTEM_INSTANCE, Wake};
 use monohull_abi::network::TapConfig;
 use network::Device;
 use owners::Owners;
@@ -344,15 +344,29 @@ impl Domain {
         self.call(SYSTEM_INSTANCE, number, args)
     }
 
-    /// Notifies the modules of the end of an instance; returns whether its inputs are intact.
+    /// Ends an instance in all modules; returns whether its inputs are intact.
     pub fn end(&self, instance: u32, ending: Ending) -> bool {
+        self.end_in_steps(instance, ending, || ())
+    }
+
+    /// The same; `between` runs whenever a module has returned with more to release.
+    pub fn end_in_steps(&self, instance: u32, ending: Ending, mut between: impl FnMut()) -> bool {
         self.shared.live.borrow_mut().remove(&instance);
-        // SAFETY: the state is live, and no handler runs.
-        let end = |(table, state): &(&ModuleTable, AtomicPtr<c_void>)| unsafe {
-            (table.ended)(state.load(Ordering::Relaxed), instance, ending) == 1
-        };
-        // Every module is notified, also after one has returned false.
-        self.shared.modules.iter().filter(|module| !end(module)).count() == 0
+        let mut intact = true;
+        for (table, state) in &self.shared.modules {
+            loop {
+                // SAFETY: the state is live, and no handler runs.
+                match unsafe { (table.ended)(state.load(Ordering::Relaxed), instance, ending) } {
+                    Released::More => between(),
+                    Released::InputsIntact => break,
+                    Released::InputsLost => {
+                        intact = false;
+                        break;
+                    }
+                }
+            }
+        }
+        intact
     }
 
     /// Puts bytes in the instance's cell; returns their address, which is page-aligned.

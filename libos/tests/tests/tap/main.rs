@@ -91,6 +91,19 @@ fn what_is_written_before_the_end_arrives_after_it() {
 }
 
 #[test]
+fn the_sockets_of_an_instance_that_ends_are_closed_in_steps() {
+    let mut world = World::new();
+    let any = world.address("0.0.0.0:0".parse().unwrap());
+    for _ in 0..100 {
+        world.ok(UDP_BIND, [any]);
+    }
+    let mut left = Vec::new();
+    world.domain.end_in_steps(ME, monohull_abi::module::Ending::Done, || left.push(world.domain.charged(ME)));
+    assert!(left.is_sorted_by(|a, b| a > b) && left.len() == 2, "{left:?}");
+    assert_eq!(world.domain.charged(ME), 0);
+}
+
+#[test]
 fn resets_and_refusals_have_their_kinds() {
     let mut world = World::new();
     let nobody = world.address(SocketAddr::new(World::PEER4, 9));

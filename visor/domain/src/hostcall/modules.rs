@@ -4,7 +4,7 @@ use super::records::Port;
 use super::table::{Binding, Table};
 use crate::gadgets::{self, GadgetsError};
 use crate::threads::end_process;
-use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, SYMBOL, SYSTEM_INSTANCE};
+use monohull_abi::module::{Ending, Host, Layout, MAGIC, ModuleEntry, ModuleTable, Released, SYMBOL, SYSTEM_INSTANCE};
 use monohull_abi::{ABI_VERSION, number};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -97,6 +97,21 @@ pub struct Loaded {
     pub failure: Option<String>,
 }
 
+/// How far the modules are with the end of an instance.
+#[derive(Debug, Default)]
+pub(crate) struct ReleaseProgress {
+    /// The module whose turn it is.
+    next: usize,
+    inputs_lost: bool,
+}
+
+impl ReleaseProgress {
+    /// Whether the instance's inputs are intact, once nothing is left.
+    pub(crate) fn inputs_intact(&self) -> bool {
+        !self.inputs_lost
+    }
+}
+
 struct Entry {
     loaded: Loaded,
     started: Option<(&'static ModuleTable, *mut c_void)>,
@@ -164,15 +179,24 @@ impl Modules {
         entries.iter().find(|e| e.loaded.name == name)?.loaded.failure.clone()
     }
 
-    /// Notifies every module that an instance has ended; true if its inputs are intact.
-    pub(crate) fn ended(&self, instance: u32, ending: Ending) -> bool {
-        let started: Vec<_> = self.entries.read().expect("modules").iter().filter_map(|entry| entry.started).collect();
-        let mut intact = true;
-        for (table, state) in started {
-            // SAFETY: the module is started, and no thread of the instance runs any more.
-            intact &= unsafe { (table.ended)(state, instance, ending) } == 1;
+    /// Releases what the modules hold for an instance that has ended, one module after the other, until one has more to release
+    /// than it may at a time. True once nothing is left in any.
+    pub(crate) fn release(&self, instance: u32, ending: Ending, progress: &mut ReleaseProgress) -> bool {
+        loop {
+            let entry = self.entries.read().expect("modules").get(progress.next).map(|entry| entry.started);
+            // A module that is loaded from here on has never served the instance.
+            let Some(started) = entry else { return true };
+            if let Some((table, state)) = started {
+                // SAFETY: the module is started, no thread of the instance runs any more, and only the holder of `progress`
+                // makes this call for it.
+                match unsafe { (table.ended)(state, instance, ending) } {
+                    Released::More => return false,
+                    Released::InputsLost => progress.inputs_lost = true,
+                    Released::InputsIntact => {}
+                }
+            }
+            progress.next += 1;
         }
-        intact
     }
 
     /// Captures the state of a module in which these instances are known; `None` if it does not run. An error is an instance, or

@@ -35,6 +35,7 @@ pub(crate) use work::{Resources, Work};
 
 use crate::event::Event;
 use crate::instance::InstanceConfig;
+use crate::lifecycle::Leaving;
 use carrier_set::CarrierSet;
 use instances::{InstanceThreads, Instances};
 use monohull_abi::module::{Call, NEVER};
@@ -67,6 +68,8 @@ pub(super) struct Scheduler<I> {
     timekeeper: Timekeeper,
     /// Instances that wait to be started.
     pending: VecDeque<InstanceConfig>,
+    /// What is left to do for instances that have ended.
+    leaving: VecDeque<Leaving>,
     /// Events for the driver.
     events: VecDeque<Event>,
     /// The run is over.
@@ -148,6 +151,7 @@ impl<I> Scheduler<I> {
             net: NetTimer::new(),
             timekeeper: Timekeeper::Absent,
             pending: VecDeque::new(),
+            leaving: VecDeque::new(),
             events: VecDeque::new(),
             done: false,
             tick: 0,
@@ -343,6 +347,16 @@ impl<I> Scheduler<I> {
     /// Whether an instance has ended and has no threads any more.
     pub(super) fn is_over(&self, id: u32) -> bool {
         self.instances.get(id).is_some_and(|instance| instance.ending.is_some() && instance.threads.is_empty())
+    }
+
+    /// Queues what is left to do for an instance that has ended, behind other work.
+    pub(super) fn push_leaving(&mut self, leaving: Leaving) {
+        self.leaving.push_back(leaving);
+    }
+
+    /// Takes what has waited longest of that.
+    pub(super) fn take_leaving(&mut self) -> Option<Leaving> {
+        self.leaving.pop_front()
     }
 
     /// Forgets an instance that has no threads any more.

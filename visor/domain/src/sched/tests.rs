@@ -251,6 +251,32 @@ fn due_timers_and_events_go_before_threads_and_the_run_ends_everything() {
 }
 
 #[test]
+fn the_end_of_an_instance_takes_turns_with_threads_and_comes_last_otherwise() {
+    let (mut scheduler, _) = with_threads(3);
+    let fixed = Fixed { now: 10, poller: false };
+    scheduler.push_leaving(Leaving::Threads(INSTANCE));
+    let mut order = String::new();
+    while order.len() < 8 {
+        assert!(scheduler.has_queued(), "other carriers are called");
+        match scheduler.next_work(0, false, &fixed) {
+            Work::Run(running, ()) => {
+                order.push('t');
+                park(&mut scheduler, running, KEY, NEVER);
+            }
+            Work::Leave(leaving) => {
+                order.push('e');
+                scheduler.push_leaving(leaving);
+            }
+            _ => panic!("there is work"),
+        }
+    }
+    assert_eq!(order, "teteteee");
+    assert!(scheduler.take_leaving().is_some());
+    assert!(matches!(scheduler.next_work(1, false, &fixed), Work::Idle(NEVER)), "the other carrier works");
+    assert!(matches!(scheduler.next_work(0, false, &fixed), Work::Deadlock));
+}
+
+#[test]
 fn the_last_working_carrier_finds_the_deadlock() {
     let (mut scheduler, threads) = with_threads(1);
     let fixed = Fixed { now: 10, poller: false };

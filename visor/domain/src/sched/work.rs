@@ -4,11 +4,15 @@ use super::thread::ThreadIndex;
 use super::{Due, Running, Scheduler, Timekeeper, WakeUp};
 use crate::event::Event;
 use crate::instance::InstanceConfig;
+use crate::lifecycle::Leaving;
 use monohull_abi::module::NEVER;
 
 /// Ready threads go before instances that wait to be started, so that cells are used again while they are warm. Every so
 /// many ticks it is the other way round: a thread that polls cannot keep the instance it waits for from starting.
 const PENDING_FIRST_EVERY: u32 = 4;
+/// What is left to do for instances that have ended comes last, so that it delays nothing else. Every so many ticks it comes before
+/// ready threads: those that never wait cannot put it off for ever.
+const LEAVING_FIRST_EVERY: u32 = 2;
 /// Every so many ticks a working carrier checks for external events, unless an idle one waits for them.
 const POLL_EVERY_N_TICKS: u32 = 4;
 /// After this many switches in a row a carrier considers more than ready threads: timers, events, instances to start.
@@ -27,6 +31,8 @@ pub(crate) enum Work<I, L> {
     Deliver(Event),
     /// Start an instance in this cell.
     Launch(InstanceConfig, L),
+    /// Take a step of this.
+    Leave(Leaving),
     /// Run a thread of this instance.
     Run(Running, I),
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
@@ -88,12 +94,20 @@ impl<I: Clone> Scheduler<I> {
         {
             return work;
         }
+        if self.tick.is_multiple_of(LEAVING_FIRST_EVERY)
+            && let Some(leaving) = self.take_leaving()
+        {
+            return Work::Leave(leaving);
+        }
         if let Some(thread) = self.next(carrier) {
             let (running, instance) = self.take_with_instance(thread, resources.ticks());
             return Work::Run(running, instance);
         }
         if let Some(work) = self.launch(resources) {
             return work;
+        }
+        if let Some(leaving) = self.take_leaving() {
+            return Work::Leave(leaving);
         }
         if self.carriers.others_idle() && !self.will_change() {
             return Work::Deadlock;
@@ -187,7 +201,7 @@ impl<I> Scheduler<I> {
 
     /// Whether something is queued that any carrier may take.
     pub(crate) fn has_queued(&self) -> bool {
-        self.run_queue.has_queued() || !self.events.is_empty()
+        self.run_queue.has_queued() || !self.events.is_empty() || !self.leaving.is_empty()
     }
 
     /// The index of a carrier to start, if one more is of use and there are fewer than `most`.
