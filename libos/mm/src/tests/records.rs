@@ -108,6 +108,16 @@ fn what_is_in_use_refuses() {
 }
 
 #[test]
+fn an_instance_in_the_midst_of_its_end_refuses() {
+    let mm = Mm::start();
+    (0..=crate::batches::STEP * crate::batches::BATCH).for_each(|_| _ = mm.alloc(A, PAGE));
+    let mut refused = None;
+    mm.end_in_steps(A, Done, || refused = mm.capture().err());
+    assert_eq!(refused, Some(format!("instance {A}: it has ended, and its buffers are being freed")));
+    assert!(mm.capture().is_ok());
+}
+
+#[test]
 fn limits_hold_for_what_is_rebuilt() {
     let mm = Mm::start();
     mm.alloc(A, 4 * PAGE);
