@@ -1,7 +1,7 @@
-//! Where what is logged goes: standard error, and of a server by a thread of its own.
+//! The log: standard error, written by a thread of its own in a server.
 //!
-//! A log is read by somebody else, who may stall or be gone, and its disk may be full. None of that is a reason to answer nobody:
-//! lines wait in a queue, those that find no room there are dropped and counted, and what cannot be written is lost.
+//! The reader of a log may stall or end, and its disk may be full. The server must keep answering: lines wait in a queue, lines
+//! that find no room there are dropped and counted, and what cannot be written is lost.
 //!
 //! A message may hold text from outside, such as a header or a file's name. It is escaped here, as one line.
 

@@ -113,7 +113,7 @@ pub(crate) struct Metrics {
     state_in_place: Gauge,
 }
 
-/// What is looked up at the moment somebody asks.
+/// Values that are read when the metrics are requested.
 pub(crate) struct Now {
     pub(crate) running: usize,
     pub(crate) queued: usize,
@@ -190,7 +190,11 @@ impl Metrics {
             Unit::Bytes,
             self.remembered_bytes.clone(),
         );
-        r.register("log_lines_dropped", "Lines of the log that nobody took in time", self.log_dropped.clone());
+        r.register(
+            "log_lines_dropped",
+            "Lines of the log that were dropped because the reader was too slow",
+            self.log_dropped.clone(),
+        );
         r.register(
             "state_in_place",
             "1 while the state folder is the one that the server opened",

@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::clock::Moment;
-use crate::execution::asynchronous::recall;
+use crate::execution::asynchronous::restore;
 use crate::http::answer::Answer;
 use crate::http::connection::{Stream, TimedStream, Transport};
 use crate::http::error::ApiError;
@@ -70,8 +70,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long answers may take to leave once everything has been cancelled.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to end. To be called on the main thread before the program starts any other. `announce` is told
-/// where the service listens, once it does.
+/// Serves until a signal ends it. To be called on the main thread before the program starts any other thread. `announce` is
+/// called with the address once the service listens.
 pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), ServeError> {
     raise_file_limit()?;
     let mut processes = worker::Settings::usual(settings.isolation)?;
@@ -83,7 +83,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
     let _log = log::by_thread();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
-        // Heard from here on, so that it ends nothing: what may not be written any more is an error of whoever writes it.
+        // Handled, because the default action ends the process: a write beyond the limit then fails with an error instead.
         let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?;
         let folder = StateFolder::take(&settings.state)?;
         let grants = settings.grants.as_deref().map(Grants::load).transpose()?.unwrap_or_default();
@@ -91,7 +91,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let registry = Registry::open(&folder, grants, settings.timeout)?;
         let (journal, found) = Journal::open(&folder)?;
         let history = History::new(settings.keep.clone());
-        let late = recall(&history, &journal, found);
+        let late = restore(&history, &journal, found);
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
         let is_tcp = matches!(settings.listen, Listen::Tcp(_));
         let tls = settings.tls.clone().filter(|_| is_tcp).map(Tls::open).transpose()?;
@@ -119,7 +119,7 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             tls,
             settings,
         });
-        // From here on a signal is heard, so that whoever knows the address may end it in order.
+        // Signals are handled before the address is announced, so that a caller that knows the address can end the server cleanly.
         let ends = Ends::new()?;
         // Without a file to read again the signal means what it means to other programs: the end.
         let reloads = watchdog.settings.grants.is_some() || watchdog.tls.is_some();
@@ -128,10 +128,10 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         let (tls, cgroup) = (watchdog.tls.is_some(), &watchdog.cgroup);
         tracing::info!(address, tls, isolation, cgroup, state = %shown(&watchdog.settings.state), "listening");
         if watchdog.settings.token.is_none() && watchdog.settings.listen.is_open_to_others() {
-            tracing::warn!(address, "whoever reaches this address may do everything: there is no token");
+            tracing::warn!(address, "there is no token: every client that reaches this address has all rights");
         }
         if !tls && watchdog.settings.listen.is_open_to_others() {
-            tracing::warn!(address, "the network can read and change all that comes and goes: there is no TLS");
+            tracing::warn!(address, "there is no TLS: the network can read and change all requests and answers");
         }
         announce(&address);
         tokio::spawn(watchdog.clone().call_back_late(late));
@@ -192,7 +192,8 @@ impl Listener {
             Listen::Unix(path) => {
                 clear(path).await?;
                 let failed = |source| ServeError::Listen { address: format!("unix:{}", shown(&path)), source };
-                // It is nobody else's from the beginning: whoever connects is served. Nothing else makes a file meanwhile.
+                // Only the owner may connect, from the first moment on, as every client is served. No other thread creates files
+                // during the change of the umask.
                 let usual = umask(Mode::from_bits_truncate(0o177));
                 let listener = UnixListener::bind(path);
                 umask(usual);
@@ -288,7 +289,7 @@ impl Watchdog {
         tokio::select! {
             never = &mut serving => match never {},
             _ = timeout(self.settings.drain, self.work.wait_idle()) => {}
-            // Whoever asks twice does not want to wait.
+            // A second signal ends the wait.
             () = ends.next() => {}
         }
         self.history.cancel_all();
@@ -363,13 +364,13 @@ impl Watchdog {
                     // Futures of their own: a plain connection takes no memory for what TLS needs.
                     match *stream {
                         Stream::Tcp(_) if self.tls.is_some() => {
-                            tokio::spawn(self.clone().talk_in_tls(stream, wire, guards, closing));
+                            tokio::spawn(self.clone().serve_tls(stream, wire, guards, closing));
                         }
                         Stream::Tcp(_) => {
-                            tokio::spawn(self.clone().talk(stream, wire, Transport::Http, guards, closing));
+                            tokio::spawn(self.clone().serve_connection(stream, wire, Transport::Http, guards, closing));
                         }
                         Stream::Unix(_) => {
-                            tokio::spawn(self.clone().talk(stream, wire, Transport::Unix, guards, closing));
+                            tokio::spawn(self.clone().serve_connection(stream, wire, Transport::Unix, guards, closing));
                         }
                     }
                 }
@@ -383,7 +384,7 @@ impl Watchdog {
 
     /// Agrees on keys with a client, in the time that it also has for the head of a request, and answers its requests. It has
     /// its place among the connections from the beginning.
-    async fn talk_in_tls(
+    async fn serve_tls(
         self: Arc<Self>,
         stream: Arc<Stream>,
         wire: TimedStream,
@@ -396,7 +397,7 @@ impl Watchdog {
             () = async { drop(closing.wait_for(|closing| *closing).await) } => return,
         };
         let error = match agreed {
-            Ok(wire) => return self.clone().talk(stream, wire, Transport::Https, guards, closing).await,
+            Ok(wire) => return self.clone().serve_connection(stream, wire, Transport::Https, guards, closing).await,
             Err(error) => error,
         };
         let Some(reason) = error.reason() else { return };
@@ -404,12 +405,12 @@ impl Watchdog {
         tracing::info!(peer = ?stream.peer(), reason, %error, "TLS handshake");
         if matches!(error, HandshakeError::Http) {
             let wire = TimedStream::new(stream.clone(), self.settings.clients.clone());
-            self.clone().talk(stream, wire, Transport::HttpForHttps, guards, closing).await;
+            self.clone().serve_connection(stream, wire, Transport::HttpForHttps, guards, closing).await;
         }
     }
 
     /// Answers all requests of one connection, in their order.
-    async fn talk<W: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    async fn serve_connection<W: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self: Arc<Self>,
         stream: Arc<Stream>,
         wire: W,
@@ -435,14 +436,14 @@ impl Watchdog {
                 .max_headers(HEADERS_MAX)
                 .serve_connection(TokioIo::new(wire), service)
         );
-        let talked = tokio::select! {
-            talked = &mut connection => talked,
+        let served = tokio::select! {
+            served = &mut connection => served,
             () = async { drop(closing.wait_for(|closing| *closing).await) } => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         };
-        if let Err(error) = talked {
+        if let Err(error) = served {
             tracing::debug!(%error, peer = ?stream.peer(), "connection");
         }
     }

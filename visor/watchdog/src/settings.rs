@@ -13,7 +13,7 @@ use monohull_worker::cgroup;
 /// How the service is to run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen. Default: loopback, port 7070: whoever wants to be reached from outside says so.
+    /// Where to listen. Default: loopback, port 7070: access from outside must be chosen.
     pub listen: Listen,
     /// The certificate and key with which an address and a port accept TLS. Default: none, and plain HTTP; a Unix socket is
     /// always plain.
@@ -51,7 +51,7 @@ pub struct Settings {
     /// requests to wherever a client says.
     pub callbacks: Vec<String>,
     /// The most callbacks that are under way. Default: 256. Each holds its invocation's document and a connection, for some
-    /// forty seconds if nobody answers; who asks for one more is not called.
+    /// forty seconds if there is no answer. Further callbacks are dropped.
     pub callbacks_max: usize,
     /// What keeps functions from the system.
     pub isolation: IsolationWish,

@@ -1,8 +1,8 @@
-//! Whether the server is there, and whether it can take work.
+//! Health checks.
 //!
-//! `/livez` answers as long as the loop turns: who gets no answer should start the server anew. `/readyz` is also about
-//! the processes below, and about the end that has been announced: who gets 503 should send work elsewhere. `/healthz`
-//! tells both, and why.
+//! `/livez` answers while the event loop runs; without an answer the server should be restarted. `/readyz` also covers the
+//! worker processes and a shutdown that has begun; after a 503 work should be sent elsewhere. `/healthz` reports both, with
+//! the reasons.
 
 use hyper::header::CONTENT_TYPE;
 use hyper::http::Response;

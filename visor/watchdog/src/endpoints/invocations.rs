@@ -1,4 +1,4 @@
-//! `/invocations`: what became of them, what they printed, what they gave.
+//! `/invocations`: their state, printed lines and results.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Watchdog {
         self.written(&invocation.clone(), move || json(Response::builder(), &invocation.show())).await
     }
 
-    /// An answer in which an invocation's report may be: a long one is written where nobody else waits.
+    /// An answer that may contain an invocation's report. A long one is written on another thread.
     pub(crate) async fn written(
         self: &Arc<Self>,
         invocation: &Invocation,
@@ -119,7 +119,7 @@ impl Watchdog {
 }
 
 /// What a workflow has made, of the type that it says. A browser that is led here runs nothing of it: the page at `/` comes from the
-/// same address, and who can act there can do all that an operator can.
+/// same address, and a script there could do all that an operator can.
 pub(crate) fn output(content: Content, content_type: &str) -> Response<Answer> {
     let mut response = Response::new(Answer::from(content));
     let given = HeaderValue::from_str(content_type);
@@ -220,6 +220,6 @@ mod tests {
             tokio::task::yield_now().await;
             left = Arc::strong_count(&invocation);
         }
-        assert_eq!(left, 1, "it prints nothing, and nobody follows it");
+        assert_eq!(left, 1, "it prints nothing, and no client follows it");
     }
 }

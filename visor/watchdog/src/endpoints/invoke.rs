@@ -41,7 +41,7 @@ struct RunRequest<'a> {
     inputs: Given,
 }
 
-/// Who asks, and how the invocation is called for them.
+/// The client, and its names for the invocation.
 struct Caller {
     accepted: Moment,
     call_id: Option<String>,
@@ -220,7 +220,7 @@ impl Watchdog {
 struct Waiting {
     invocation: Arc<Invocation>,
     stream: Arc<Stream>,
-    /// Nobody waits, or nobody needs to.
+    /// The invocation goes on without the client.
     patient: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The page at `/`: what is registered, what ran lately, and where its time went.
 //!
 //! Two files that are part of the program; they load nothing from anywhere else. What functions print, and what failed
-//! ones say, ends up on this page, so it is put there as text, never as markup, and the browser is told to run no script
+//! ones say, ends up on this page, so it is inserted as text, never as markup, and the headers let the browser run no script
 //! but ours.
 
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};

@@ -1,5 +1,5 @@
-//! Asynchronous calls and the [`crate::invocations::journal`]: nothing is acknowledged or told before it has been recorded, and the loop
-//! that serves clients waits for no disk.
+//! Asynchronous calls and the [`crate::invocations::journal`]: a call is acknowledged, and its result shown, only after it
+//! has been recorded. The event loop does not wait for the disk.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::invocations::journal::{Found, Journal};
 use crate::service::Watchdog;
 use crate::store::error::StateError;
 
-/// Callbacks of an earlier server that are under way at the same time: few, as the calls of now come first.
+/// The most concurrent callbacks of calls from an earlier server. It is low, so that current calls come first.
 const LATE_CALLBACKS: usize = 16;
 
 /// A callback of a call that an earlier server accepted.
-pub(crate) type Late = (Arc<Invocation>, String);
+pub(crate) type LateCallback = (Arc<Invocation>, String);
 
-/// Remembers the calls of an earlier server; gives those whose callback has not been made.
-pub(crate) fn recall(history: &History, journal: &Journal, found: Vec<Found>) -> Vec<Late> {
+/// Restores the calls of an earlier server. Returns those whose callback has not been made.
+pub(crate) fn restore(history: &History, journal: &Journal, found: Vec<Found>) -> Vec<LateCallback> {
     let mut late = Vec::new();
     for Found { invocation, age, callback } in found {
         forget(journal, &history.recall(&invocation, age));
@@ -33,12 +33,12 @@ pub(crate) fn recall(history: &History, journal: &Journal, found: Vec<Found>) ->
 
 fn forget(journal: &Journal, ids: &[String]) {
     if let Err(error) = journal.forget(ids) {
-        tracing::warn!(%error, "a call that is not remembered any more could not be removed");
+        tracing::warn!(%error, "the record of a forgotten call could not be removed");
     }
 }
 
 impl Watchdog {
-    /// Begins an asynchronous invocation once it has been recorded. That goes on even if its client goes away meanwhile.
+    /// Records an asynchronous invocation, then starts it. This continues if the client disconnects.
     pub(crate) async fn begin_recorded(self: &Arc<Self>, task: Task) -> Result<(), ApiError> {
         let (watchdog, guard) = (self.clone(), self.work.track());
         let accepted = tokio::spawn(async move {
@@ -54,7 +54,7 @@ impl Watchdog {
         accepted.await.map_err(|error| ApiError::monohull(error.to_string()))?
     }
 
-    /// Records what came of an invocation, if it is an asynchronous one. Whether it outlives this server.
+    /// Records the result of an asynchronous invocation. Returns whether the result survives this server.
     pub(crate) async fn record(self: &Arc<Self>, invocation: &Arc<Invocation>, end: &Arc<End>) -> bool {
         if invocation.mode == Mode::Sync {
             return false;
@@ -65,17 +65,13 @@ impl Watchdog {
             Ok(()) => true,
             Err(refusal) => {
                 let why = refusal.error.message;
-                tracing::warn!(
-                    id = invocation.id,
-                    why,
-                    "its end is not recorded, and known only until the server ends"
-                );
+                tracing::warn!(id = invocation.id, why, "the result is not recorded, and is lost when the server ends");
                 false
             }
         }
     }
 
-    /// Remembers an invocation that has ended. Its report is counted; a long one is where nobody else waits.
+    /// Remembers an invocation that has ended. Its report is counted; a long one on another thread.
     pub(crate) async fn remember(self: &Arc<Self>, invocation: &Arc<Invocation>) {
         let (watchdog, ended) = (self.clone(), invocation.clone());
         let remember = move || watchdog.history.end(&ended);
@@ -84,7 +80,7 @@ impl Watchdog {
         self.forget(forgotten);
     }
 
-    /// Removes the records of calls that are not remembered any more.
+    /// Removes the records of forgotten calls.
     pub(crate) fn forget(self: &Arc<Self>, ids: Vec<String>) {
         if !ids.is_empty() {
             let watchdog = self.clone();
@@ -92,24 +88,24 @@ impl Watchdog {
         }
     }
 
-    /// Tells somebody of an end. Is over when they have been told, or it was given up.
+    /// Makes the callback for an invocation that has ended. Returns when it was made or given up.
     pub(crate) async fn call_back(self: &Arc<Self>, invocation: &Arc<Invocation>, callback: &Callback) {
         if callback.send(invocation, || self.is_ending()).await {
             self.called_back(invocation).await;
         }
     }
 
-    /// Nobody has to be told of an end any more.
+    /// Records that the callback needs no further attempt.
     pub(crate) async fn called_back(self: &Arc<Self>, invocation: &Invocation) {
         let id = invocation.id.clone();
-        let noted = self.with_journal(move |journal| journal.told(&id)).await;
+        let noted = self.with_journal(move |journal| journal.callback_done(&id)).await;
         if let Err(refusal) = noted.and_then(|noted| noted.map_err(ApiError::not_kept)) {
             tracing::warn!(id = invocation.id, why = refusal.error.message, "a callback may come twice");
         }
     }
 
-    /// Makes the callbacks that an earlier server did not get to. What is not made before the end is left to the next.
-    pub(crate) async fn call_back_late(self: Arc<Self>, late: Vec<Late>) {
+    /// Makes the callbacks that an earlier server has not made. What is not made before the shutdown remains for the next server.
+    pub(crate) async fn call_back_late(self: Arc<Self>, late: Vec<LateCallback>) {
         let turns = Arc::new(Semaphore::new(LATE_CALLBACKS));
         for (invocation, url) in late {
             let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");

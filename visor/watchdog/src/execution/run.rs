@@ -1,4 +1,4 @@
-//! Runs an invocation: waits for its turn, gives it a process, listens, and sees to it that it ends.
+//! Runs an invocation: waits in the queue, assigns it a worker, reads the worker's messages, and enforces the deadline.
 //!
 //! ```text
 //! accepted ─ turn ─ idle worker ─ job given ─ … ─ report      each step within the deadline; whatever happens,
@@ -27,26 +27,26 @@ use monohull_network as network;
 use monohull_report::{self as report, Failure, RunReport};
 use monohull_worker::{Data, Job, Message, Notice};
 
-/// How long after its own deadline a workflow may take to say that it has missed it, before its process is ended.
+/// The time after its own deadline in which a workflow may report that it has missed it; then its process is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Bytes of an error in the log.
 const LOGGED_MAX: usize = 4 << 10;
 
-/// Whatever happens to whoever performs an invocation, it has an end: somebody waits for that.
+/// Gives an invocation an end if the task that runs it ends without one. Clients wait for that end.
 struct EndGuard<'i>(&'i Invocation);
 
 impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if self.0.ended().is_none() {
-            let result = Err(ApiError::monohull("the invocation was given up"));
+            let result = Err(ApiError::monohull("the task of the invocation ended unexpectedly"));
             self.0.end(self.0.ending(Status::Failed, None, result), false);
         }
         self.0.release_permit();
     }
 }
 
-/// What is to be done.
+/// An invocation that is ready to start.
 pub(crate) struct Task {
     pub(crate) invocation: Arc<Invocation>,
     pub(crate) workflow: Arc<Ready>,
@@ -62,17 +62,17 @@ pub(crate) struct Inputs {
     pub(crate) hold: Hold,
 }
 
-/// Listens to a workflow's process. One that never stops talking keeps neither the others waiting nor its own deadline: what
-/// it says is there already, so nothing else would make this wait.
-struct Listener {
+/// Reads the messages of a worker. A worker that sends without pause would otherwise occupy the event loop and escape its
+/// deadline, because its next message is always ready: so each message after the first yields to other tasks.
+struct MessageReader {
     latest: Instant,
-    heard: bool,
+    received: bool,
 }
 
-impl Listener {
-    async fn hear<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
+impl MessageReader {
+    async fn next<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Elapsed> {
         let next = async {
-            if std::mem::replace(&mut self.heard, true) {
+            if std::mem::replace(&mut self.received, true) {
                 yield_now().await;
             }
             next.await
@@ -85,7 +85,7 @@ impl Listener {
 type Ended = (Option<RunReport>, Result<Vec<(String, Content)>, ApiError>);
 
 impl Watchdog {
-    /// Begins an invocation, and goes on with it whether anybody waits for it or not.
+    /// Starts an invocation. It runs in a task of its own, independent of the client's connection.
     pub(crate) fn begin(self: &Arc<Self>, task: Task) {
         self.history.begin(task.invocation.clone());
         let guard = self.work.track();
@@ -108,7 +108,7 @@ impl Watchdog {
                 let refusal = if self.is_ending() {
                     ApiError::stopped("the server stops, and the invocation had not ended in time")
                 } else {
-                    ApiError::cancelled("nobody waits for this invocation any more")
+                    ApiError::cancelled("the client has disconnected, or the invocation was cancelled")
                 };
                 (Status::Cancelled, (None, Err(refusal)))
             }
@@ -119,15 +119,16 @@ impl Watchdog {
         invocation.point("ended");
         let end = invocation.ending(status, report, result);
         let recorded = self.record(&invocation, &end).await;
-        // Whoever waits for the answer may ask again at once. Ends that wait for the disk have places: they are bounded.
+        // The client may send the next request as soon as it has the answer. An end that waits for the disk keeps its queue
+        // slot, so there is a bounded number of them.
         drop(slot);
         invocation.end(end, recorded);
         self.remember(&invocation).await;
         if invocation.is_long() {
             let (watchdog, invocation) = (self.clone(), invocation.clone());
-            let _ = spawn_blocking(move || watchdog.tell(&invocation)).await;
+            let _ = spawn_blocking(move || watchdog.log_end(&invocation)).await;
         } else {
-            self.tell(&invocation);
+            self.log_end(&invocation);
         }
         invocation.release_permit();
         if let Some(callback) = callback {
@@ -141,7 +142,7 @@ impl Watchdog {
         }
     }
 
-    /// From the queue to the report. When this is dropped, the process ends.
+    /// From the queue to the report. Dropping the future ends the process.
     async fn run(
         &self,
         invocation: &Arc<Invocation>,
@@ -151,14 +152,14 @@ impl Watchdog {
     ) -> Ended {
         let latest = Instant::from_std(invocation.begin) + self.settings.timeout;
         let Ok(_turn) = timeout_at(latest, slot.run_permit()).await else {
-            let message = format!("it was not its turn within {:?}", self.settings.timeout);
+            let message = format!("it waited in the queue for {:?}", self.settings.timeout);
             return (None, Err(ApiError::deadline(message, Blame::Host)));
         };
         let worker = match timeout_at(latest, self.workers.idle_worker()).await {
             Ok(Ok(worker)) => worker,
             Ok(Err(refusal)) => return (None, Err(refusal)),
             Err(_) => {
-                let message = format!("there was no process for it within {:?}", self.settings.timeout);
+                let message = format!("no worker process was available within {:?}", self.settings.timeout);
                 return (None, Err(ApiError::deadline(message, Blame::Host)));
             }
         };
@@ -169,7 +170,7 @@ impl Watchdog {
         };
         let own = Instant::now() + workflow.plan().limits.timeout.unwrap_or(self.settings.timeout);
         let deadline = latest.min(own);
-        // One that had to wait has less time than its timeout, and should say itself when that is up.
+        // After a wait in the queue less than its own timeout remains; the workflow should report that deadline itself.
         let waited = latest + GRACE / 2 < own;
         let at_ns = || monotonic_ns() + (latest - Instant::now()).as_nanos() as u64;
         let latest = waited.then(|| Latest { at_ns: at_ns(), delay: Delay::Queue });
@@ -192,19 +193,19 @@ impl Watchdog {
                 drop(job);
                 started
             }
-            // Brokers are started, and the helper is asked for a device: others do not wait for that.
+            // Starting brokers, and requesting a device from the helper, may block.
             _ => {
                 let started = spawn_blocking(move || Run::start(worker, &job)).await;
                 started.map_err(|error| ApiError::monohull(error.to_string())).flatten()
             }
         };
         match started {
-            Ok(run) => self.listen(invocation, run, deadline + GRACE).await,
+            Ok(run) => self.read_messages(invocation, run, deadline + GRACE).await,
             Err(refusal) => (None, Err(refusal)),
         }
     }
 
-    /// Takes secrets out of what came of a run. Outputs are the workflow's data, and stay as they are.
+    /// Replaces secrets in the report and the error. Outputs are the workflow's data, and remain unchanged.
     async fn redact(
         &self,
         report: Option<RunReport>,
@@ -235,14 +236,14 @@ impl Watchdog {
         opened.map_err(|failure| ApiError::died(&Failure { blame: report::Blame::Host, ..*failure }))
     }
 
-    /// Listens to a running workflow until it has ended.
-    async fn listen(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
-        let mut listener = Listener { latest, heard: false };
+    /// Reads the messages of a running workflow until it has ended.
+    async fn read_messages(&self, invocation: &Invocation, mut run: Run, latest: Instant) -> Ended {
+        let mut reader = MessageReader { latest, received: false };
         let redactor = self.secrets.redactor();
         loop {
-            let Ok(message) = listener.hear(run.next()).await else {
+            let Ok(message) = reader.next(run.next()).await else {
                 tracing::warn!(id = invocation.id, pid = run.pid(), "killed: its deadline is over");
-                let message = "the time was up, and the workflow's process had not ended by itself";
+                let message = "the deadline passed, and the workflow's process had not ended by itself";
                 return (None, Err(ApiError::deadline(message, Blame::Workflow)));
             };
             match message {
@@ -263,13 +264,13 @@ impl Watchdog {
         }
     }
 
-    /// What came of it. The process may have been in hostile hands, but it can only lie about its own work.
+    /// The result of a run. A compromised process can only misreport its own work.
     fn ended(&self, invocation: &Invocation, mut report: RunReport, outputs: Vec<(String, Data)>) -> Ended {
         for point in std::mem::take(&mut report.timeline) {
             invocation.point_at(point.name, point.at_ns);
         }
         let redactor = self.secrets.redactor();
-        // They came one by one, in order, and are kept apart; those that come now had found no room.
+        // Most lines arrived one by one, in order, and are stored apart; the report has those that found no room.
         for step in &mut report.steps {
             for instance in &mut step.instances {
                 for line in std::mem::take(&mut instance.lines) {
@@ -291,7 +292,7 @@ impl Watchdog {
         (Some(report), result)
     }
 
-    /// A result that nobody waits for is kept, if there is room for it.
+    /// The result of an asynchronous invocation, if it is small enough to be kept.
     fn keepable(
         &self,
         invocation: &Invocation,
@@ -301,7 +302,7 @@ impl Watchdog {
         if invocation.mode == Mode::Async && bytes > self.settings.keep.bytes / 2 {
             let limit = self.settings.keep.bytes / 2;
             let message = format!("the result has {bytes} bytes, and at most {limit} are kept for later");
-            return Err(ApiError::too_large_to_tell(message));
+            return Err(ApiError::too_large_to_keep(message));
         }
         Ok(outputs)
     }
@@ -313,7 +314,7 @@ impl Watchdog {
     }
 
     /// Counts and logs an invocation that has ended.
-    fn tell(&self, invocation: &Invocation) {
+    fn log_end(&self, invocation: &Invocation) {
         let Some(end) = invocation.ended() else { return };
         self.metrics.ended(self.counted_as(&invocation.workflow), &end);
         if !tracing::enabled!(tracing::Level::INFO) {
@@ -348,9 +349,9 @@ mod tests {
     use std::future::ready;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Each message is there before it is asked for, as with a process that talks faster than it is listened to.
+    /// Each message is ready before it is read, as with a process that sends faster than it is read.
     #[tokio::test]
-    async fn one_that_never_stops_talking_keeps_others_and_its_deadline() {
+    async fn a_worker_that_sends_without_pause_blocks_no_task_and_misses_no_deadline() {
         let turns = Arc::new(AtomicU32::new(0));
         let others = turns.clone();
         let other = tokio::spawn(async move {
@@ -359,18 +360,18 @@ mod tests {
                 yield_now().await;
             }
         });
-        let mut listener = Listener { latest: Instant::now() + Duration::from_secs(3600), heard: false };
+        let mut reader = MessageReader { latest: Instant::now() + Duration::from_secs(3600), received: false };
         for _ in 0..100 {
-            listener.hear(ready(())).await.expect("there is time");
+            reader.next(ready(())).await.expect("there is time");
         }
         let turns = turns.load(Ordering::Relaxed);
-        assert!(turns >= 99, "others had {turns} turns while it said 100 things");
+        assert!(turns >= 99, "other tasks ran {turns} times during 100 messages");
         other.abort();
-        listener.latest = Instant::now();
+        reader.latest = Instant::now();
         let mut cut_off = false;
         for _ in 0..1_000_000 {
-            cut_off = cut_off || listener.hear(ready(())).await.is_err();
+            cut_off = cut_off || reader.next(ready(())).await.is_err();
         }
-        assert!(cut_off, "its time is up, whatever it still says");
+        assert!(cut_off, "the deadline ends the reading, although messages are ready");
     }
 }

@@ -21,18 +21,19 @@ pub(crate) enum Answer {
     Whole(Bytes),
     /// A part of a memory file that has not been sent.
     File { file: Arc<File>, at: u64, end: u64 },
-    /// What somebody writes while the client reads.
+    /// Bytes that are produced while the client reads.
     Stream(mpsc::Receiver<Bytes>),
 }
 
-/// An answer, and what is held until all of it has been given to whoever sends it.
+/// An answer, and a guard that is held until all of it has been sent.
 pub(crate) struct Sent {
     answer: Answer,
     _guard: Option<TaskGuard>,
 }
 
 impl Answer {
-    /// Holds the guard until it has been sent. What follows something that goes on does not: that may go on for ever.
+    /// Holds the guard until the answer has been sent. An answer that follows a running invocation does not, as it may take
+    /// arbitrarily long.
     pub(crate) fn sent_under(self, guard: TaskGuard) -> Sent {
         let goes_on = matches!(self, Answer::Stream(_));
         Sent { answer: self, _guard: (!goes_on).then_some(guard) }

@@ -1,9 +1,9 @@
-//! Who may ask.
+//! Authorization of requests.
 //!
-//! With a token, every request but the health checks and the page's own text brings it. Without one, whoever reaches
-//! the socket may ask: by default that is this machine. But a browser on this machine also runs other people's pages,
-//! so what looks like such a page is refused: a request from another origin, one that changes something and comes from
-//! another site, and one whose `Host` is a name, as a name may lead to this address and still be another's.
+//! With a token, every request but the health checks and the page's own text must carry it. Without one, every process that
+//! can reach the socket is authorized: by default those of this machine. A browser on this machine also runs pages of other
+//! sites, so their requests are refused: those from another origin, those from another site that change something, and those
+//! whose `Host` is a name, because DNS can map any name to this address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use subtle::ConstantTimeEq;
 use crate::http::connection::Transport;
 use crate::http::error::ApiError;
 
-/// Where a browser says how the page that asks is related to the address that is asked.
+/// The browser's statement of how the page that makes the request is related to the address.
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The secret clients bring. Only its hash is kept, so it cannot end up in a log.
+/// The secret of clients. Only its hash is kept, so it cannot end up in a log.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Lets a request through, or says why not. No page can open a Unix socket.
+/// Authorizes a request, or says why not. No web page can open a Unix socket.
 pub(crate) fn check(
     token: Option<&Token>,
     method: &Method,
@@ -65,7 +65,7 @@ pub(crate) fn check(
     };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_address(host) {
-        let message = "without a token, `Host` must be an address or localhost: a name could be anybody's";
+        let message = "without a token, `Host` must be an address or localhost: any DNS name can lead here";
         return Err(ApiError::forbidden(message));
     }
     let same = |origin: &[u8]| origin.strip_prefix(scheme).is_some_and(|origin| origin == host.as_bytes());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_and_nothing_else_does() {
+    fn only_the_token_authorizes() {
         let token = Token::new("s3cret").expect("a token");
         assert_eq!(ask(Some(&token), &[(AUTHORIZATION, "Bearer s3cret")]), Ok(()));
         assert_eq!(ask(Some(&token), &[(AUTHORIZATION, "bearer s3cret"), (ORIGIN, "http://else.where")]), Ok(()));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_other_peoples_pages_are_kept_out() {
+    fn without_a_token_pages_of_other_sites_are_refused() {
         for host in ["127.0.0.1:7070", "127.0.0.1", "[::1]:7070", "localhost:7070", "LOCALHOST"] {
             assert_eq!(ask(None, &[(HOST, host)]), Ok(()), "{host}");
             let own = format!("http://{host}");

@@ -1,8 +1,8 @@
-//! A connection's socket, shared by the two who look at it: the HTTP code, which reads and writes, and whoever works
-//! for the client and wants to know whether it is still there.
+//! A connection's socket, shared by the HTTP code, which reads and writes, and the task that works for the client, which
+//! observes whether the client has disconnected.
 //!
-//! A client that goes away and one that only has no more to send look the same: both close their sending side. So
-//! somebody works on for a moment (`farewell`), and then stops. A connection that is reset is certain.
+//! A client that disconnects and one that has no more to send look the same: both close their sending side. The task
+//! therefore continues for a moment (`farewell`), and then stops. A connection that is reset is certain to be gone.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ macro_rules! each {
     };
 }
 
-/// By which way requests come.
+/// The transport of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transport {
     /// A Unix socket.
@@ -36,7 +36,7 @@ pub(crate) enum Transport {
     Http,
     /// HTTP over TLS.
     Https,
-    /// HTTP without TLS, where TLS is expected: nothing is answered but that.
+    /// HTTP without TLS on a port for TLS: every request is answered with an error.
     HttpForHttps,
 }
 
@@ -72,7 +72,7 @@ impl Stream {
         each!(self, stream => monohull_sys::socket::unsent(stream)).unwrap_or(0)
     }
 
-    /// Comes back once nobody waits for an answer any more.
+    /// Returns when the client has disconnected.
     pub(crate) async fn gone(&self, farewell: Duration) {
         loop {
             // Waits for the other side's end of the stream, and for nothing else: data that has not been read yet (a
@@ -99,9 +99,9 @@ pub(crate) struct TimedStream {
     stalled: Option<Stalled>,
 }
 
-/// Since when nothing more can be written.
+/// A write that makes no progress.
 struct Stalled {
-    /// When the client is looked after again.
+    /// The next check of the client's progress.
     next: Pin<Box<Sleep>>,
     /// When all of it should have been taken, at the slowest pace.
     latest: Instant,

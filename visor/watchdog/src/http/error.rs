@@ -1,10 +1,10 @@
-//! What goes wrong, told by every route in the same way.
+//! Errors, in the same form for every route.
 //!
 //! ```json
 //! { "error": { "kind": "panic", "message": "…", "blame": "function", "step": "map", "instance": 3, "report": {…} } }
 //! ```
 //!
-//! A status code is for programs that retry or give up; `kind` says which error it is, `blame` who has to act. Details
+//! A status code is for programs that retry or give up; `kind` names the error, `blame` the party at fault. Details
 //! that only some errors have (the mistakes in a workflow, the checker's finding) are fields beside them.
 
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ use monohull_report::{Failure, FailureKind, RunReport};
 /// The kind of the error that a request lacks an input slot.
 pub const MISSING_INPUT: &str = "missing-input";
 
-/// Who has to act.
+/// The party at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Blame {
@@ -32,7 +32,7 @@ pub(crate) enum Blame {
     Function,
     /// The workflow document.
     Workflow,
-    /// Whoever sent the request.
+    /// The sender of the request.
     Client,
     /// The machine, or how it is used.
     Host,
@@ -58,7 +58,7 @@ pub(crate) struct ApiError {
     #[serde(with = "number")]
     pub(crate) status: StatusCode,
     pub(crate) error: Box<ErrorBody>,
-    /// What some status codes require beside the body. Only who asks needs it.
+    /// Headers that some status codes require. They are for the client only, and are not recorded.
     #[serde(skip)]
     extra: Extra,
 }
@@ -186,13 +186,13 @@ impl ApiError {
         ApiError { extra: Extra::RetryAfter(1), ..refusal }
     }
 
-    /// The time was up before the workflow could tell so itself.
+    /// The deadline passed before the workflow could report it itself.
     pub(crate) fn deadline(message: impl Into<String>, blame: Blame) -> ApiError {
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, FailureKind::Timeout.name(), blame, message)
     }
 
-    /// A result that is larger than what is kept for later, or told in one piece.
-    pub(crate) fn too_large_to_tell(message: impl Into<String>) -> ApiError {
+    /// A result that is larger than what is kept for later, or sent in one piece.
+    pub(crate) fn too_large_to_keep(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_GATEWAY, FailureKind::Output.name(), Blame::Client, message)
     }
 
@@ -248,7 +248,7 @@ impl ApiError {
         refusal
     }
 
-    /// The same with all that is known of the run. It is put together for whoever gets it, and kept only once.
+    /// The same with all that is known of the run. It is added for each answer, and stored once.
     pub(crate) fn with_report(mut self, report: Option<&RunReport>) -> ApiError {
         self.error.report = report.and_then(|report| to_raw_value(report).ok());
         self

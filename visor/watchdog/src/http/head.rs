@@ -34,7 +34,7 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), ApiError> {
 fn check_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let refused = |why: &str| Err(ApiError::bad_request(format!("`Host` {why}")));
     match (request.headers().get(HOST), request.uri().authority()) {
-        // HTTP/1.0 does not know the header; some health checks still speak it.
+        // HTTP/1.0 has no such header; some health checks still use that version.
         (None, _) if request.version() == Version::HTTP_10 => Ok(()),
         (None, _) => refused("is missing"),
         (Some(host), _) if host.is_empty() => refused("is empty"),

@@ -1,4 +1,4 @@
-//! Which path and method means what.
+//! The table of routes.
 //!
 //! The table is the interface: a path that is not in it is 404, a method that is not in its row is 405. `openapi.json`
 //! describes the same rows, and a test compares the two.
@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::http::connection::Stream;
 use crate::http::error::ApiError;
 
-/// What a path leads to.
+/// The resource of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     Page,
@@ -72,7 +72,7 @@ impl Route {
         TABLE.iter().find(|(_, route, _)| *route == self).map_or("", |(pattern, ..)| pattern)
     }
 
-    /// What anybody may ask: whether the server is there, and the page's own text.
+    /// Whether the route needs no token: health checks, and the page's own text.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Route::Page | Route::PageScript | Route::Livez | Route::Readyz | Route::Healthz)
     }
@@ -81,7 +81,7 @@ impl Route {
 /// Finds routes.
 pub(crate) struct Routes(Router<(Route, &'static [Method])>);
 
-/// A request on its way.
+/// A request and its route.
 pub(crate) struct Call {
     pub(crate) accepted: Moment,
     pub(crate) route: Route,
@@ -123,7 +123,7 @@ impl Routes {
     /// The route of a request, and what its path names.
     pub(crate) fn find(&self, method: &Method, path: &str) -> Result<(Route, String, String), ApiError> {
         let Ok(found) = self.0.at(path) else {
-            return Err(ApiError::not_found("there is nothing at this path; /openapi.json tells what there is"));
+            return Err(ApiError::not_found("nothing is at this path; /openapi.json lists all paths"));
         };
         let (route, methods) = *found.value;
         if !methods.contains(method) {

@@ -1,9 +1,9 @@
-//! Who asked, as others know it: the call's id and the W3C trace context.
+//! Identities of a request outside of this server: the call's id and the W3C trace context.
 //!
 //! A client that traces sends `traceparent: 00-TRACE-PARENT-FLAGS`. The answer names the same trace, and the span of
 //! this invocation as the parent of whatever follows. Without one a trace begins here. A `traceparent` that is not
-//! well-formed is passed over, as the specification asks; a `X-Call-Id` that is not is refused, because the caller would
-//! look for it in vain.
+//! well-formed is ignored, as the specification requires; a malformed `X-Call-Id` is refused, because the caller could
+//! not find it again.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub(crate) struct Trace {
     pub(crate) id: String,
     /// This invocation.
     pub(crate) span: String,
-    /// Whether whoever began the trace keeps it; passed on as it came.
+    /// Whether the originator of the trace records it; passed on unchanged.
     flags: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Tells somebody else that an asynchronous invocation has ended.
+//! Callbacks: a request to another server when an asynchronous invocation has ended.
 //!
 //! A client that sends `X-Callback-Url` has the invocation's document POSTed there. That makes this server send requests
 //! to where a client says, into networks the client may not reach itself; so only hosts the operator has named are
@@ -28,7 +28,7 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 /// The pauses between attempts: long enough for a server to be started anew.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
-/// Where to tell it.
+/// The address of a callback.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Callback {
     host: String,
@@ -37,7 +37,7 @@ pub(crate) struct Callback {
     path: String,
 }
 
-/// Why nobody was told.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
 enum CallbackError {
@@ -85,11 +85,11 @@ impl Callback {
         format!("http://{}{}", self.authority, self.path)
     }
 
-    /// Sends it; tries again a few times, unless `enough` says that this is no time for that. Whether it is over: it has been
+    /// Sends it; tries again a few times, unless `enough` returns true. Returns whether no further attempt is needed: it has been
     /// sent, or given up.
     pub(crate) async fn send(&self, invocation: &Arc<Invocation>, enough: impl Fn() -> bool) -> bool {
         let shown = invocation.clone();
-        // A report may be long, and nobody is to wait while it is written.
+        // A report may be long, and the event loop must not wait while it is written.
         let _permit = invocation.report_permit().await;
         let written =
             tokio::task::spawn_blocking(move || to_vec(&shown.show()).map(Bytes::from).unwrap_or_default()).await;
@@ -124,7 +124,7 @@ impl Callback {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let exchange = async {
             let answer = sender.send_request(request).await?;
-            // The connection goes with the answer's body, which nobody reads.
+            // The connection is closed together with the answer's body, which is not read.
             if answer.status().is_success() { Ok(()) } else { Err(CallbackError::Answer(answer.status())) }
         };
         tokio::pin!(exchange);

@@ -16,7 +16,7 @@ pub(crate) struct History {
 #[derive(Default)]
 struct Inner {
     known: HashMap<String, Arc<Invocation>>,
-    /// Asynchronous ones that have ended, the oldest first: nobody else has what came of them.
+    /// Asynchronous ones that have ended, the oldest first. Their results are nowhere else.
     owed: VecDeque<Ended>,
     /// Synchronous ones. They go first where there is no room for all.
     answered: VecDeque<Ended>,

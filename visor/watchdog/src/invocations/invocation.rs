@@ -5,7 +5,7 @@
 //!    └────────┴──────────────────────────┘
 //! ```
 //!
-//! Whoever runs it writes here; whoever asks about it reads here, at the same time: the client that waits, clients that
+//! The task that runs it writes here; others read here at the same time: the client that waits, clients that
 //! follow its lines, and the page.
 
 use std::borrow::Cow;
@@ -44,20 +44,20 @@ const OVERHEAD: usize = 96;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Status {
-    /// Others come first.
+    /// It waits in the queue.
     Queued,
-    /// Its process has it.
+    /// A worker process runs it.
     Running,
     /// It did its work.
     Done,
     /// It failed.
     Failed,
-    /// Nobody wanted it any more.
+    /// It was cancelled, or its client disconnected.
     Cancelled,
 }
 
 impl Status {
-    /// Whether it changes no more.
+    /// Whether the status is final.
     pub(crate) const fn is_final(self) -> bool {
         matches!(self, Status::Done | Status::Failed | Status::Cancelled)
     }
@@ -74,7 +74,7 @@ impl Status {
     }
 }
 
-/// Whether somebody waits for the answer on the same connection.
+/// Whether the client waits for the answer on the same connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
@@ -113,7 +113,7 @@ pub(crate) struct Head {
     content_types: Vec<(String, String)>,
 }
 
-/// What has been told while an invocation ran.
+/// What was recorded while an invocation ran.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Printed {
@@ -127,13 +127,13 @@ pub(crate) struct Printed {
 pub(crate) struct End {
     pub(crate) status: Status,
     pub(crate) duration_us: u64,
-    /// What the workflow's process told, if it told anything. Printed lines are kept apart.
+    /// The report of the workflow's process, if there is one. Printed lines are stored apart.
     pub(crate) report: Option<RunReport>,
     /// The output slots, by name.
     pub(crate) result: Result<Vec<(String, Content)>, ApiError>,
 }
 
-/// What is to be told of an invocation. Its report, which may be long, is written from where it is kept.
+/// An invocation's document. Its report, which may be long, is serialized in place.
 pub(crate) struct Shown {
     rest: Map<String, Value>,
     end: Option<Arc<End>>,
@@ -267,14 +267,14 @@ impl Invocation {
         }
     }
 
-    /// What has been told so far.
+    /// What was recorded so far.
     pub(crate) fn printed(&self) -> Printed {
         let points = self.points();
         let (lines, lines_dropped) = self.lines();
         Printed { points, lines, lines_dropped }
     }
 
-    /// Takes over what an earlier server was told.
+    /// Restores what an earlier server recorded.
     pub(crate) fn print(&self, printed: Printed) {
         let mut inner = self.lock();
         inner.line_bytes = printed.lines.iter().map(LogLine::size).sum();
@@ -301,26 +301,26 @@ impl Invocation {
         self.lock().status
     }
 
-    /// Its process has it from now on.
+    /// A worker process runs it from now on.
     pub(crate) fn set_running(&self) {
         self.lock().status = Status::Running;
         self.changed.notify_waiters();
     }
 
-    /// Marks a moment that is now.
+    /// Records the present point in time.
     pub(crate) fn point(&self, name: &'static str) {
         let at_us = self.elapsed_us();
         self.lock().points.push(Point { name: name.into(), at_us });
     }
 
-    /// Marks a moment that its process has told of, if it is called like one.
+    /// Records a point in time that its process has reported, unless the name is too long.
     pub(crate) fn point_at(&self, name: String, at_ns: u64) {
         if name.len() > POINT_NAME_MAX {
             return;
         }
         let at_us = at_ns.saturating_sub(self.begin_ns) / 1000;
         let mut inner = self.lock();
-        // Both sides mark some moments; the first word counts.
+        // Both sides record some points; the first one counts.
         if inner.points.len() < POINTS_MAX && !inner.points.iter().any(|point| point.name == name) {
             inner.points.push(Point { name: name.into(), at_us });
         }
@@ -380,12 +380,12 @@ impl Invocation {
         self.long.load(Ordering::Relaxed)
     }
 
-    /// Asks whoever runs it to stop.
+    /// Requests that it stops.
     pub(crate) fn cancel(&self) {
         self.cancel.notify_one();
     }
 
-    /// Comes back once somebody wants it stopped.
+    /// Returns when a stop was requested.
     pub(crate) async fn cancelled(&self) {
         self.cancel.notified().await;
     }
@@ -431,7 +431,7 @@ impl Invocation {
         (inner.lines.clone(), inner.lines_dropped)
     }
 
-    /// Its timeline, in order: two processes write it, and one of them hears of the other's moments later.
+    /// Its timeline, in order. Two processes record points, and those of the worker arrive later.
     pub(crate) fn points(&self) -> Vec<Point> {
         let mut points = self.lock().points.clone();
         points.sort_by_key(|point| point.at_us);
@@ -443,9 +443,9 @@ impl Invocation {
         let inner = self.lock();
         // What is in it is a worker's to choose.
         let mut report = Count(0);
-        if let Some(told) = inner.end.as_ref().and_then(|end| end.report.as_ref()) {
+        if let Some(known) = inner.end.as_ref().and_then(|end| end.report.as_ref()) {
             // Counting does not fail.
-            let _ = serde_json::to_writer(&mut report, told);
+            let _ = serde_json::to_writer(&mut report, known);
         }
         let result = inner.end.as_ref().map_or(0, |end| match &end.result {
             Ok(outputs) => outputs.iter().map(|(_, content)| content.len()).sum(),
@@ -480,7 +480,7 @@ impl Invocation {
         shown
     }
 
-    /// Everything there is to tell, to be written as JSON.
+    /// The whole document, to be written as JSON.
     pub(crate) fn show(&self) -> Shown {
         let mut shown = self.summary();
         shown.insert("points".to_owned(), json!(self.points()));

@@ -1,14 +1,14 @@
-//! What survives of asynchronous calls: that they were accepted, what came of them, and who has to be told.
+//! The journal of asynchronous calls on disk: which were accepted, their results, and the callbacks still to be made.
 //!
 //! ```text
-//! POST ─▶ accept: a record without an end ─▶ 202 ─▶ runs ─▶ end: the record with its end ─▶ shown ─▶ callback ─▶ told
+//! POST ─▶ accept: a record without an end ─▶ 202 ─▶ runs ─▶ end: the record with its end ─▶ shown ─▶ callback ─▶ done
 //!                       │                                     │
 //!     killed here: failed, `interrupted`          killed here: its end, and the callback once more
 //! ```
 //!
-//! A call runs at most once. What its inputs were is not kept: one that has no end when a server starts did not get to one
-//! that anybody was told of, and nobody knows how far it came; so it fails, as `interrupted`, and who sent it decides about
-//! running it again. A callback is made at least once, unless it is given up: that somebody has to be told is kept until then.
+//! A call runs at most once. Its inputs are not kept. A record without an end, found at the start of a server, belongs to a
+//! call that was running when the server died. Its progress is unknown: it has failed as `interrupted`, and the client decides
+//! whether to send it again. A callback is made at least once, unless it is given up; its record stays until then.
 //!
 //! A record is a line of JSON, then the output slots' bytes, one after the other. Everything here waits for the disk.
 
@@ -50,7 +50,7 @@ pub(crate) struct Found {
     pub(crate) invocation: Arc<Invocation>,
     /// How long ago it ended.
     pub(crate) age: Duration,
-    /// The address that has not been told.
+    /// The address of the callback that has not been made.
     pub(crate) callback: Option<String>,
 }
 
@@ -80,16 +80,16 @@ struct RecordedEnd {
 }
 
 impl Journal {
-    /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. What is damaged is set
-    /// aside and told; what could not be read is an error.
+    /// Reads what an earlier server has left, the oldest end first. Calls without an end get theirs. Corrupt files are
+    /// moved away and reported; a file that could not be read is an error.
     pub(crate) fn open(folder: &Arc<StateFolder>) -> Result<(Journal, Vec<Found>), StateError> {
         let root = folder.path();
         let (records, callbacks) = (root.join(INVOCATIONS), root.join(CALLBACKS));
         let mut journal = Journal { folder: folder.clone(), records, callbacks, corrupt_files: Vec::new() };
-        let mut owed = HashMap::new();
+        let mut pending = HashMap::new();
         for path in list(&journal.callbacks)? {
             match read_callback(&path) {
-                Ok(url) => drop(owed.insert(name_of(&path), url)),
+                Ok(url) => drop(pending.insert(name_of(&path), url)),
                 Err(trouble) => journal.quarantine(root, path, trouble)?,
             }
         }
@@ -103,16 +103,16 @@ impl Journal {
                     continue;
                 }
             };
-            let callback = owed.remove(&invocation.id);
+            let callback = pending.remove(&invocation.id);
             found.push(Found { invocation: Arc::new(invocation), age, callback });
         }
         // Of calls that were never acknowledged, or have been forgotten.
-        owed.keys().try_for_each(|id| remove(&journal.callbacks.join(id)))?;
+        pending.keys().try_for_each(|id| remove(&journal.callbacks.join(id)))?;
         found.sort_by_key(|found| std::cmp::Reverse(found.age));
         Ok((journal, found))
     }
 
-    /// What was set aside at the start.
+    /// The corrupt files that were moved away at the start.
     pub(crate) fn corrupt_files(&self) -> &[CorruptFile] {
         &self.corrupt_files
     }
@@ -131,17 +131,17 @@ impl Journal {
     /// The end of a call whose server ended first.
     fn interrupt(&self, invocation: Invocation) -> Invocation {
         let end = End { status: Status::Failed, duration_us: 0, report: None, result: Err(ApiError::interrupted()) };
-        // If it cannot be kept, the next start says the same once more.
+        // If it cannot be recorded, the next start finds the same again.
         let kept = self.end(&invocation, &end);
         if let Err(error) = &kept {
-            tracing::warn!(id = invocation.id, %error, "its end could not be kept");
+            tracing::warn!(id = invocation.id, %error, "its result could not be recorded");
         }
         tracing::warn!(id = invocation.id, call_id = invocation.call_id, "interrupted");
         invocation.end(Arc::new(end), kept.is_ok());
         invocation
     }
 
-    /// Keeps that a call has been accepted. It may be acknowledged once this has returned.
+    /// Records that a call has been accepted. It may be acknowledged once this has returned.
     pub(crate) fn accept(&self, invocation: &Invocation, callback: Option<&Callback>) -> Result<(), StateError> {
         self.folder.change(|| self.put_accepted(invocation, callback))
     }
@@ -153,13 +153,13 @@ impl Journal {
         }
         let kept = self.put(invocation, &Record { head: invocation.head(), end: None }, &[]);
         if kept.is_err() && callback.is_some() {
-            // Nobody is owed a call about one that was refused.
+            // A refused call has no callback.
             let _ = remove(&self.callbacks.join(&invocation.id));
         }
         kept
     }
 
-    /// Keeps what came of a call. It may be shown, and told, once this has returned.
+    /// Records the result of a call. It may be shown, and its callback made, once this has returned.
     pub(crate) fn end(&self, invocation: &Invocation, end: &End) -> Result<(), StateError> {
         let (outputs, refusal) = match &end.result {
             Ok(outputs) => (outputs.as_slice(), None),
@@ -188,8 +188,8 @@ impl Journal {
         })
     }
 
-    /// Nobody has to be told any more.
-    pub(crate) fn told(&self, id: &str) -> Result<(), StateError> {
+    /// Removes the record of a callback that was made or given up.
+    pub(crate) fn callback_done(&self, id: &str) -> Result<(), StateError> {
         self.folder.change(|| remove(&self.callbacks.join(id)))
     }
 
@@ -206,7 +206,7 @@ fn now_ms() -> u64 {
 
 fn named(path: &Path) -> Result<String, ReadError> {
     let name = name_of(path);
-    if is_id(&name) { Ok(name) } else { Err(ReadError::corrupt("it is not called like a call")) }
+    if is_id(&name) { Ok(name) } else { Err(ReadError::corrupt("its name is not that of a call")) }
 }
 
 fn read_callback(path: &Path) -> Result<String, ReadError> {
@@ -226,7 +226,7 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), ReadError>
     let mut outputs = Vec::new();
     for (name, len) in end.outputs {
         let split = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
-        let (bytes, more) = split.ok_or_else(|| ReadError::corrupt("it is shorter than it says"))?;
+        let (bytes, more) = split.ok_or_else(|| ReadError::corrupt("it is shorter than its first line says"))?;
         rest = more;
         outputs.push((name, Content::of_bytes(bytes).map_err(|error| ReadError::Host(at(path)(error)))?));
     }
@@ -236,7 +236,7 @@ fn read_record(path: &Path) -> Result<(Invocation, Option<Duration>), ReadError>
     let result = end.refusal.map_or(Ok(outputs), Err);
     let (status, duration_us, report) = (end.status, end.duration_us, end.report);
     if !status.is_final() {
-        return Err(ReadError::corrupt("its end is none"));
+        return Err(ReadError::corrupt("its status is not final"));
     }
     invocation.print(end.printed);
     invocation.end(Arc::new(End { status, duration_us, report, result }), true);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_never_acknowledged_is_owed_nothing() {
+    fn a_call_that_was_never_acknowledged_has_no_callback() {
         let (_root, folder) = folder();
         let allowed = ["hooks.example".to_owned()];
         let callback = Callback::to(b"http://hooks.example/done", &allowed).expect("allowed");

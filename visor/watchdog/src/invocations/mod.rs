@@ -1,4 +1,4 @@
-//! Invocations: the record of each, who may start one, the workers that run them, and what is kept afterwards.
+//! Invocations: the record of each, admission, the workers that run them, and the history.
 
 pub(crate) mod admission;
 pub(crate) mod callback;

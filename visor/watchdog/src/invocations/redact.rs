@@ -1,9 +1,8 @@
-//! Takes the values of secrets out of what is told: printed lines, reports, errors.
+//! Replaces the values of secrets in printed lines, reports and errors.
 //!
-//! A function gets a secret to use it, and may print it by mistake. What it prints is logged, shown and kept, for people who
-//! are not to have the secret; so the value is replaced there by the name of the grant. This is a help against mistakes and no
-//! wall: a function that wants to tell a secret writes it in another way, or into its output, which is data and passed on as
-//! it is.
+//! A function gets a secret to use it, and may print it by mistake. Printed lines are logged, shown and kept, also for
+//! people without access to the secret; so the value is replaced by the name of the grant. This guards against mistakes only: a
+//! malicious function can encode the secret, or write it into its output, which is passed on unchanged.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -209,7 +209,7 @@ pub(crate) fn answer(
                     "the outputs have {bytes} bytes, and at most {TOGETHER_MAX} fit into one JSON document: ask for each with \
                      ?output=SLOT, or take those of this invocation from /invocations/ID/outputs/SLOT"
                 );
-                return Err(ApiError::too_large_to_tell(message));
+                return Err(ApiError::too_large_to_keep(message));
             }
             let mut object = Map::new();
             for (name, content) in several {

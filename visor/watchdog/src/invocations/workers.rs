@@ -23,21 +23,21 @@ use monohull_worker::{IdleWorker, Job, Message, ProcessError, Running, Spawner};
 
 /// The pause after an idle worker could not be made; it doubles up to the second one.
 const PAUSE: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
-/// So many failures in a row mean that it is not this one process (somebody may have killed it), but the host.
+/// So many failures in a row mean that the cause is not one process, which may have been killed, but the host.
 const TROUBLE: u32 = 4;
 
 /// Long messages are read one after the other, the next when the last has been counted: many short texts take ten times as much
 /// memory as the message that brings them.
 static LONG_MESSAGES: Semaphore = Semaphore::const_new(1);
 
-/// Gives out idle workers.
+/// The pool of idle workers.
 pub(crate) struct WorkerPool {
     /// Readable when the spawner has ended.
     spawner: Watched,
     idle_workers: Mutex<mpsc::Receiver<IdleWorker>>,
     ready: Arc<AtomicUsize>,
     state: watch::Receiver<State>,
-    /// Since when the spawner has owed an answer.
+    /// Since when an answer of the spawner is outstanding.
     asked: Arc<StdMutex<Option<Instant>>>,
 }
 
@@ -62,10 +62,10 @@ impl State {
     }
 }
 
-/// How long the spawner may take before that is told as trouble; it takes a millisecond.
+/// How long the spawner may take before that is reported as trouble; normally it takes a millisecond.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// What is said of it then.
+/// The report in that case.
 const SILENT: &str = "the process that makes those of workflows does not answer";
 
 /// Why there are no idle workers any more, if nothing else is known.
@@ -76,14 +76,14 @@ impl WorkerPool {
     pub(crate) fn start(spawner: Spawner, count: usize) -> std::io::Result<WorkerPool> {
         let count = count.max(1);
         let (sender, receiver) = mpsc::channel(count);
-        let (tell, state) = watch::channel(State::Well);
+        let (status, state) = watch::channel(State::Well);
         let ready = Arc::new(AtomicUsize::new(0));
         let asked = Arc::default();
         let descriptor = spawner.as_fd().try_clone_to_owned()?;
         let watched = Watched::new(descriptor)?;
         let runtime = tokio::runtime::Handle::current();
         let refiller =
-            Refiller { spawner, sender, count, tell, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
+            Refiller { spawner, sender, count, status, ready: ready.clone(), asked: Arc::clone(&asked), runtime };
         std::thread::Builder::new().name("prefork".to_owned()).spawn(move || refiller.run())?;
         Ok(WorkerPool { spawner: watched, idle_workers: Mutex::new(receiver), ready, state, asked })
     }
@@ -102,7 +102,7 @@ impl WorkerPool {
                 }
             };
             self.ready.fetch_sub(1, Ordering::Relaxed);
-            // One that was killed while it waited costs nobody an invocation.
+            // One that was killed while it waited must not fail an invocation.
             if worker.is_waiting() {
                 return Ok(worker);
             }
@@ -144,7 +144,7 @@ struct Refiller {
     count: usize,
     /// The loop that serves clients.
     runtime: tokio::runtime::Handle,
-    tell: watch::Sender<State>,
+    status: watch::Sender<State>,
     ready: Arc<AtomicUsize>,
     asked: Arc<StdMutex<Option<Instant>>>,
 }
@@ -153,24 +153,24 @@ impl Refiller {
     fn run(self) {
         let [mut pause, longest] = PAUSE;
         let (mut failures, mut batch) = (0, self.count);
-        // Until nobody is left who would take one.
+        // Until the receiver is dropped.
         while let Ok(places) = self.runtime.block_on(self.sender.reserve_many(batch)) {
             batch = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
             match self.fill(places) {
                 Ok(()) => {
                     (pause, failures) = (PAUSE[0], 0);
-                    self.tell.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
+                    self.status.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
                 }
                 Err(error @ ProcessError::SpawnerEnded) => {
                     tracing::error!(%error);
-                    self.tell.send_replace(State::Over(error.to_string()));
+                    self.status.send_replace(State::Over(error.to_string()));
                     return;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a process for a workflow could not be made");
                     failures += 1;
                     if failures >= TROUBLE {
-                        self.tell.send_replace(State::Trouble(error.to_string()));
+                        self.status.send_replace(State::Trouble(error.to_string()));
                     }
                     std::thread::sleep(pause);
                     pause = (2 * pause).min(longest);

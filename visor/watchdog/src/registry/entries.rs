@@ -1,21 +1,21 @@
-//! What survives: functions and workflows, in a folder.
+//! Functions and workflows on disk.
 //!
 //! ```text
 //! STATE/
-//!   lock               says what the folder is; held while a server runs, see [`crate::store::state_folder`]
+//!   lock               the format of the folder; held while a server runs, see [`crate::store::state_folder`]
 //!   images/HASH        function images, called by the SHA-256 of their bytes; several functions may share one
 //!   functions/NAME     which image the function is      ┐ entries: a line with the hash of what follows, then that
 //!   workflows/NAME     the document as it was sent      ┘
 //!   invocations/ID     asynchronous calls, see [`crate::invocations::journal`]
-//!   callbacks/ID       who has to be told of their ends
-//!   damaged/…          what was not as it should be, set aside for whoever wants to look
+//!   callbacks/ID       callbacks that are still to be made
+//!   damaged/…          corrupt files, moved here for inspection
 //! ```
 //!
 //! Each file is the old one or the new one, whenever the machine or the server stops, see [`crate::store::atomic_file`]. An image is
 //! written before the entry that names it, and removed after the last such entry.
 //!
-//! At the start everything is compared with its hash. What does not fit is set aside and told; the rest works. What the
-//! host could not read just then is no damage: the server does not start, and nothing is moved.
+//! At the start everything is compared with its hash. Corrupt files are moved away and reported; the rest works. A file that
+//! the host could not read is not corrupt: then the server does not start, and nothing is moved.
 
 use std::collections::HashSet;
 use std::fs;
@@ -106,7 +106,7 @@ impl State {
         Ok(State { folder: folder.clone() })
     }
 
-    /// Reads all entries of a kind, and tells of those that are damaged.
+    /// Reads all entries of a kind, and lists those that are corrupt.
     pub(crate) fn entries(&self, kind: Kind) -> Result<(Vec<Entry>, Vec<CorruptFile>), StateError> {
         let mut entries = Vec::new();
         let mut corrupt_files = Vec::new();
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(state.image(&hash).expect("whole"), b"image");
     }
 
-    /// A damaged entry no longer tells which image it named.
+    /// A corrupt entry no longer names its image.
     #[test]
     fn images_without_a_function_are_kept_beside_what_is_damaged() {
         let folder = TempDir::new().expect("a folder");

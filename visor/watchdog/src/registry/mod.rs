@@ -1,4 +1,4 @@
-//! The functions and workflows this server knows: in memory for whoever runs them, on disk for the next start.
+//! The functions and workflows this server knows: in memory for invocations, on disk for the next start.
 //!
 //! ```text
 //! PUT ─▶ checked ─▶ written and synced (one change at a time) ─▶ in the tables ─▶ acknowledged
@@ -93,7 +93,7 @@ pub(crate) enum Put {
 /// All functions and workflows.
 pub(crate) struct Registry {
     tables: RwLock<Tables>,
-    /// Whoever changes something holds this from the check to the change of the tables.
+    /// Locked by each change, from its check to the change of the tables.
     state: Mutex<State>,
     corrupt_files: Vec<CorruptFile>,
     /// The longest a workflow may take.
@@ -108,8 +108,8 @@ struct Tables {
 }
 
 impl Registry {
-    /// Reads what an earlier server has kept. What is damaged is set aside, told, and costs nobody else anything; what
-    /// could not be read is an error, and leaves everything in its place.
+    /// Reads what an earlier server has kept. Corrupt files are moved away and reported, without effect on others; a
+    /// file that could not be read is an error, and nothing is moved.
     pub(crate) fn open(folder: &Arc<StateFolder>, grants: Grants, timeout: Duration) -> Result<Registry, StateError> {
         let state = State::open(folder)?;
         let mut tables = Tables { grants: Arc::new(grants), ..Tables::default() };
@@ -449,7 +449,7 @@ fn check_host(plan: &Plan) -> Result<(), ApiError> {
     }
 }
 
-/// A document that gives no plan. Of very many mistakes the first errors are told.
+/// A document that gives no plan. Of very many mistakes the first errors are reported.
 fn mistaken(error: &WorkflowError) -> ApiError {
     let refusal = ApiError::invalid(Blame::Workflow, error.to_string());
     match error {

@@ -96,7 +96,7 @@ pub enum Loss {
     /// The lock file is not at its path.
     #[error("has lost its lock file")]
     Unlocked,
-    /// The host does not tell.
+    /// The host could not say.
     #[error("cannot be reached: {0}")]
     Unknown(io::Error),
 }

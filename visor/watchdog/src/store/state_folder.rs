@@ -54,7 +54,7 @@ pub(crate) struct StateFolder {
     lock: (Flock<File>, Identity),
 }
 
-/// What tells a file or folder from all others of this host, as long as it is held open.
+/// Identifies a file or folder of this host, as long as it is held open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity {
     device: u64,
