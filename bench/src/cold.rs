@@ -47,7 +47,7 @@ pub(crate) fn measure(what: &str, count: usize) -> Result<f64> {
             "answered" => answered.as_nanos() as f64,
             "reaped" => reaped.as_nanos() as f64,
             "idle-worker" => made.as_nanos() as f64,
-            _ => return Err(format!("nobody knows how to measure {what}")),
+            _ => return Err(format!("unknown measurement {what}")),
         });
     }
     samples.sort_by(f64::total_cmp);

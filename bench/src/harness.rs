@@ -125,7 +125,7 @@ pub(crate) struct Row {
     pub ours: f64,
     /// The peer's median.
     pub peer: f64,
-    /// Who the peer is.
+    /// The peer.
     pub peer_name: String,
     /// Unit of all figures.
     pub unit: Unit,

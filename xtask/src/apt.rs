@@ -21,8 +21,8 @@ deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http:/
 pub(crate) const RELEASE: &str = "bookworm";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The folder `target/NAME/RELEASE`, made by `fetch` if it is not there yet. `what` is told then. Who comes second waits for
-/// who came first.
+/// The folder `target/NAME/RELEASE`, made by `fetch` if it is not there yet. `what` is printed then. A second
+/// process waits for the first.
 pub(crate) fn cached(name: &str, what: &str, fetch: impl FnOnce(&Apt, &Path) -> Result) -> Result<PathBuf> {
     let folder = root().join("target").join(name);
     make(&folder)?;

@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Each program: what tests call it, where it is in the tree, and what it is told first. The mtools are one program.
+/// Each program: what tests call it, where it is in the tree, and its first argument. The mtools are one program.
 const PROGRAMS: [(&str, &str, &str); 3] =
     [("mtools", "usr/bin/mtools", "-c"), ("mkfs.fat", "sbin/mkfs.fat", ""), ("fsck.fat", "sbin/fsck.fat", "")];
 

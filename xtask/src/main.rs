@@ -1,4 +1,4 @@
-//! `cargo xtask …`: the one front door for chores. People and the CI script go through the same door.
+//! `cargo xtask …`: the entry point of all chores, for people and for CI.
 //!
 //! Every chore is a file. They build with cargo and start programs, and know nothing of Monohull's insides.
 #![deny(unsafe_code)]

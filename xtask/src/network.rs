@@ -1,4 +1,4 @@
-//! The lane of networks of workflows' own: TAP devices, namespaces, and peers that nobody wrote for us. With it goes what else
+//! The lane of networks of workflows' own: TAP devices, namespaces, and peers from other projects. With it goes what else
 //! takes root: disks that are full, mounts inside of granted directories, memory of other processes.
 //!
 //! It needs root and `/dev/net/tun`. Where it cannot run it fails and says why: a lane that passes by not running shows

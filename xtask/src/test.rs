@@ -5,7 +5,7 @@ use crate::{Result, browser, build, fat_tools, lint, network, shell, vm};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// What cargo starts test programs with: one that hangs is ended, and named, before anybody's patience is. The slowest
+/// What cargo starts test programs with: one that hangs is ended and named. The slowest
 /// takes half a minute on two free processors.
 pub(crate) const RUNNER: (&str, &str) =
     ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "timeout --foreground --verbose --kill-after=10 900");
@@ -115,8 +115,8 @@ impl Count {
         self.notes.extend(other.notes);
     }
 
-    /// Takes in a line of what a test program says: it lists the names of what failed, and closes with a count.
-    pub(crate) fn hear(&mut self, line: &str) {
+    /// Reads a line of a test program's output, which lists the names of failed tests and closes with a count.
+    pub(crate) fn add_line(&mut self, line: &str) {
         // A guest's console may add a carriage return.
         let line = line.trim_end();
         match (line.strip_prefix("test result: "), line.strip_prefix("    ")) {
@@ -151,12 +151,12 @@ pub(crate) fn count(command: &mut Command) -> Result<Count> {
     let mut program = Program::default();
     let mut shown = std::io::stdout().lock();
     for line in BufReader::new(child.stdout.take().expect("piped")).split(b'\n') {
-        let line = line.map_err(|error| format!("cannot read what the tests say: {error}"))?;
-        // Somebody who reads only the head of our output must not stop the tests.
+        let line = line.map_err(|error| format!("cannot read the tests' output: {error}"))?;
+        // A reader that closes our output early must not stop the tests.
         let _ = shown.write_all(&line).and_then(|()| shown.write_all(b"\n"));
         let line = String::from_utf8_lossy(&line);
-        program.hear(&line).into_iter().for_each(|cut| count.add(Count::failure(&cut)));
-        count.hear(&line);
+        program.add_line(&line).into_iter().for_each(|cut| count.add(Count::failure(&cut)));
+        count.add_line(&line);
     }
     program.end().into_iter().for_each(|cut| count.add(Count::failure(&cut)));
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
@@ -174,8 +174,8 @@ struct Program {
 }
 
 impl Program {
-    /// Takes in a line. What is to be said of the program before, if another one begins and that has not closed.
-    fn hear(&mut self, line: &str) -> Option<String> {
+    /// Reads a line. Returns an error about the previous program if another one begins before that has closed.
+    fn add_line(&mut self, line: &str) -> Option<String> {
         if line.starts_with("test result: ") {
             self.last = None;
         } else if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
@@ -190,7 +190,7 @@ impl Program {
         None
     }
 
-    /// What is to be said of it if nothing more comes.
+    /// The error if the output ends here.
     fn end(&mut self) -> Option<String> {
         self.last.take().map(|last| format!("a test program that ended at, or some time after, {last}"))
     }
@@ -206,14 +206,14 @@ fn number_before(text: &str, word: &str) -> u64 {
 mod tests {
     use super::{Count, Program, left_out};
 
-    /// What libtest says of a program in which two tests failed.
-    const SAID: &str = "test c ... ok\n\nfailures:\n\n---- a stdout ----\n    indented\n\n\nfailures:\n    a\n    m::b\n\n\
+    /// The output of libtest for a program in which two tests failed.
+    const OUTPUT: &str = "test c ... ok\n\nfailures:\n\n---- a stdout ----\n    indented\n\n\nfailures:\n    a\n    m::b\n\n\
                         test result: FAILED. 12 passed; 2 failed; 3 ignored; 0 measured; 0 filtered out\n    more";
 
     #[test]
     fn tests_are_counted_and_those_that_failed_are_named() {
         let mut count = Count::default();
-        SAID.lines().for_each(|line| count.hear(line));
+        OUTPUT.lines().for_each(|line| count.add_line(line));
         assert_eq!((count.passed, count.failed, count.ignored), (12, 2, 3));
         assert_eq!(count.names, ["a", "m::b"]);
     }
@@ -230,12 +230,12 @@ mod tests {
 
     #[test]
     fn a_program_that_is_cut_short_is_named_by_its_last_test() {
-        let said = ["running 2 tests", "test a ... ok", "test m::b ... ", "running 1 test", "test c ... ok", SAID];
+        let output = ["running 2 tests", "test a ... ok", "test m::b ... ", "running 1 test", "test c ... ok", OUTPUT];
         let mut program = Program::default();
-        let cut: Vec<String> = said.join("\n").lines().filter_map(|line| program.hear(line)).collect();
+        let cut: Vec<String> = output.join("\n").lines().filter_map(|line| program.add_line(line)).collect();
         assert_eq!(cut, ["a test program that ended at, or some time after, m::b"]);
         assert_eq!(program.end(), None);
-        program.hear("running 1 test");
+        program.add_line("running 1 test");
         assert_eq!(program.end().as_deref(), Some("a test program that ended at, or some time after, its first test"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is in the workspace, as cargo tells it.
+//! What is in the workspace, from cargo's metadata.
 
 use crate::{Result, shell};
 use serde::Deserialize;

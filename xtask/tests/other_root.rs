@@ -1,6 +1,6 @@
 //! A chore works on the repository that it was started in, also if it was compiled in another.
 //!
-//! Whoever copies a clone copies its `target` folder, whose programs cargo takes for fresh.
+//! A copied clone contains the `target` folder, whose programs cargo considers fresh.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -27,7 +27,7 @@ pub(super) fn sweep(path: &Path, bytes: usize, rounds: usize, which: usize, popu
         if address == libc::MAP_FAILED {
             return Err(last_error("mmap"));
         }
-        // SAFETY: as many bytes have just been mapped there, and nobody writes to the file.
+        // SAFETY: as many bytes have just been mapped there, and no process writes to the file.
         black_box(sweep.run(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), bytes) }));
         // SAFETY: the mapping is ours, and nothing of it is used any more.
         unsafe { libc::munmap(address, bytes) };

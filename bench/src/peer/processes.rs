@@ -23,7 +23,7 @@ pub(crate) fn build_sort() -> Result<PathBuf> {
 }
 
 /// Compiles `peers/NAME.rs` if its program is older than that and the other sources; returns the program. It is static, so
-/// that nobody pays for dynamic linking.
+/// that the figures contain no dynamic linking.
 fn build(name: &str, others: &[&str]) -> Result<PathBuf> {
     let folder = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let program = folder.with_file_name(format!("bench-{name}"));

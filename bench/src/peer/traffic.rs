@@ -14,7 +14,7 @@ impl Connection for Connected {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).expect("somebody who reads");
+        self.0.write_all(bytes).expect("the reader is connected");
     }
 
     fn end(&mut self) {

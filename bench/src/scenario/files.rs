@@ -3,7 +3,7 @@
 //! take turns pass by pass.
 //!
 //! And files that are made: written from nothing to 256 MiB, for the first time in a new image and once more, and read when they lie in
-//! pieces because two were written by turns. All of them are made for each sample, so that whoever comes first has nobody else's pages.
+//! pieces because two were written by turns. All of them are made for each sample, so that no side starts with pages of the other.
 
 use crate::harness::{Effort, Result, Row, Samples, Unit};
 use crate::ours::{self, Workflow};

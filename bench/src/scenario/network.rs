@@ -27,11 +27,11 @@ use std::time::Duration;
 /// An address of the namespace that is no device's, so that both clients find the server at the same one.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 const POOL: &str = "10.99.0.0/24";
-/// Who compares by `iperf3`: the traffic, and what tells iperf3 to do that.
+/// The traffic that is compared with `iperf3`, and iperf3's options for it.
 const IPERF: [(Traffic, &[&str]); 2] = [(Traffic::Push, &[]), (Traffic::Pull, &["--reverse"])];
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
-    // This thread and the processes that it starts are in the namespace, and nobody else is.
+    // This thread and the processes that it starts are in the namespace, and no others.
     let inside = move || Namespace::enter()?.measure(effort);
     thread::spawn(inside).join().unwrap_or_else(|_| Err("it panicked".to_owned()))
 }
@@ -68,7 +68,7 @@ impl Namespace {
         if let Some(out) = helper.0.stdout.take() {
             BufReader::new(out).read_line(&mut line).map_err(|error| format!("the network helper: {error}"))?;
         }
-        if !line.starts_with("lending devices at ") {
+        if !line.starts_with("leasing devices at ") {
             return Err(format!("the network helper said {line:?}"));
         }
         let listener = TcpListener::bind((SERVER, 0)).map_err(|error| format!("a server: {error}"))?;
@@ -181,13 +181,13 @@ impl Drop for Running {
 
 /// What iperf3 takes for each byte, in nanoseconds: a server and a client, as it does it.
 fn iperf3(bytes: u64, way: &[&str]) -> Result<f64> {
-    /// Where it listens; nobody else is in the namespace.
+    /// Its port; the namespace has no other servers.
     const PORT: u16 = 5201;
     let iperf3 = program("iperf3")?;
     let mut server = Command::new(&iperf3);
     server.args(["--server", "--one-off", "--port", &PORT.to_string()]).stdout(Stdio::null());
     let _server = Running::start(&mut server)?;
-    // A connection would count as the one client, so the list of sockets tells: 0A is one that listens.
+    // A connection would count as the one client, so the list of sockets is read instead: 0A means listening.
     let port = format!(":{PORT:04X} ");
     let sockets = || fs::read_to_string("/proc/thread-self/net/tcp6").unwrap_or_default();
     let known = || sockets().lines().any(|line| line.contains(&port) && line.contains(":0000 0A "));

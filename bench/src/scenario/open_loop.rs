@@ -22,7 +22,7 @@ const FIGURES: [Figure; 2] = [("p50", |load| load.p50), ("p99", |load| load.p99)
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     let text = numbers(effort.size(LINES, 100));
     let ours = service::monohull(&[])?;
-    furnish(ours.address)?;
+    deploy(ours.address)?;
     let apache = service::apache(&build_sort()?)?;
     let invoke = http::request("POST", "/invoke/sort", text.as_bytes());
     let cgi = http::request("POST", "/cgi/program", text.as_bytes());
@@ -49,7 +49,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn furnish(address: SocketAddr) -> Result<()> {
+fn deploy(address: SocketAddr) -> Result<()> {
     for name in ["split", "sort", "merge", "join"].map(|step| format!("parallel-sort-{step}")) {
         let path = image(&name);
         let bytes = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;

@@ -1,7 +1,7 @@
 //! A function waits, another goes on: two threads of an instance take turns on one core. A turn is one park and one
 //! resume: out of one thread, into the run loop, into the other; besides, it makes the other thread ready and looks whether
-//! there is reason to wait. The peer is a pair of swapcontext, out of a context and back into it. Who would rather compare
-//! there-and-back with there-and-back finds two turns in a row of their own. The price must not depend on how much memory
+//! there is reason to wait. The peer is a pair of swapcontext, out of a context and back into it. Two turns, there
+//! and back, have a row of their own. The price must not depend on how much memory
 //! the instance has.
 
 use crate::harness::{Effort, Result, Row, Unit, take_turns};

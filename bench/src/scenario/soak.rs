@@ -40,7 +40,7 @@ struct Soak {
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     // So few idle workers are made one by one; of more, made in batches, not as many wait each time.
     let server = monohull(&["--keep", "200", "--timeout", "20s", "--prefork", &PREFORK.to_string()])?;
-    furnish(server.address)?;
+    deploy(server.address)?;
     // As wide as what follows, so that what is kept for good is there.
     Soak::new(&server, effort.size(2000, 100)).run(&server)?;
     let before = Census::take(&server)?;
@@ -64,7 +64,7 @@ pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {
     Ok(vec![Row::new(name, sides, "the first half", Unit::Microseconds, Some(1.25))])
 }
 
-fn furnish(address: SocketAddr) -> Result<()> {
+fn deploy(address: SocketAddr) -> Result<()> {
     let slots = |args: Value| json!({ "inputs": ["in"], "outputs": ["out"], "args": args });
     register(address, "echo", "echo", &slots(json!({})))?;
     register(address, "slow", "echo", &slots(json!({ "wait_ms": 30 })))?;
@@ -101,7 +101,7 @@ impl Soak {
         })?;
         let (killed, kills) = (self.killed.load(Ordering::SeqCst), self.kills.load(Ordering::SeqCst));
         if killed > kills {
-            Err(format!("{killed} answers tell of killed processes, and {kills} were"))
+            Err(format!("{killed} answers report killed processes, and {kills} were killed"))
         } else {
             Ok(())
         }
@@ -143,8 +143,8 @@ impl Soak {
     fn expect(&self, path: &str, body: &[u8], status: u16, kind: &str, result: Option<&[u8]>) -> Result<()> {
         let (found, answer) = ask(self.address, "POST", path, body)?;
         if found == status && result.is_none_or(|result| result == answer) {
-            let told: Value = serde_json::from_slice(&answer).unwrap_or_default();
-            if kind.is_empty() || told["error"]["kind"] == kind {
+            let document: Value = serde_json::from_slice(&answer).unwrap_or_default();
+            if kind.is_empty() || document["error"]["kind"] == kind {
                 return Ok(());
             }
         }
@@ -153,8 +153,8 @@ impl Soak {
 
     /// Another answer is right only if the process was killed.
     fn excuse(&self, answer: &[u8]) -> Result<()> {
-        let told: Value = serde_json::from_slice(answer).unwrap_or_default();
-        if told["error"]["kind"] == "process" {
+        let document: Value = serde_json::from_slice(answer).unwrap_or_default();
+        if document["error"]["kind"] == "process" {
             self.killed.fetch_add(1, Ordering::SeqCst);
             return Ok(());
         }
@@ -215,11 +215,11 @@ impl Census {
     fn take(server: &Running) -> Result<Census> {
         let begin = Instant::now();
         let mut last = None;
-        // One connection, which stays: of one that was just closed the server may or may not have heard.
+        // One connection, which stays: of one that was just closed the server may not know yet.
         let mut connection = Connection::open(server.address)?;
         // An idle worker that was killed is found out when it is to be used.
         for _ in 0..2 * PREFORK {
-            connection.send(&request("POST", "/invoke/echo", b"anybody there?"))?;
+            connection.send(&request("POST", "/invoke/echo", b"ping"))?;
             connection.answer()?;
         }
         loop {
@@ -227,7 +227,7 @@ impl Census {
             let (_, answer) = connection.answer()?;
             let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
             let census = Census::now(server.pid() as i32);
-            // The same twice in a row, with nothing to do: ends are told one by one.
+            // The same twice in a row, with nothing to do: ends are reported one by one.
             // Its spawner and all idle workers are there: a busy host may take a while to make the last.
             let quiet = health["running"] == 0 && health["queued"] == 0 && census.processes > PREFORK;
             let now = quiet.then(|| (census.processes, census.files.clone()));

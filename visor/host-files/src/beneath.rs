@@ -26,8 +26,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory by its path, with the rights of whoever calls. One that shows processes is not granted: their memory is among
-    /// its files, and whoever reads it there asks no protection key.
+    /// Opens a directory by its path, with the rights of the calling process. A file system that shows processes is refused: their
+    /// memory is among its files, and reading it there bypasses protection keys.
     pub fn open(path: &Path, writable: bool) -> io::Result<Directory> {
         let directory = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path)?;
         if fstatfs(&directory)?.filesystem_type() == PROC_SUPER_MAGIC {
@@ -64,7 +64,7 @@ impl Directory {
         };
         let mut how = access;
         how.set(OFlag::O_CREAT, !found);
-        // What appears meanwhile is somebody else's.
+        // A file that appears meanwhile was created by another process.
         how.set(OFlag::O_EXCL, !found && flags & open::EXCLUSIVE != 0);
         how.set(OFlag::O_TRUNC, flags & open::TRUNCATE != 0);
         let file = self.resolve(path, how, Mode::from_bits_truncate(0o666))?;
@@ -168,7 +168,7 @@ impl Directory {
         };
         let mut flags = flags | OFlag::O_CLOEXEC;
         if !flags.contains(OFlag::O_PATH) {
-            // Something else than a file may have taken its place: opening it waits for nobody and takes no terminal over.
+            // Something else than a file may have taken its place: opening it must not block, nor acquire a controlling terminal.
             flags |= OFlag::O_NOCTTY | OFlag::O_NONBLOCK;
         }
         let beneath = ResolveFlag::RESOLVE_BENEATH
@@ -203,7 +203,7 @@ fn check(name: &str) -> Result<(), Errno> {
     }
 }
 
-/// What is known of an open file or directory; anything else is nobody's business here.
+/// The metadata of an open file or directory; other kinds of files are refused.
 pub fn known_of(file: &OwnedFd) -> Result<Known, Errno> {
     let stat: FileStat = fstat(file).map_err(errno_of)?;
     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;

@@ -121,7 +121,7 @@ pub fn read_stream(
     }
 }
 
-/// Waits until a stream has bytes or its end. A pipe that nobody has opened for writing yet has neither.
+/// Waits until a stream has bytes or its end. A pipe without a writer so far has neither.
 fn wait(stream: &File, deadline: Option<Instant>) -> Result<(), InputError> {
     loop {
         let timeout = match deadline {

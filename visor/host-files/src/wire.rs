@@ -54,7 +54,7 @@ pub(super) enum Reply {
 pub struct Known {
     /// It is a directory.
     pub directory: bool,
-    /// Nobody may write it.
+    /// It is read-only.
     pub read_only: bool,
     /// Bytes.
     pub size: u64,

@@ -44,7 +44,7 @@ struct Broker {
 /// A UDP socket.
 struct Datagrams {
     socket: OwnedFd,
-    /// Its own address is on the list, so it may answer anybody; whom, the worker knows.
+    /// Its own address is on the list, so it may answer every peer; the worker knows which.
     listed: bool,
 }
 

@@ -65,7 +65,7 @@ impl Client {
 
     /// A UDP socket is closed.
     pub fn close(&self, number: u32) {
-        // If nobody is there, nobody keeps it.
+        // Without a broker no socket is left to close.
         let _ = self.requester.notify(&Request::Close(number));
     }
 

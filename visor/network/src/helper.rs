@@ -1,4 +1,4 @@
-//! The helper: the one program here that needs `CAP_NET_ADMIN`. It makes devices and gives them away.
+//! The helper: the only program here that needs `CAP_NET_ADMIN`. It makes devices and leases them.
 //!
 //! ```text
 //!   connect, Lease ──▶ first free place ─▶ TAP device named after it ─▶ addresses, up ──▶ device + addresses
@@ -6,8 +6,8 @@
 //!   closed         ──▶ forgotten; the kernel has taken the device down with its last descriptor, and its way out goes
 //! ```
 //!
-//! Who may connect is a matter of the socket's permissions. What a client can have is a device with addresses from the pool,
-//! and no more of them than were allowed.
+//! The socket's permissions decide which users may connect. A client gets a device with addresses from the pool, up to the
+//! allowed number of devices.
 
 use super::device;
 use super::lease::{Addresses, Granted, Lease, LeaseRequest};
@@ -31,9 +31,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const PATIENCE_SECONDS: i64 = 5;
-/// So many connections beyond those that are allowed are told so; more are closed.
+/// The number of connections beyond the limit that get an error as their answer; further ones are closed.
 const SPARE: u32 = 64;
 /// How long the helper waits when it has too many files open.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -55,8 +55,8 @@ struct Shared {
 }
 
 impl Helper {
-    /// Listens at `path` for its owner, and for the members of a group if one is given. A socket that nobody listens at any
-    /// more is replaced.
+    /// Listens at `path` for its owner, and for the members of a group if one is given. A socket without a
+    /// listener is replaced.
     pub fn new(path: &Path, group: Option<Gid>, pool: Pool, outside: Option<Outside>, most: u32) -> io::Result<Helper> {
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
         let address = UnixAddr::new(path)?;
@@ -65,7 +65,7 @@ impl Helper {
         {
             std::fs::remove_file(path)?;
         }
-        // Nobody but the owner until the group has been set.
+        // Only the owner may connect until the group has been set.
         let before = nix::sys::stat::umask(Mode::from_bits_truncate(0o177));
         let bound = bind(socket.as_raw_fd(), &address);
         nix::sys::stat::umask(before);
@@ -86,7 +86,7 @@ impl Helper {
                 Ok(connection) => connection,
                 Err(Accept::INTR | Accept::CONNABORTED) => continue,
                 Err(errno @ (Accept::MFILE | Accept::NFILE | Accept::NOBUFS | Accept::NOMEM)) => {
-                    // Until somebody gives something back.
+                    // Until resources are released.
                     tracing::warn!("a workflow has to wait for its device: {errno}");
                     std::thread::sleep(PAUSE);
                     continue;
@@ -104,7 +104,7 @@ impl Helper {
                 shared.open.fetch_sub(1, Ordering::Relaxed);
             };
             if let Err(error) = std::thread::Builder::new().name("lease".to_owned()).spawn(lease) {
-                // Whoever asked sees the connection end; those who have devices keep them.
+                // The client's connection ends; existing leases continue.
                 self.shared.open.fetch_sub(1, Ordering::Relaxed);
                 tracing::warn!("a workflow gets no device: {error}");
             }
@@ -113,7 +113,7 @@ impl Helper {
 }
 
 impl Shared {
-    /// One lease, until it ends; without room for it, only the words that say so.
+    /// One lease, until it ends; beyond the limit, only an error as the answer.
     fn lease(&self, connection: OwnedFd, room_left: bool) {
         let mut connection = Responder::<Lease>::new(connection);
         let patience =
@@ -126,7 +126,7 @@ impl Shared {
             return;
         }
         if !room_left {
-            // Whoever does not wait for the answer has none.
+            // The client may have disconnected.
             let _ = connection.reply(&Granted::Refused("as many as are allowed are in use".to_owned()), None);
             return;
         }

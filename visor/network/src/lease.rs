@@ -1,4 +1,4 @@
-//! A device with addresses of its own, lent to one workflow by the helper.
+//! A device with addresses of its own, which the helper leases to one workflow.
 //!
 //! The lease is a connection to the helper's socket: it lasts until the last process that has it open has closed it or
 //! died. Then the helper forgets it, and the device, whose descriptor the same processes have, is gone too.
@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Where the helper listens unless it is told otherwise.
+/// The default path of the helper's socket.
 pub const SOCKET: &str = "/run/monohull/network.sock";
-/// The environment variable that names another place.
+/// The environment variable with another path.
 pub const SOCKET_VARIABLE: &str = "MONOHULL_NETWORK";
 
 /// A device of the helper's.
@@ -38,7 +38,7 @@ pub struct Addresses {
     pub v4: Option<Link<Ipv4Addr>>,
     /// IPv6, if there is any.
     pub v6: Option<Link<Ipv6Addr>>,
-    /// Who is asked for the addresses of names.
+    /// The DNS servers.
     pub resolvers: Vec<IpAddr>,
 }
 

@@ -56,8 +56,8 @@ pub enum Plan {
     Granted(String),
 }
 
-/// What a worker needs to get to its network. The files travel with its job; what they stand for ends when nobody has them
-/// open any more.
+/// What a worker needs to get to its network. The files travel with its job; the resources behind them are released with the
+/// last open descriptor.
 #[derive(Debug, Default)]
 pub struct Way {
     /// In an order that the plan's kind of network knows.
@@ -78,7 +78,7 @@ pub enum Network {
     Tap(Arc<Tap>),
 }
 
-/// The network that a workflow asks for cannot be had.
+/// The network of a workflow cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
 pub enum NetworkError {
@@ -89,9 +89,9 @@ pub enum NetworkError {
         /// The host's answer.
         source: io::Error,
     },
-    #[error("nobody lends devices at {}: {source}; `monohull network` starts the helper that does", shown(path))]
+    #[error("cannot connect to the network helper at {}: {source}; `monohull network` starts it", shown(path))]
     NoHelper {
-        /// Where the helper was looked for.
+        /// The path of the helper's socket.
         path: PathBuf,
         /// The host's answer.
         source: io::Error,

@@ -1,7 +1,7 @@
 //! What a workflow may reach and where it may listen, once its names have been resolved.
 //!
-//! A name is resolved when the run starts, by this program and not by the function, and what it means stays the same
-//! until the run ends: nobody who owns a name can turn it round to another address meanwhile. A name gives public
+//! A name is resolved when the run starts, by this program and not by the function, and the result stays the same until
+//! the run ends: the owner of a name cannot redirect it to another address meanwhile. A name gives public
 //! addresses only, for the same reason; what it has besides counts where another entry covers that address.
 
 use super::https::Origin;

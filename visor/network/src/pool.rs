@@ -24,7 +24,7 @@ const MTU: u32 = 1500;
 pub struct Pool {
     v4: Option<Ipv4Net>,
     v6: Option<Ipv6Net>,
-    /// Who is asked for the addresses of names.
+    /// The DNS servers.
     pub resolvers: Vec<IpAddr>,
 }
 

@@ -16,14 +16,14 @@ const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// Every network namespace has this device.
 const OUTSIDE: &str = "lo";
 
-/// Where a helper listens that lends devices.
+/// The path of the socket at which a helper listens.
 pub fn helper() -> io::Result<PathBuf> {
     let path = lease::path();
     lease::join(&path)?;
     Ok(path)
 }
 
-/// Whether devices could be made here, by whoever asks.
+/// Whether this process could make devices here.
 pub fn devices() -> io::Result<()> {
     elsewhere(|| device::make(PLACE).map(drop))
 }

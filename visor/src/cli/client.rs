@@ -26,7 +26,7 @@ use monohull_host_files::input::{self, InputError};
 use monohull_report::escape::{Line, quoted_lines, shown};
 use monohull_watchdog::{AUTHORITY, port_of};
 
-/// Where `monohull serve` listens unless somebody says otherwise.
+/// The default address of `monohull serve`.
 const USUAL: &str = "http://127.0.0.1:7070";
 /// Where one listens whose address has no port.
 const HTTP_PORT: u16 = 80;
@@ -113,8 +113,8 @@ pub(super) enum ClientError {
     },
     #[error("the rest of the answer has no reader")]
     Unread,
-    /// an error of the server's, as it tells it
-    #[error("{}", told(document))]
+    /// an error that the server has sent
+    #[error("{}", error_text(document))]
     Refused {
         /// The status code.
         status: StatusCode,
@@ -140,13 +140,13 @@ fn tls_hint(error: &io::Error) -> &'static str {
 }
 
 /// What the server says of an error, in a line.
-fn told(document: &Value) -> String {
+fn error_text(document: &Value) -> String {
     let error = &document["error"];
     let message = error["message"].as_str().unwrap_or("an error without a message");
     let at =
         error["step"].as_str().map(|step| format!("{}[{}]: ", Line(step), error["instance"].as_u64().unwrap_or(0)));
     let kind = error["kind"].as_str().unwrap_or("error");
-    let blame = error["blame"].as_str().unwrap_or("nobody");
+    let blame = error["blame"].as_str().unwrap_or("unknown");
     format!("{}{}: {}\n  at fault  {}", at.unwrap_or_default(), Line(kind), quoted_lines(message), Line(blame))
 }
 
@@ -159,8 +159,8 @@ impl ClientError {
         }
     }
 
-    /// Tells it, and gives the exit code.
-    pub(super) fn tell(&self, json: bool) -> Exit {
+    /// Prints the error, and returns the exit code.
+    pub(super) fn report(&self, json: bool) -> Exit {
         let exit = match self {
             ClientError::Address(_) | ClientError::Usage(_) | ClientError::File { .. } | ClientError::Request(_) => {
                 Exit::Usage
@@ -256,7 +256,7 @@ impl Client {
         Ok(Reply { headers, body: kept })
     }
 
-    /// Sends a request, and passes on the answer piece by piece as it comes; one that is an error is kept and told.
+    /// Sends a request, and passes on the answer piece by piece as it comes; an error is kept and returned.
     pub(super) fn pass(
         &self,
         method: Method,
@@ -361,7 +361,7 @@ async fn talk(
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Incoming>, ClientError> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with the answer; what goes wrong is told where it is waited for.
+    // Ends with the answer; errors are reported where it is waited for.
     tokio::spawn(connection);
     Ok(sender.send_request(request).await?)
 }

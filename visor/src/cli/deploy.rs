@@ -52,7 +52,7 @@ impl Deploy {
                 Exit::Done
             }
             Err(DeployError::Workflow(error)) => super::fail(Exit::Usage, &error),
-            Err(DeployError::Client(error)) => error.tell(self.json),
+            Err(DeployError::Client(error)) => error.report(self.json),
         }
     }
 

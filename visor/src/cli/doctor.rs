@@ -1,4 +1,4 @@
-//! `monohull doctor`: what the host has, what is done without it, and how to mend it.
+//! `monohull doctor`: what the host has, what is done without it, and how to fix it.
 
 use std::borrow::Cow;
 use std::fs;
@@ -93,7 +93,7 @@ struct Gadgets {
 }
 
 impl Gadgets {
-    /// Where keys can be used the gadgets of this process are removed in earnest, which tells more than the intention.
+    /// Where keys can be used the gadgets of this process are removed in earnest, which shows more than the intention.
     fn look() -> Gadgets {
         let removal = keys::support().is_available().then(gadgets::remove);
         if let Some(Ok(())) = removal {
@@ -171,7 +171,7 @@ impl Doctor {
 fn show(findings: &[Finding], isolation: &str, ready: bool) {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
-    table.set_header(["", "state", "found", "what follows, and how to mend it"]);
+    table.set_header(["", "state", "found", "consequence and remedy"]);
     for finding in findings {
         let advice: Vec<&str> = finding.consequence.into_iter().chain(finding.remedy).collect();
         table.add_row([&*finding.name, finding.state.name(), &finding.found, &advice.join("; ")]);
@@ -333,11 +333,13 @@ fn control_groups() -> Finding {
     measured("control groups", found, enough, State::Fallback, advice)
 }
 
-/// What `"network": "tap"` takes: somebody who lends devices, or at least the means to.
+/// The requirement of `"network": "tap"`: a network helper, or at least the means to start one.
 fn devices() -> Finding {
-    let (found, lent, remedy) = match (network::probe::helper(), network::probe::devices()) {
-        (Ok(path), _) => (format!("devices are lent at {}", shown(&path)), true, ""),
-        (Err(_), Ok(())) => ("devices can be made, but nobody lends any".to_owned(), false, "start `monohull network`"),
+    let (found, available, remedy) = match (network::probe::helper(), network::probe::devices()) {
+        (Ok(path), _) => (format!("a network helper listens at {}", shown(&path)), true, ""),
+        (Err(_), Ok(())) => {
+            ("devices can be made, but no network helper runs".to_owned(), false, "start `monohull network`")
+        }
         (Err(_), Err(error)) => {
             let remedy = "`monohull network`, started with root's rights on a host with /dev/net/tun";
             (format!("no device can be made: {error}"), false, remedy)
@@ -345,7 +347,7 @@ fn devices() -> Finding {
     };
     let consequence =
         "workflows that want a device of their own are refused; `\"network\": {\"mode\": \"host\"}` works";
-    measured("networks of workflows' own (TUN)", found, lent, State::Fallback, [consequence, remedy])
+    measured("networks of workflows' own (TUN)", found, available, State::Fallback, [consequence, remedy])
 }
 
 fn address_space() -> Finding {

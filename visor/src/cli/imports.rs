@@ -52,7 +52,7 @@ pub(super) fn explain(error: &ImageError, image: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The symbols that an image does not define, each with the functions that use it, as far as that can be told.
+/// The symbols that an image does not define, each with the functions that use it, as far as that is known.
 fn imports(image: &[u8]) -> BTreeMap<String, Vec<String>> {
     let Ok(elf) = Elf::parse(image) else { return BTreeMap::new() };
     let mut imports: BTreeMap<String, Vec<String>> = BTreeMap::new();

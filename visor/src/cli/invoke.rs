@@ -17,7 +17,7 @@ use super::output::Data;
 use monohull_report::escape::{Notation, Pieces, shown};
 use monohull_watchdog::{MISSING_INPUT, SLOTS_TYPE};
 
-/// What an input is that nobody describes.
+/// The content type of an input without a description.
 const BYTES_TYPE: &str = "application/octet-stream";
 
 /// Run a workflow that a server knows
@@ -61,7 +61,7 @@ impl Invoke {
         match self.invoke() {
             Ok(exit) => exit,
             Err(error) => {
-                let exit = error.tell(self.json);
+                let exit = error.report(self.json);
                 if error.kind() == Some(MISSING_INPUT) {
                     super::output::note(
                         "  --input FILE gives a workflow its one input, --input SLOT=FILE each of several, SLOT= an empty one",
@@ -83,7 +83,7 @@ impl Invoke {
             let accepted = client.send(Method::POST, &path, media, body)?.json()?;
             let id = accepted["id"].as_str().unwrap_or_default();
             if self.follow {
-                // Whoever stops to listen can ask about it.
+                // With the id, a user who interrupts this can ask for the result later.
                 super::output::note(format_args!("invocation {id}"));
                 return self.follow(&client, id);
             }
@@ -101,7 +101,7 @@ impl Invoke {
             let id = reply.header("x-invocation-id")?;
             match client.get(&format!("/invocations/{id}")) {
                 Ok(shown) => super::output::json(&shown.json()?),
-                // A server may be told to remember nothing: then there is the result, and no more.
+                // A server may be configured to keep no invocations: then only the result is known.
                 Err(ClientError::Refused { status: StatusCode::NOT_FOUND, .. }) => {
                     let content = match std::str::from_utf8(&reply.body) {
                         Ok(text) => json!({ "text": text }),

@@ -45,7 +45,7 @@ impl List {
     pub(super) fn run(&self) -> Exit {
         match self.list() {
             Ok(()) => Exit::Done,
-            Err(error) => error.tell(self.json),
+            Err(error) => error.report(self.json),
         }
     }
 

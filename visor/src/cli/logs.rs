@@ -31,14 +31,14 @@ impl Logs {
         match self.show() {
             // A reader that has gone away is not a failure.
             Ok(()) | Err(ClientError::Unread) => Exit::Done,
-            Err(error) => error.tell(self.json),
+            Err(error) => error.report(self.json),
         }
     }
 
     fn show(&self) -> Result<(), ClientError> {
         let client = Client::new(&self.server)?;
         let id = percent_encoding::utf8_percent_encode(&self.id, percent_encoding::NON_ALPHANUMERIC);
-        // An unknown id is told before lines are.
+        // An unknown id is reported before any line.
         client.get(&format!("/invocations/{id}"))?;
         let (format, mut lines) = match (self.json, self.raw) {
             (true, _) => ("json", Data::escaped(Notation::Json)),

@@ -148,7 +148,7 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
 
 /// Sends messages of the library to standard error; RUST_LOG chooses which.
 fn log(verb: &Verb) {
-    // A server tells what it does; elsewhere the results are what counts.
+    // A server logs what it does; other commands log warnings only.
     let (usual, json) = match verb {
         Verb::Serve(serve) => ("info", serve.log == serve::Log::Json),
         _ => ("error", false),

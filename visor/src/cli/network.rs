@@ -1,4 +1,4 @@
-//! `monohull network`: lends devices to workflows that want a network of their own.
+//! `monohull network`: the helper that leases devices to workflows with a network of their own.
 
 use super::exit::Exit;
 use clap::Args;
@@ -12,7 +12,7 @@ use nix::unistd::Group;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Lend network devices to workflows; needs the capability CAP_NET_ADMIN
+/// Lease network devices to workflows; needs the capability CAP_NET_ADMIN
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull network --pool 10.77.0.0/16 --pool fd6d:6875:6c6c::/48 --resolver 10.77.0.1 --group monohull"
@@ -21,7 +21,7 @@ pub(super) struct Network {
     /// A network whose addresses devices get, of IPv4 or IPv6; may be given once for each
     #[arg(long = "pool", value_name = "NETWORK", default_values = ["10.77.0.0/16", "fd6d:6875:6c6c::/48"])]
     pools: Vec<IpNet>,
-    /// Who is asked for the addresses of names; may be given several times
+    /// DNS server of the workflows; may be given several times
     #[arg(long = "resolver", value_name = "ADDRESS")]
     resolvers: Vec<IpAddr>,
     /// Where to listen; workflows look there, or where $MONOHULL_NETWORK says
@@ -60,12 +60,12 @@ impl Network {
             None => None,
             Some(name) => match Group::from_name(name) {
                 Ok(Some(group)) => Some(group.gid),
-                Ok(None) => return super::fail(Exit::Usage, &format!("--group: nobody knows the group {name}")),
+                Ok(None) => return super::fail(Exit::Usage, &format!("--group: there is no group {name}")),
                 Err(error) => return super::fail(Exit::Host, &format!("--group: {error}")),
             },
         };
         if let Some(folder) = self.socket.parent() {
-            // If it cannot be made, the socket cannot either, and that is told.
+            // If it cannot be made, the socket cannot either, and that error is reported.
             let _ = std::fs::create_dir_all(folder);
         }
         let outside = match &self.outside {
@@ -84,7 +84,7 @@ impl Network {
                 return super::fail(Exit::Host, &format!("cannot listen at {}: {error}", shown(&self.socket)));
             }
         };
-        super::output::text(format_args!("lending devices at {}\n", shown(&self.socket)));
+        super::output::text(format_args!("leasing devices at {}\n", shown(&self.socket)));
         match helper.serve() {
             Ok(()) => Exit::Done,
             Err(error) => super::fail(Exit::Host, &format!("cannot go on: {error}")),

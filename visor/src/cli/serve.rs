@@ -82,7 +82,7 @@ pub(super) struct Serve {
     /// A host that X-Callback-Url may name, HOST or HOST:PORT; may be given several times; by default there is none
     #[arg(long = "callback-host", value_name = "HOST")]
     callback_hosts: Vec<String>,
-    /// Callbacks that are under way at the same time; who asks for one more is not called
+    /// Maximum concurrent callbacks; further callbacks are dropped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().callbacks_max))]
     max_callbacks: u16,
     /// What keeps functions from the system

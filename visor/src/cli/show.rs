@@ -263,7 +263,7 @@ mod tests {
             instance: Some(2),
             function: Some("f".to_owned()),
             address: Some(0),
-            address_of: Some("nobody's".to_owned()),
+            address_of: Some("unmapped".to_owned()),
             ip: Some(CodePlace {
                 offset: 0x1234,
                 symbol: Some("f::main + 0x4".to_owned()),
@@ -273,7 +273,7 @@ mod tests {
         });
         let lines = [
             "map[2] (function f): memory-fault: wrote to address 0",
-            "  address   0x0, nobody's",
+            "  address   0x0, unmapped",
             "  at        0x1234 f::main + 0x4",
             "            /w/src/lib.rs:3:5",
             "  called by 0x99",

@@ -34,7 +34,7 @@ impl Undeploy {
                 }
                 Exit::Done
             }
-            Err(error) => error.tell(self.json),
+            Err(error) => error.report(self.json),
         }
     }
 

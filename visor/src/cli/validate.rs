@@ -63,7 +63,7 @@ impl Validate {
         let mut checked = workflow::check_bytes(&self.file, &bytes);
         if checked.plan.is_some() && self.server.is_named() {
             if let Err(error) = self.ask(bytes) {
-                return error.tell(self.json);
+                return error.report(self.json);
             }
         } else if let (Some(plan), false) = (&checked.plan, self.file_only) {
             checked.mistakes.extend(workflow::references(&self.file, &bytes, plan, judge));
@@ -110,7 +110,7 @@ impl Validate {
     }
 }
 
-/// What is wrong with something that a workflow file refers to, and who is at fault.
+/// What is wrong with something that a workflow file refers to, and the party at fault.
 fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     match reference {
         Reference::Function { name, image } => judge_image(name, image),

@@ -37,12 +37,12 @@ pub enum DiskError {
         /// The host's answer.
         source: io::Error,
     },
-    #[error("{} is in use: {who}", shown(path))]
+    #[error("{} is in use: {by}", shown(path))]
     InUse {
         /// The image.
         path: PathBuf,
-        /// By whom.
-        who: &'static str,
+        /// The user of the image.
+        by: &'static str,
     },
     #[error("{}: {source}", shown(image))]
     Image {
@@ -147,13 +147,13 @@ impl Disk {
     }
 
     /// What is not as it should be; put right if asked for.
-    pub fn check(&mut self, mend: bool) -> Result<Report, DiskError> {
-        let report = if mend { repair(&mut self.bytes) } else { check(&self.bytes) };
+    pub fn check(&mut self, repair_it: bool) -> Result<Report, DiskError> {
+        let report = if repair_it { repair(&mut self.bytes) } else { check(&self.bytes) };
         report.map_err(|source| DiskError::Image { image: self.path.clone(), source })
     }
 
     /// Refuses an image whose files would lose more if it were written to, because they have the same clusters or some that are free. Of
-    /// what was being moved when somebody was killed one name goes first: whoever replaces the other would free the bytes of both.
+    /// two names of one file, left by an interrupted rename, one is removed first: replacing the other would free the clusters of both.
     fn make_sound(&mut self) -> Result<(), DiskError> {
         if self.sound {
             return Ok(());
@@ -234,7 +234,7 @@ impl Disk {
             self.edit(path, |editor| editor.rename(&change))
         });
         if written.is_err() {
-            // What there is of it is of no use to anybody.
+            // The incomplete copy is removed.
             let _ = self.editor.remove(&copy);
         }
         written
@@ -319,8 +319,8 @@ impl Drop for Disk {
 
 /// Claims an image, as a workflow does.
 fn claim(path: &Path, file: &File, alone: bool) -> Result<(), DiskError> {
-    let who = if alone { "somebody has it open" } else { "a workflow that writes to it runs" };
-    claim_image(file, alone).map_err(|_| DiskError::InUse { path: path.to_owned(), who })
+    let by = if alone { "another process has it open" } else { "a workflow that writes to it runs" };
+    claim_image(file, alone).map_err(|_| DiskError::InUse { path: path.to_owned(), by })
 }
 
 /// Nanoseconds since 1970.

@@ -104,7 +104,7 @@ impl Disk {
         fs::create_dir_all(to).map_err(|source| DiskError::Host { path: to.to_owned(), source })?;
         let mut copied = 0;
         for entry in self.list(from)? {
-            // Whoever made the image chose its names.
+            // The names come from the image, which is untrusted.
             if matches!(entry.name.as_str(), "" | "." | "..") || entry.name.contains(['/', '\0']) {
                 return Err(self.kind(from, "has an entry whose name cannot be one here"));
             }
@@ -163,7 +163,7 @@ fn look(path: &Path) -> io::Result<Metadata> {
     }
 }
 
-/// What tells a file of the host from every other one: device and number.
+/// Identifies a file of the host: device and inode.
 type Identity = (u64, u64);
 
 fn identity(known: &Metadata) -> Identity {

@@ -63,7 +63,7 @@ fn a_user_without_rights_gets_a_device_if_his_group_may() {
     const NOBODY: u32 = 65_534;
     let net = Net::new();
     let why = net.run_as(NOBODY, "network-probe", endless()).failure();
-    assert!(why.contains("nobody lends devices at") && why.contains("ermission denied"), "{why}");
+    assert!(why.contains("cannot connect to the network helper at") && why.contains("ermission denied"), "{why}");
     assert_eq!(net.devices(), []);
     let net = Net::with(&["--pool", "10.99.0.0/24", "--group", "nogroup"]);
     let mut run = net.run_as(NOBODY, "network-probe", endless());

@@ -77,7 +77,7 @@ impl Net {
         let mut helper = command.spawn().expect("the helper starts");
         let mut said = String::new();
         BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
-        assert!(said.starts_with("lending devices at "), "{said}");
+        assert!(said.starts_with("leasing devices at "), "{said}");
         Net { near, far, helper, folder }
     }
 

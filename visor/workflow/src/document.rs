@@ -489,7 +489,7 @@ pub struct StepName(#[schemars(regex(pattern = NAME_PATTERN))] pub String);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum HttpsHeader {
-    /// The value. It can be read by all who can read the workflow.
+    /// The value. Everyone with read access to the workflow can read it.
     Text(String),
     /// Where it comes from.
     Object(HttpsHeaderObject),

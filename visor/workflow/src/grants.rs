@@ -1,7 +1,7 @@
 //! The grants file: what a server's operator gives to workflows that come over HTTP.
 //!
-//! A document that somebody sent may not name what is the host's: its networks, directories and disk images. It refers to a
-//! grant by name, and the operator says in this file what that is, and for which workflows.
+//! A document that a client sent cannot name resources of the host: its networks, directories and disk images. It refers to a
+//! grant by name, and the operator defines in this file what the grant is, and for which workflows.
 //!
 //! ```text
 //! document   "network": { "grant": "billing" }        "files": [{ "at": "/data", "grant": "reports" }]
@@ -60,7 +60,7 @@ pub struct GrantsDocument {
     pub secrets: BTreeMap<String, SecretGrant>,
 }
 
-/// A network, and who may use it.
+/// A network, and the workflows that may use it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkGrant {
@@ -81,7 +81,7 @@ pub enum GrantedNetwork {
     Object(doc::NetworkObject),
 }
 
-/// A directory or a disk image, and who may use it. It has one of `directory` and `image`.
+/// A directory or a disk image, and the workflows that may use it. It has one of `directory` and `image`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["directory"] }, { "required": ["image"] }]))]
@@ -104,8 +104,8 @@ pub struct FilesGrant {
     pub workflows: Vec<WorkflowName>,
 }
 
-/// A secret, and who may use it. It has one of `file` and `environment`. Its value is text of at least 8 characters, because
-/// what equals it is taken out of all that is told.
+/// A secret, and the workflows that may use it. It has one of `file` and `environment`. Its value is text of at least 8 characters, because
+/// equal text is replaced in logs, reports and errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["file"] }, { "required": ["environment"] }]))]
@@ -153,7 +153,7 @@ const NETWORK: &[&str] = &["network", "workflows"];
 const FILES: &[&str] = &["workflows", "directory", "image", "access"];
 const SECRET: &[&str] = &["file", "environment", "workflows"];
 
-/// The fewest characters of a secret: what equals a shorter one is in too much that is told.
+/// The fewest characters of a secret: a shorter text is likely to occur by chance in logs and reports.
 pub const SECRET_MIN: usize = 8;
 /// The most bytes of a secret: it is an environment variable of functions.
 const SECRET_MAX: u64 = 64 << 10;
@@ -202,7 +202,7 @@ struct Granted<T> {
     workflows: Workflows,
 }
 
-/// Who may use a grant.
+/// The workflows that may use a grant.
 #[derive(Clone, Debug)]
 enum Workflows {
     All,
@@ -328,10 +328,10 @@ fn find<'g, T>(
     match grants.get(name) {
         Some(grant) if grant.workflows.contain(workflow) => Ok(&grant.what),
         Some(_) => {
-            let whom = workflow.map_or("workflows that are not registered".to_owned(), |name| {
+            let recipient = workflow.map_or("workflows that are not registered".to_owned(), |name| {
                 format!("the workflow {}", quoted(name))
             });
-            Err(format!("the server grants the {kind} {}, but not to {whom}", quoted(name)))
+            Err(format!("the server grants the {kind} {}, but not to {recipient}", quoted(name)))
         }
         None => {
             let known = grants.iter().filter(|(_, grant)| grant.workflows.contain(workflow));
@@ -360,7 +360,7 @@ fn unset(error: &std::env::VarError) -> &'static str {
     }
 }
 
-/// A secret that can be an environment variable, and be taken out of what is told.
+/// A secret that can be an environment variable, and be replaced in logs and reports.
 fn usable(text: String) -> Result<String, String> {
     match &text {
         text if text.len() as u64 > SECRET_MAX => Err(format!("it has more than {SECRET_MAX} bytes")),

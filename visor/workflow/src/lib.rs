@@ -88,7 +88,7 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// Reads and checks a workflow file. Warnings alone do not keep it from giving a plan; [`check_file`] tells them.
+/// Reads and checks a workflow file. Warnings alone do not prevent a plan; [`check_file`] returns them.
 pub fn load(path: &Path) -> Result<Plan, WorkflowError> {
     check_file(path)?.into_plan()
 }

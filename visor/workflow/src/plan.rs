@@ -31,7 +31,7 @@ pub struct Plan {
     pub files: Vec<Mount>,
     /// Limits for the whole.
     pub limits: Limits,
-    /// Who is kept apart from whom inside the domain.
+    /// The isolation inside the domain.
     pub separation: Separation,
     /// Whether functions may read the time-stamp counter.
     pub time_stamp_counter: TimeStampCounter,

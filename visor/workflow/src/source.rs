@@ -93,7 +93,7 @@ pub enum Level {
     Warning,
 }
 
-/// Who is at fault for a mistake.
+/// The party at fault for a mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Blame {
@@ -119,7 +119,7 @@ pub struct Mistake {
     /// What would have been right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Who is at fault: the workflow file, or the image of a function.
+    /// The party at fault: the workflow file, or the image of a function.
     pub blame: Blame,
 }
 

@@ -20,7 +20,7 @@ pub(super) fn run(folder: &Path) -> Result {
     let mut server = Server(child.map_err(|error| format!("cannot start the server: {error}"))?);
     let mut said = BufReader::new(server.0.stdout.take().expect("piped")).lines().map_while(std::result::Result::ok);
     if !said.any(|line| line.contains("listening at")) {
-        return Err(format!("the server does not listen: is {PLACE} somebody else's?"));
+        return Err(format!("the server does not listen: is {PLACE} in use?"));
     }
     let body = folder.join("page");
     shell::run(monohull("network/http-fetch")?.arg("--output").arg(slot("body", &body)))?;

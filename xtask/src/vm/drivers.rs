@@ -28,7 +28,7 @@ const LEFT_OUT: [(&str, &str); 2] = [
     ("a_thousand_connections_at_once", "a thousand are too many for this processor"),
     ("outside::", "masquerading takes drivers that are not fetched"),
 ];
-/// Those of real peers, whom a wire is put before.
+/// Those of real peers, which have a simulated wire in front.
 const PEERS: &str = "peers:: names::";
 /// Those of devices, frames and functions that mean harm: here with keys in force.
 const HOSTILE: &str = "abuse:: hostile:: leases:: options::";
@@ -57,7 +57,7 @@ pub(crate) fn run() -> Result<Count> {
         files.program_as(from, &program.executable)?;
     }
     files.tree_as_it_is(&peers)?;
-    // Servers give up root's rights for those of somebody.
+    // Servers give up root's rights for those of an ordinary user.
     files.script("/etc/passwd", b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")?;
     files.script("/etc/group", b"root:x:0:\nnogroup:x:65534:\n")?;
     let every: Vec<String> = DRIVERS.iter().map(|(name, ..)| (*name).to_owned()).collect();
@@ -89,7 +89,7 @@ fn on_wire(program: &Artifact) -> Item {
     item(format!("real peers, netem {WIRE}"), program, &variable, &format!(" {PEERS}{skipped}"))
 }
 
-/// What a test says is shown at once, so that one that is ended has told.
+/// A test's output is shown at once, so that it is complete if the test is killed.
 fn item(name: String, program: &Artifact, before: &str, after: &str) -> Item {
     let command = format!(
         "{before}timeout {ITEM_SECONDS} {} --include-ignored --test-threads=1 --nocapture{after}",

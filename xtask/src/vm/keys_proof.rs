@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const PAGE: usize = 4096;
 /// `si_code` of a fault that a key caused (asm-generic/siginfo.h).
 const SEGV_PKUERR: i32 = 4;
-/// What `pkey_alloc` is told to allow.
+/// The access rights for `pkey_alloc`.
 const EVERYTHING: usize = 0;
 
 /// The page whose write must fault.
@@ -41,7 +41,7 @@ fn prove() -> io::Result<()> {
     }
     let page = page.cast::<u8>();
     // With the key allowed, the same write goes through.
-    // SAFETY: the page is mapped, writable, and nobody else's; its key is allowed since it was allocated.
+    // SAFETY: the page is mapped, writable, and used by this thread only; its key is allowed since it was allocated.
     unsafe { page.write_volatile(1) };
 
     DENIED.store(page, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn prove() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     deny(key);
-    // SAFETY: the page is mapped; if the key lets the write through, nobody else's memory is touched.
+    // SAFETY: the page is mapped; if the key lets the write through, no other memory is touched.
     unsafe { page.write_volatile(2) };
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! kernels side by side.
 //!
 //! The guest runs one script, in which each program and each workflow is an item that is announced and whose exit
-//! status is told.
+//! status is printed.
 
 use super::machine::Machine;
 use super::suite::{ALONE, IGNORED, INPUTS, ISOLATION, LEFT_OUT, LeftOut, MADE, PROGRAMS, STARTED, TOOLS};

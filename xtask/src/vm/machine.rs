@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 /// What lines for the host begin with; `init.sh` has the same.
 const MARK: &str = "@monohull-vm ";
-/// How long a guest may take to say its first line; seconds are usual.
+/// How long a guest may take to print its first line; seconds are usual.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// What the kernel is told: where to speak, to panic at any fault of its own and to reboot at once then (which ends QEMU),
+/// The kernel's command line: its console, to panic at any fault of its own and to reboot at once then (which ends QEMU),
 /// and to expect neither faults of this processor nor exact timers.
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet oops=panic panic=-1 mitigations=off no_timer_check";
-/// What a kernel's last words begin with, before the reason.
+/// The prefix of a kernel's panic message, before the reason.
 const PANIC: &str = "Kernel panic - not syncing: ";
 
 /// All that QEMU's processor can do, without two things that cost its emulation much and that nothing here needs: a fifth
@@ -41,25 +41,25 @@ pub(super) struct Machine<'c> {
     pub(super) limit: Duration,
 }
 
-/// How a boot ended. What went wrong is told with all that the console said.
+/// How a boot ended. Errors contain the whole console output.
 pub(super) enum Ended {
     /// The job did, with this exit status.
     Job(u8),
-    /// Not a word came from the guest.
+    /// The guest printed nothing.
     Silent(String),
-    /// The guest's own kernel panicked after the first word.
+    /// The guest's own kernel panicked after its first line.
     Panicked(String),
-    /// It went wrong otherwise after the first word.
+    /// It went wrong otherwise after its first line.
     Early(String),
 }
 
 impl Machine<'_> {
-    /// Runs `/job` of these files, gives each line to `heard`, and returns its exit status. A guest that says nothing
+    /// Runs `/job` of these files, passes each line to `on_line`, and returns its exit status. A guest that prints nothing
     /// at all is started once more.
-    pub(super) fn run(&self, files: &File, heard: &mut dyn FnMut(&str)) -> Result<u8> {
+    pub(super) fn run(&self, files: &File, on_line: &mut dyn FnMut(&str)) -> Result<u8> {
         let mut retried = false;
         loop {
-            match self.boot(files, 0, heard)? {
+            match self.boot(files, 0, on_line)? {
                 Ended::Job(status) => return Ok(status),
                 Ended::Silent(why) if !retried => eprintln!("xtask: {why}\nThe machine is started once more."),
                 Ended::Silent(why) | Ended::Panicked(why) | Ended::Early(why) => return Err(why),
@@ -68,8 +68,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The same, once, and it tells how that ended. The job gets `from` as its argument.
-    pub(super) fn boot(&self, files: &File, from: usize, heard: &mut dyn FnMut(&str)) -> Result<Ended> {
+    /// The same, once, and it returns how that ended. The job gets `from` as its argument.
+    pub(super) fn boot(&self, files: &File, from: usize, on_line: &mut dyn FnMut(&str)) -> Result<Ended> {
         let fail = |what: &str, error: std::io::Error| format!("{what} of the virtual machine: {error}");
         let mut console = nameless(self.cache).map_err(|error| fail("the console", error))?;
         let clone = |file: &File| file.try_clone().map_err(|error| fail("a file", error));
@@ -77,21 +77,21 @@ impl Machine<'_> {
         command.stdin(clone(files)?).stdout(Stdio::piped()).stderr(clone(&console)?);
         let mut qemu = Running(command.spawn().map_err(|error| format!("cannot start setpriv for QEMU: {error}"))?);
         let lines = lines(qemu.0.stdout.take().expect("piped"));
-        let ended = listen(&lines, self.limit, heard);
+        let ended = listen(&lines, self.limit, on_line);
         drop(qemu);
-        let mut said = Vec::new();
-        let read = console.rewind().and_then(|()| console.read_to_end(&mut said));
-        let said = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&said).into_owned());
+        let mut output = Vec::new();
+        let read = console.rewind().and_then(|()| console.read_to_end(&mut output));
+        let output = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&output).into_owned());
         let about = |why: &str| {
-            format!("the virtual machine with Linux {}: {why}\nIts console:\n{said}", self.kernel.version())
+            format!("the virtual machine with Linux {}: {why}\nIts console:\n{output}", self.kernel.version())
         };
         Ok(match ended {
             Ended::Silent(why) => Ended::Silent(about(&why)),
-            Ended::Early(why) => match panic_of(&said) {
+            Ended::Early(why) => match panic_of(&output) {
                 Some(reason) => Ended::Panicked(about(&format!("its kernel panicked: {reason}"))),
                 None => Ended::Early(about(&why)),
             },
-            told => told,
+            other => other,
         })
     }
 
@@ -122,7 +122,7 @@ impl Drop for Running {
     }
 }
 
-/// A file without a name that is written at its end, whoever writes.
+/// A file without a name that is always written at its end.
 fn nameless(cache: &Cache) -> std::io::Result<File> {
     let file = tempfile::Builder::new().append(true).tempfile_in(cache.folder())?;
     let (file, path) = file.into_parts();
@@ -143,13 +143,13 @@ fn lines(from: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// Why the kernel panicked, if its console tells of that.
+/// Why the kernel panicked, if its console shows that.
 fn panic_of(console: &str) -> Option<&str> {
     console.lines().find_map(|line| Some(line.split_once(PANIC)?.1.trim_end()))
 }
 
 /// Passes lines on until the job has ended.
-fn listen(lines: &Receiver<String>, limit: Duration, heard: &mut dyn FnMut(&str)) -> Ended {
+fn listen(lines: &Receiver<String>, limit: Duration, on_line: &mut dyn FnMut(&str)) -> Ended {
     let mut up = false;
     let mut keys = false;
     let mut until = Instant::now() + BOOT_LIMIT;
@@ -157,7 +157,7 @@ fn listen(lines: &Receiver<String>, limit: Duration, heard: &mut dyn FnMut(&str)
         let line = match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(line) => line,
             Err(cause) => {
-                let when = if up { "the job's end" } else { "its first word" };
+                let when = if up { "the job's end" } else { "its first line" };
                 let why = match cause {
                     RecvTimeoutError::Timeout => format!("out of time before {when}"),
                     RecvTimeoutError::Disconnected => format!("it ended before {when}"),
@@ -167,11 +167,11 @@ fn listen(lines: &Receiver<String>, limit: Duration, heard: &mut dyn FnMut(&str)
         };
         // What is printed last may lack its newline.
         let Some((before, word)) = line.split_once(MARK) else {
-            heard(&line);
+            on_line(&line);
             continue;
         };
         if !before.is_empty() {
-            heard(before);
+            on_line(before);
         }
         let _ = std::io::stdout().flush();
         match word.split_once(' ').unwrap_or((word, "")) {
@@ -182,7 +182,7 @@ fn listen(lines: &Receiver<String>, limit: Duration, heard: &mut dyn FnMut(&str)
                 Err(_) => return Ended::Early(format!("the job ended with {status:?}")),
             },
             ("over", _) => return Ended::Early("protection keys are not in force".to_owned()),
-            _ => heard(&line),
+            _ => on_line(&line),
         }
     }
 }
@@ -195,15 +195,15 @@ mod tests {
         let (sender, receiver) = channel();
         words.iter().for_each(|word| sender.send((*word).to_owned()).expect("received below"));
         drop(sender);
-        let mut heard = Vec::new();
-        (listen(&receiver, BOOT_LIMIT, &mut |line| heard.push(line.to_owned())), heard)
+        let mut on_line = Vec::new();
+        (listen(&receiver, BOOT_LIMIT, &mut |line| on_line.push(line.to_owned())), on_line)
     }
 
     #[test]
-    fn the_last_word_counts() {
-        let (end, heard) = ended(&["@monohull-vm up", "@monohull-vm keys", "a", "b@monohull-vm ended 3"]);
+    fn the_last_marker_counts() {
+        let (end, on_line) = ended(&["@monohull-vm up", "@monohull-vm keys", "a", "b@monohull-vm ended 3"]);
         assert!(matches!(end, Ended::Job(3)));
-        assert_eq!(heard, ["a", "b"]);
+        assert_eq!(on_line, ["a", "b"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether a machine whose kernel panicked, or that never said a word, is started anew.
 //!
-//! Kernels do die in QEMU's emulation by faults that are nobody's here, so one such end in a guest is forgiven: what ran is run
+//! Kernels do die in QEMU's emulation by faults of the emulation, so one such end in a guest is forgiven: what ran is run
 //! again. It may also have been a test's doing, so nothing more is forgiven: whichever the second is, the lane fails.
 
 /// What comes next.
@@ -10,7 +10,7 @@ pub(super) enum Next {
     Again,
     /// What ran has failed, as the kernel panicked under it both times. A new machine goes on behind it.
     Behind,
-    /// No other machine: what has not been told of has failed.
+    /// No other machine: items without a result have failed.
     Nothing,
 }
 

@@ -1,6 +1,6 @@
 //! What a guest runs, item by item, and what comes of it.
 //!
-//! Guests run side by side, so what an item says is shown as a whole when it ends. An item that is not told of has failed.
+//! Guests run side by side, so an item's output is shown as a whole when it ends. An item without a result has failed.
 //!
 //! A machine may be lost on the way, see `restarts`: the next one goes on where it was. A failed test stays one.
 
@@ -12,9 +12,9 @@ use std::fmt::Write;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-/// What the host listens for.
+/// Markers in the guest's output.
 const ITEM: &str = "@item ";
-const TOLD: &str = "@told ";
+const STATUS: &str = "@status ";
 /// How many items are named at the end for the time they took.
 const SLOWEST: usize = 5;
 
@@ -32,7 +32,7 @@ pub(super) struct Item {
 pub(super) fn script(items: &[Item]) -> String {
     // Each in a shell of its own: a command that ends the shell, or changes its folder, ends and changes that one.
     let lines = |(index, Item { name, command, .. }): (usize, &Item)| {
-        format!("if [ {index} -ge \"$1\" ]; then\necho '{ITEM}{name}'\n( {command} )\necho \"{TOLD}$?\"\nfi\n")
+        format!("if [ {index} -ge \"$1\" ]; then\necho '{ITEM}{name}'\n( {command} )\necho \"{STATUS}$?\"\nfi\n")
     };
     // The computer's own tools before busybox's.
     std::iter::once("PATH=/usr/bin:$PATH\n".to_owned()).chain(items.iter().enumerate().map(lines)).collect()
@@ -41,7 +41,7 @@ pub(super) fn script(items: &[Item]) -> String {
 /// Runs the items in one guest and counts.
 pub(super) fn in_guest(machine: &Machine<'_>, files: &File, items: &[Item]) -> Count {
     let guest = format!("Linux {}", machine.kernel.version());
-    count(&guest, items, &mut |from, heard| machine.boot(files, from, heard))
+    count(&guest, items, &mut |from, on_line| machine.boot(files, from, on_line))
 }
 
 /// A machine that runs the items from one on and passes on what it says.
@@ -59,7 +59,7 @@ fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
     };
     let wrong = loop {
         let ended = boot(tally.took.len(), &mut |line| {
-            if let Some((item, took, said)) = tally.hears(line) {
+            if let Some((item, took, said)) = tally.add_line(line) {
                 show(&item.name, took, &said);
             }
         });
@@ -88,7 +88,7 @@ fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
     let missing = items.len() - tally.took.len();
     let mut last = std::mem::take(&mut tally.said);
     if let Some(why) = wrong {
-        _ = writeln!(last, "{why}\nNothing was told of {missing} items.");
+        _ = writeln!(last, "{why}\n{missing} items have no result.");
     }
     let next = items.get(tally.took.len()).map_or("the end", |item| &item.name);
     if !last.is_empty() {
@@ -103,10 +103,10 @@ fn count(guest: &str, items: &[Item], boot: Boot<'_>) -> Count {
     total
 }
 
-/// Counts while the guest speaks.
+/// Counts as the guest's output arrives.
 struct Tally<'i> {
     items: &'i [Item],
-    /// How long those took that were told of, in the items' order.
+    /// The times of the items that have ended, in their order.
     took: Vec<Duration>,
     /// When the item that runs was begun.
     begun: Instant,
@@ -133,14 +133,14 @@ impl<'i> Tally<'i> {
     }
 
     /// With an item's last line comes what is to be shown of it: how long it took, and all it said.
-    fn hears(&mut self, line: &str) -> Option<(&'i Item, Duration, String)> {
+    fn add_line(&mut self, line: &str) -> Option<(&'i Item, Duration, String)> {
         if line.starts_with(ITEM) {
             (self.begun, self.runs) = (Instant::now(), true);
             return None;
         }
         // What an item prints last may lack its newline.
-        let (said, status) = line.split_once(TOLD).map_or((line, None), |(said, status)| (said, Some(status)));
-        self.inside.hear(said);
+        let (said, status) = line.split_once(STATUS).map_or((line, None), |(said, status)| (said, Some(status)));
+        self.inside.add_line(said);
         if status.is_none() || !said.is_empty() {
             self.said += said;
             self.said.push('\n');
@@ -216,40 +216,40 @@ mod tests {
         [Item { name: "it".into(), command: String::new(), counts }]
     }
 
-    fn told(counts: bool, lines: &[&str]) -> (u64, u64) {
+    fn counted(counts: bool, lines: &[&str]) -> (u64, u64) {
         let items = item(counts);
         let mut tally = Tally::new(&items);
-        lines.iter().for_each(|line| _ = tally.hears(line));
+        lines.iter().for_each(|line| _ = tally.add_line(line));
         (tally.total.passed, tally.total.failed)
     }
 
     #[test]
     fn programs_count_their_tests() {
-        assert_eq!(told(true, &["test result: ok. 7 passed; 0 failed; 1 ignored", "@told 0"]), (7, 0));
-        assert_eq!(told(true, &["test result: FAILED. 7 passed; 2 failed; 1 ignored", "@told 101"]), (7, 2));
+        assert_eq!(counted(true, &["test result: ok. 7 passed; 0 failed; 1 ignored", "@status 0"]), (7, 0));
+        assert_eq!(counted(true, &["test result: FAILED. 7 passed; 2 failed; 1 ignored", "@status 101"]), (7, 2));
     }
 
     #[test]
     fn a_program_that_dies_or_runs_nothing_has_failed() {
-        assert_eq!(told(true, &["running 7 tests", "@told 139"]), (0, 1));
-        assert_eq!(told(true, &["test result: ok. 0 passed; 0 failed", "@told 0"]), (0, 1));
+        assert_eq!(counted(true, &["running 7 tests", "@status 139"]), (0, 1));
+        assert_eq!(counted(true, &["test result: ok. 0 passed; 0 failed", "@status 0"]), (0, 1));
     }
 
     #[test]
     fn a_workflow_counts_as_one() {
-        assert_eq!(told(false, &["@told 0"]), (1, 0));
-        assert_eq!(told(false, &["no newline@told 0"]), (1, 0));
-        assert_eq!(told(false, &["@told 1"]), (0, 1));
+        assert_eq!(counted(false, &["@status 0"]), (1, 0));
+        assert_eq!(counted(false, &["no newline@status 0"]), (1, 0));
+        assert_eq!(counted(false, &["@status 1"]), (0, 1));
     }
 
     #[test]
-    fn what_an_item_says_is_shown_when_it_ends() {
+    fn the_output_of_an_item_is_shown_when_it_ends() {
         let items = item(false);
         let mut tally = Tally::new(&items);
-        assert!(["@item it", "one", ""].iter().all(|line| tally.hears(line).is_none()));
-        let (shown, _, said) = tally.hears("two@told 1").expect("it has ended");
+        assert!(["@item it", "one", ""].iter().all(|line| tally.add_line(line).is_none()));
+        let (shown, _, said) = tally.add_line("two@status 1").expect("it has ended");
         assert_eq!((&*shown.name, &*said), ("it", "one\n\ntwo\nit ended with 1\n"));
-        assert!(tally.hears("after all").is_none() && tally.said == "after all\n");
+        assert!(tally.add_line("after all").is_none() && tally.said == "after all\n");
         assert!(tally.times().starts_with("1 items took 0 s, of which it 0 s"));
     }
 
@@ -258,21 +258,21 @@ mod tests {
         let items = ["a", "b", "c"].map(|name| Item { name: name.into(), command: String::new(), counts: false });
         let mut machines = machines.into_iter();
         let mut begun = Vec::new();
-        let count = count("Linux", &items, &mut |from, heard| {
+        let count = count("Linux", &items, &mut |from, on_line| {
             begun.push(from);
             let (said, ended) = machines.next().expect("no more machines than these");
-            said.lines().for_each(heard);
+            said.lines().for_each(on_line);
             Ok(ended)
         });
         assert!(machines.next().is_none(), "all machines were started");
         (begun, count)
     }
 
-    const A: &str = "@item a\n@told 0\n";
-    const AB: &str = "@item a\n@told 0\n@item b\n";
+    const A: &str = "@item a\n@status 0\n";
+    const AB: &str = "@item a\n@status 0\n@item b\n";
     const B: &str = "@item b\n";
-    const BC: &str = "@item b\n@told 0\n@item c\n@told 0\n";
-    const C: &str = "@item c\n@told 0\n";
+    const BC: &str = "@item b\n@status 0\n@item c\n@status 0\n";
+    const C: &str = "@item c\n@status 0\n";
 
     fn panicked() -> Ended {
         Ended::Panicked("its kernel panicked: int3\nIts console:\n".into())
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_panic_the_rest_is_run_and_the_panic_is_told_of() {
+    fn after_a_panic_the_rest_is_run_and_the_panic_is_noted() {
         for (said, from, during) in [("", 0, "no item"), (A, 1, "no item"), (AB, 1, "b")] {
             let rest = if from == 0 { [A, BC].concat() } else { BC.to_owned() };
             let (begun, count) = guest(vec![(said, panicked()), (&rest, Ended::Job(0))]);
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_silent_machine_is_started_anew_once() {
-        let silent = || Ended::Silent("no word".into());
+        let silent = || Ended::Silent("no output".into());
         let (begun, count) = guest(vec![("", silent()), (&[A, BC].concat(), Ended::Job(0))]);
         assert_eq!((begun, count.passed, count.failed), (vec![0, 0], 3, 0));
         assert_eq!(guest(vec![("", silent()), ("", silent())]).1.failed, 3);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_is_left_after_a_second_panic_has_failed() {
-        let (begun, count) = guest(vec![(AB, panicked()), (&[B, "@told 0\n@item c\n"].concat(), panicked())]);
+        let (begun, count) = guest(vec![(AB, panicked()), (&[B, "@status 0\n@item c\n"].concat(), panicked())]);
         assert_eq!((begun, count.passed, count.failed), (vec![0, 1], 2, 1));
         let (begun, count) = guest(vec![("", panicked()), ("", panicked())]);
         assert_eq!((begun, count.passed, count.failed), (vec![0, 0], 0, 3));

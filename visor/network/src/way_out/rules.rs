@@ -24,7 +24,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// `NFPROTO_IPV4`.
 const IPV4: u8 = 2;
-/// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
+/// `NFNL_SUBSYS_NFTABLES`: the subsystem of a batch.
 const SUBSYSTEM: u16 = 10;
 /// `NF_INET_FORWARD` and `NF_INET_POST_ROUTING`, and where among the others there: as `filter` and `srcnat` are.
 const FORWARD: (u32, i32) = (2, 0);

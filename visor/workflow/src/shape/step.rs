@@ -146,7 +146,7 @@ impl Reader<'_> {
             self.variable(name, property.name.range());
             if looks_secret(name) {
                 let message = format!(
-                    "{} looks like a secret: whoever may read the workflow can read it; a server's operator can grant one \
+                    "{} looks like a secret: everyone with read access to the workflow can read it; a server's operator can grant one \
                      to `secrets`",
                     quoted(name)
                 );
