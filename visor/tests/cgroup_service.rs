@@ -105,7 +105,7 @@ fn each_process_has_a_group_with_the_limits_of_its_workflow() {
 
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
-fn who_is_over_its_groups_limit_is_ended_alone_and_it_is_told() {
+fn a_workflow_over_its_groups_limit_is_ended_alone_and_reported() {
     let server = furnished();
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -160,7 +160,7 @@ fn groups_go_with_their_server() {
 
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
-fn who_wants_none_has_none() {
+fn control_groups_can_be_switched_off() {
     let server = Server::start_with(&["--cgroup", "never"]);
     assert_eq!(server.get("/healthz").expect(200).json()["cgroup"], "none: --cgroup never");
     assert!(made(server.pid()).is_empty());

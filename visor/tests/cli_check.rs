@@ -311,7 +311,7 @@ pub extern "C" fn target() { unsafe { begin() } }
 }
 
 #[test]
-fn build_says_when_an_accident_is_in_every_layout() {
+fn build_reports_an_accident_that_is_in_every_layout() {
     let folder = crate_with("#[unsafe(no_mangle)]\npub extern \"C\" fn constant() -> u32 { 0x00ef_010f }\n");
     let (code, _, message) = build(&folder);
     assert_eq!(code, 2);

@@ -141,7 +141,7 @@ fn files_are_listed_printed_and_copied_one_by_one() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let folder = TempDir::new().expect("a folder");
     let (path, large) = (folder.path().join("disk.img"), folder.path().join("large"));
     let path = text(&path);
@@ -316,7 +316,7 @@ fn entry(bytes: &Bytes, geometry: &Geometry, path: &str) -> monohull_fat::Entry 
 }
 
 #[test]
-fn images_whose_directories_and_files_share_clusters_are_told_of_and_not_written_to() {
+fn images_with_shared_clusters_are_reported_and_not_written_to() {
     type Tangle<'t> = &'t dyn Fn(&mut Bytes, &Geometry);
     let cluster = |bytes: &Bytes, geometry: &Geometry, path| entry(bytes, geometry, path).cluster;
     let folder = TempDir::new().expect("a folder");

@@ -95,7 +95,7 @@ fn init_writes_nothing_through_links() {
 }
 
 #[test]
-fn build_says_which_dependency_brings_std_and_what_to_write() {
+fn build_names_the_dependency_that_brings_std_and_the_remedy() {
     let folder = TempDir::new().expect("a folder");
     done(monohull(folder.path(), folder.path(), &["new", "hello"]));
     let hello = folder.path().join("hello");

@@ -211,7 +211,7 @@ fn server(status: &str, body: &str) -> String {
 }
 
 #[test]
-fn what_a_server_says_is_escaped() {
+fn the_text_of_a_server_is_escaped() {
     let text = serde_json::json!(format!("{TEXT}\nmonohull: all is well"));
     let refusal = server(
         "404 Not Found",

@@ -38,7 +38,7 @@ fn files() -> TempDir {
 
 /// Limits under which programs are ended by a signal, without a word.
 #[test]
-fn a_limit_of_the_host_that_is_too_low_is_told() {
+fn a_limit_of_the_host_that_is_too_low_is_reported() {
     let folder = files();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let no_op = root.join("workflows/no-op.json");

@@ -266,7 +266,7 @@ fn a_copy_is_the_workflows_own() {
 }
 
 #[test]
-fn a_full_image_and_full_memory_are_errors_of_who_writes() {
+fn a_full_image_and_full_memory_are_errors_of_the_write() {
     let folder = TempDir::new().expect("a folder");
     let path = image(folder.path());
     let files = json!([{ "at": "/d", "image": path }, { "at": "/m", "memory": "1MiB" }]);
@@ -344,7 +344,7 @@ fn a_file_that_is_open_when_its_image_loses_its_end_has_errors_of_the_image() {
 }
 
 #[test]
-fn a_file_that_grows_by_much_keeps_nobody_from_another() {
+fn a_file_that_grows_by_much_does_not_block_others() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("disk.img");
     let mut disk = monohull_visor::disk::Disk::create(&path, 256 << 20, true).expect("an image");

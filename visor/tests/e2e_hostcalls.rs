@@ -41,7 +41,7 @@ fn alone(role: &str) -> Value {
 
 /// Arguments by chance: whatever a call writes lies in the caller's buffer, at the address given and not beyond the length.
 #[test]
-fn a_hostcall_writes_where_it_is_told_and_nowhere_else() {
+fn a_hostcall_writes_to_its_buffers_only() {
     for seed in [7, 8191, 0x5eed_5eed] {
         let mut document = alone("stray-writes");
         document["steps"][0]["args"]["number"] = seed.into();
@@ -58,7 +58,7 @@ fn a_hostcall_writes_where_it_is_told_and_nowhere_else() {
 }
 
 #[test]
-fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
+fn every_abuse_is_refused_and_explained_and_harmless() {
     for carriers in [1, 2] {
         let report = run(&abuse(carriers));
         let verdicts = text(&report, "verdicts");
@@ -160,7 +160,7 @@ fn a_call_that_waits_does_not_hold_its_buffer() {
 }
 
 #[test]
-fn every_kind_of_bad_address_is_told_apart() {
+fn every_kind_of_bad_address_has_its_own_error() {
     let report = run(&abuse(1));
     let verdicts = text(&report, "verdicts");
     let reason = |what: &str| {
@@ -205,7 +205,7 @@ fn a_thread_that_starts_nowhere_ends_its_instance() {
 }
 
 #[test]
-fn flags_and_control_words_of_functions_disturb_nobody() {
+fn flags_and_control_words_of_functions_do_not_leak() {
     let report = run(&alone("odd-registers"));
     assert!(report.error.is_none(), "{:#?}", report.error);
     let lines: Vec<&str> = report.steps[0].instances[0].lines.iter().map(|line| line.text.as_str()).collect();

@@ -173,7 +173,7 @@ fn json_of(arguments: &[&str], refused: bool) -> Value {
 }
 
 #[test]
-fn where_faults_cannot_be_answered_mappings_are_filled_at_once_and_that_is_said() {
+fn without_userfaultfd_mappings_are_filled_at_once_and_the_report_says_so() {
     let host = Host::new();
     let workflow = host.0.path().join("workflow.json");
     for (how, mount) in
@@ -210,7 +210,7 @@ fn where_faults_cannot_be_answered_mappings_are_filled_at_once_and_that_is_said(
 }
 
 #[test]
-fn who_maps_nothing_has_no_part_of_it() {
+fn a_run_without_mappings_has_no_pager() {
     let files = json!([memory(), { "at": "/by", "memory": "64MiB" }]);
     let document = json!({
         "name": "no-mappings",
@@ -326,7 +326,7 @@ fn mappings_that_come_and_go_under_hostcalls_give_errors_or_the_files_own_bytes(
 }
 
 #[test]
-fn a_deadline_ends_who_waits_for_pages() {
+fn a_deadline_ends_a_wait_for_pages() {
     let host = Host::new();
     for mount in [host.image("read"), host.directory("read")] {
         let ended_after = |time: &str| {

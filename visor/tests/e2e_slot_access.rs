@@ -18,7 +18,7 @@ fn lines(report: &RunReport, step: usize, instance: usize) -> Vec<&str> {
 
 /// Without lists a name is enough.
 #[test]
-fn whoever_knows_the_name_can_have_the_slot() {
+fn without_a_list_a_step_can_take_every_slot_by_name() {
     let report = letter(json!({}));
     assert!(report.error.is_none(), "{:#?}", report.error);
     assert_eq!(lines(&report, 1, 0), STOLEN);
@@ -27,7 +27,7 @@ fn whoever_knows_the_name_can_have_the_slot() {
 }
 
 #[test]
-fn a_list_keeps_slots_for_those_who_have_them_in_theirs() {
+fn a_list_limits_the_slots_of_a_step() {
     let report = letter(nothing());
     assert!(report.error.is_none(), "{:#?}", report.error);
     let [take, look, fill] = lines(&report, 1, 0)[..] else { panic!("{report:#?}") };

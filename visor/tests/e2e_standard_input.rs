@@ -59,7 +59,7 @@ fn what_another_step_fills_is_waited_for() {
 }
 
 #[test]
-fn a_slot_that_nobody_fills_is_an_error_of_reading() {
+fn a_slot_that_is_never_filled_is_an_error_of_reading() {
     let mut step = reader("reader");
     step["stdin"] = json!("nobody");
     let report = support::run(&document(json!([step])));

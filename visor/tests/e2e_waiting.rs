@@ -35,7 +35,7 @@ fn threads_cannot_wait_on_a_word_in_a_mapped_file() {
 
 /// As many instances as there are places for wait for what an instance makes that has no place. No function is to blame.
 #[test]
-fn instances_that_take_all_places_are_told_that_others_cannot_start() {
+fn a_wait_for_instances_that_cannot_start_is_an_error() {
     let report = run(&json!({
         "name": "waiting",
         "functions": { "misbehave": { "image": "misbehave" }, "no-op": { "image": "no-op" } },

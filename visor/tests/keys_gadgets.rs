@@ -115,7 +115,7 @@ fn xrstor_of_the_dynamic_linker_is_of_no_use() {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn doctor_says_what_was_removed() {
+fn doctor_lists_the_removed_gadgets() {
     let gadgets = gadgets();
     assert!(gadgets.iter().any(|gadget| gadget["symbol"].as_str().is_some_and(|name| name.starts_with("pkey_set"))));
     for gadget in &gadgets {
@@ -138,7 +138,7 @@ fn library_with_a_constant() -> PathBuf {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn what_cannot_be_removed_keeps_keys_out_of_force_and_is_told() {
+fn a_gadget_that_cannot_be_removed_disables_keys_and_is_reported() {
     let library = library_with_a_constant();
     let workflow = concat!(env!("CARGO_MANIFEST_DIR"), "/../workflows/no-op.json");
     let by_default = document(&monohull(&["doctor", "--json"]))["isolation"] == "mpk";

@@ -55,7 +55,7 @@ fn is_refused(server: &Server, document: &Value) {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn keys_are_in_force_and_it_is_told() {
+fn keys_are_in_force_and_reported() {
     let server = Server::start_with(&["--isolation", "mpk"]);
     server.put_shipped("echo.json");
     server.put_example("misbehave");
@@ -79,7 +79,7 @@ fn keys_are_in_force_and_it_is_told() {
 /// Where functions share a key the attack works, so the attacker is able to; with a key for each it ends the attacker alone.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn functions_are_kept_apart_where_the_workflow_says_so() {
+fn functions_are_isolated_if_the_workflow_requires_it() {
     let server = Server::start_with(&["--isolation", "mpk"]);
     server.put_example("attacks");
     for (what, how) in [("heap", "read"), ("stack", "write"), ("buffer", "read")] {

@@ -58,7 +58,7 @@ fn is_told(error: &Value, kind: &str, words: &str) {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn who_does_nothing_wrong_needs_no_tracing() {
+fn a_correct_function_needs_no_tracing() {
     let (status, report) = run("no-op", &json!({}), &json!({}));
     assert_eq!(
         (status, &report["status"], &report["isolation"]),
@@ -69,7 +69,7 @@ fn who_does_nothing_wrong_needs_no_tracing() {
 
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn a_fault_ends_the_process_and_the_report_says_why_it_says_no_more() {
+fn a_fault_ends_the_process_and_the_report_explains_its_gaps() {
     for (how, kind, words) in [
         ("null-write", "memory-fault", "the null page"),
         ("raw-system-call", "system-call", "made system call"),
@@ -88,7 +88,7 @@ fn a_fault_ends_the_process_and_the_report_says_why_it_says_no_more() {
 /// The process is one invocation's alone.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn a_process_that_ends_so_takes_nobody_with_it() {
+fn a_process_that_ends_so_ends_alone() {
     let server = Server::start_by(untraced(), &StateFolder::new(), &["--isolation", "mpk"], &[]);
     server.put_shipped("echo.json");
     server.put_example("misbehave");

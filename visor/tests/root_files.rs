@@ -92,7 +92,7 @@ fn tried(folder: &Path, files: &Value, tries: &Value) -> Vec<String> {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --network"]
-fn a_full_disk_of_the_host_is_an_error_of_who_writes() {
+fn a_full_disk_of_the_host_is_an_error_of_the_write() {
     let folder = TempDir::new().expect("a folder");
     let disk = Mounted::new(&folder.path().join("disk"), "4m");
     let (image, granted, source) = (disk.at.join("disk.img"), disk.at.join("granted"), folder.path().join("large"));

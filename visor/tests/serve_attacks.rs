@@ -162,7 +162,7 @@ fn tree(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn with_a_token_nobody_else_is_answered() {
+fn without_the_token_no_request_is_answered() {
     let server = Server::start_on(&StateFolder::new(), &[], &[("MONOHULL_TOKEN", "s3cret")]);
     let right = [("Authorization", "Bearer s3cret")];
     server.ask_with("PUT", "/functions/f", &right, &image_bytes("no-op")).expect(201);
@@ -283,7 +283,7 @@ fn a_server_does_not_take_what_is_in_use_or_no_socket() {
 
 /// Functions print what they like; it must not become part of an answer's head, or of the page.
 #[test]
-fn what_functions_say_stays_what_it_is() {
+fn printed_text_stays_unchanged() {
     let server = Server::start();
     server.put_example("echo");
     let evil = "</script><script>alert(1)</script>\u{1b}[31m\u{0}";

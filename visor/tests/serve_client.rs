@@ -185,7 +185,7 @@ fn following_ends_with_the_same_codes_as_waiting() {
 
 /// A server refuses a body that is too large before all of it has come, and closes the connection.
 #[test]
-fn a_refusal_is_told_even_if_the_request_was_not_taken_whole() {
+fn a_refusal_arrives_even_if_the_request_was_not_read_whole() {
     let server = Server::start_with(&["--max-body", "1MiB"]);
     server.put_shipped("echo.json");
     for _ in 0..5 {
@@ -195,7 +195,7 @@ fn a_refusal_is_told_even_if_the_request_was_not_taken_whole() {
 }
 
 #[test]
-fn forgotten_results_are_told_as_they_are() {
+fn forgotten_results_are_reported_as_such() {
     let server = Server::start_with(&["--keep", "0"]);
     server.put_shipped("echo.json");
     let shown = monohull_with(&server, &["invoke", "echo", "--input", "-", "--json"], "hello", &[]).expect(0).json();
@@ -342,7 +342,7 @@ fn an_input_is_given_or_refused_or_empty_on_purpose() {
 }
 
 #[test]
-fn exit_codes_say_who_has_to_act() {
+fn exit_codes_tell_the_party_at_fault() {
     let server = Server::start();
     server.put_example("misbehave");
     let mut panic = single("panic", "misbehave", &json!({}));

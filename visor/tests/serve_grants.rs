@@ -185,7 +185,7 @@ fn a_granted_network_reaches_what_it_lists_and_nothing_else() {
 }
 
 #[test]
-fn all_mistakes_of_a_grants_file_are_told_at_once() {
+fn all_mistakes_of_a_grants_file_are_reported_at_once() {
     let host = Host::new();
     let path = host.at("grants.json");
     fs::write(&path, "{\n \"files\": {\n  \"a\": { \"directory\": \"nowhere\", \"workflows\": [\"*\"] },\n  \"b c\": { \"image\": \"data\", \"workflows\": [] },\n  \"d\": { \"directory\": \"data\", \"image\": \"x\", \"workflows\": [\"no name\"], \"acces\": 1 }\n },\n \"networks\": {\n  \"n\": { \"network\": { \"grant\": \"m\" }, \"workflows\": [\"w\", \"w\"] },\n  \"o\": { \"network\": { \"mode\": \"host\", \"connect\": [\"here\"] } }\n }\n}\n").expect("written");
@@ -254,7 +254,7 @@ fn grants_are_read_again_at_a_signal_and_workflows_wait_for_those_taken_back() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_is_deployed() {
+fn missing_grants_are_reported_before_anything_is_deployed() {
     let host = Host::new();
     let server = host.serve(&json!({ "files": { "data": { "directory": "data", "workflows": ["good"] } } }));
     let address = format!("http://{}", server.address);
@@ -295,7 +295,7 @@ fn what_is_missing_is_told_before_anything_is_deployed() {
 
 /// A secret that a function prints and fails with is in nothing that anybody is told.
 #[test]
-fn the_value_of_a_secret_is_told_nowhere() {
+fn the_value_of_a_secret_appears_nowhere() {
     const VALUE: &str = "sk-live-4eC39HqLyjWDarjtT1zdp7dc";
     let host = Host::new();
     fs::write(host.at("key"), format!("{VALUE}\n")).expect("written");

@@ -37,7 +37,7 @@ fn hostile(options: &[&str]) -> Server {
 }
 
 #[test]
-fn a_worker_that_never_stops_talking_holds_up_nobody_and_is_ended_in_time() {
+fn a_worker_that_sends_without_pause_delays_no_others_and_is_ended_in_time() {
     let server = hostile(&["--timeout", "3s"]);
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| server.post("/invoke/endless", b"").error(504, "timeout", "workflow"));
@@ -49,7 +49,7 @@ fn a_worker_that_never_stops_talking_holds_up_nobody_and_is_ended_in_time() {
 }
 
 #[test]
-fn what_a_worker_tells_takes_bounded_memory() {
+fn messages_of_a_worker_take_bounded_memory() {
     let server = hostile(&[]);
     let accepted = server.post("/async-invoke/long", b"").expect(202).json();
     let location = accepted["location"].as_str().expect("a location");
@@ -77,7 +77,7 @@ fn of_lines_and_moments_so_many_are_kept_and_no_more() {
 
 /// The kernel counts descriptors on their way for all processes of a user together.
 #[test]
-fn descriptors_that_a_worker_has_on_their_way_keep_nobody_from_working() {
+fn descriptors_in_flight_from_a_worker_do_not_block_others() {
     let server = hostile(&[]);
     std::thread::scope(|scope| {
         let crowding = scope.spawn(|| server.post("/invoke/crowds", b""));

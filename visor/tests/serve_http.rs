@@ -83,7 +83,7 @@ fn large_bodies_pass_in_both_directions() {
 }
 
 #[test]
-fn the_answer_has_the_media_type_that_the_workflow_says() {
+fn the_answer_has_the_media_type_of_the_workflow() {
     let server = furnished();
     let outputs = json!([{ "slot": "report", "content_type": "application/json; charset=utf-8" }]);
     let args = json!({ "title": "t", "orders": [] });
@@ -114,7 +114,7 @@ fn calls_have_names_and_traces_go_on() {
 }
 
 #[test]
-fn failures_say_what_where_and_whose_fault() {
+fn failures_name_cause_place_and_blame() {
     let server = furnished();
     let cases = [
         ("panic", 502, "panic", "function"),
@@ -149,7 +149,7 @@ fn the_servers_own_timeout_holds_too() {
 
 /// What the host permits is used and told; whoever requires what it does not permit is told why.
 #[test]
-fn the_control_groups_of_processes_are_told() {
+fn the_control_groups_of_processes_are_reported() {
     let told = |server: &Server| {
         let told = server.get("/healthz").expect(200).json()["cgroup"].as_str().expect("words").to_owned();
         let which = told.split(':').next().unwrap_or_default();
@@ -351,7 +351,7 @@ fn a_document_that_is_too_large_or_wrong_all_over_costs_little() {
 }
 
 #[test]
-fn names_that_nobody_registered_are_not_counted_one_by_one() {
+fn unregistered_names_are_not_counted_one_by_one() {
     let server = furnished();
     for name in ["made-up-1", "made-up-2"] {
         let document = json!({ "workflow": single(name, "no-op", &json!({})) });

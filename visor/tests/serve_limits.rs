@@ -86,7 +86,7 @@ fn a_client_that_only_stops_sending_gets_its_answer() {
 }
 
 #[test]
-fn who_sends_slowly_is_cut_off() {
+fn a_slow_sender_is_disconnected() {
     let server = furnished(&["--client-pause", "200ms", "--connections", "8"]);
     let mut heads: Vec<_> = (0..8).map(|_| server.connect()).collect();
     for stream in &mut heads {
@@ -116,7 +116,7 @@ fn who_sends_slowly_is_cut_off() {
 }
 
 #[test]
-fn who_does_not_read_is_cut_off() {
+fn a_client_that_does_not_read_is_disconnected() {
     // Long enough for sending all of it, which is more than the kernel keeps.
     let server = furnished(&["--client-pause", "3s"]);
     let body = vec![b'x'; 16 << 20];
@@ -438,7 +438,7 @@ fn a_server_without_a_descriptor_left_waits_for_better_times() {
 
 /// The time in the queue counts: what is left ends a workflow by itself, with a report that says where it was.
 #[test]
-fn a_workflow_that_had_to_wait_says_itself_that_its_time_is_up() {
+fn a_workflow_that_had_to_wait_reports_its_deadline_itself() {
     let server = furnished(&["--concurrency", "1", "--timeout", "4s"]);
     let mut short = single("short", "misbehave", &json!({ "limits": { "timeout": "2s" } }));
     short["steps"][0]["args"] = json!({ "how": "sleep" });
@@ -453,7 +453,7 @@ fn a_workflow_that_had_to_wait_says_itself_that_its_time_is_up() {
 }
 
 #[test]
-fn a_callback_is_told_of_the_end() {
+fn a_callback_is_sent_at_the_end() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let host = listener.local_addr().expect("an address").to_string();
     let server = furnished(&["--callback-host", &host]);
@@ -568,7 +568,7 @@ fn callbacks_that_are_under_way_have_a_limit() {
 }
 
 #[test]
-fn time_passes_for_whoever_waits() {
+fn the_timeout_includes_the_wait_in_the_queue() {
     // A server on the same folder as one that was killed starts at once: nothing holds the lock of a dead process.
     let state = StateFolder::new();
     let server = Server::start_on(&state, &[], &[]);

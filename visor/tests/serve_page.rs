@@ -189,7 +189,7 @@ fn a_failure_shows_its_report() {
 }
 
 #[test]
-fn what_functions_say_is_text_on_it() {
+fn output_of_functions_is_text_on_it() {
     let server = furnished();
     let evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
     let more = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "say": evil } });

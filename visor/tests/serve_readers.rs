@@ -41,7 +41,7 @@ fn a_log_that_cannot_be_written_is_lost_and_nothing_else() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_up_nobody() {
+fn an_unread_log_delays_nothing() {
     let folder = StateFolder::new();
     let pipe = folder.path().with_extension("log");
     let _ = std::fs::remove_file(&pipe);
@@ -57,7 +57,7 @@ fn a_log_that_nobody_reads_holds_up_nobody() {
 }
 
 #[test]
-fn a_line_of_the_log_says_each_thing_once() {
+fn a_line_of_the_log_has_each_field_once() {
     let server = Server::start();
     server.put_example("misbehave");
     let args = json!({ "args": { "how": "panic" } });
@@ -121,7 +121,7 @@ fn read_slowly(stream: &mut TcpStream, piece: usize, pause: Duration) -> Answer 
 }
 
 #[test]
-fn who_reads_slowly_but_goes_on_gets_all_of_it() {
+fn a_slow_but_steady_reader_gets_the_whole_answer() {
     const BYTES: usize = 12 << 20;
     let (_server, mut stream) = asked_to_echo(BYTES, &["--client-pause", "1s"]);
     // Some 2.5 MB a second: the kernel says only seldom that more can be written.

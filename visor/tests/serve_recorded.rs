@@ -322,7 +322,7 @@ fn limit_files(server: &Server, bytes: Option<u64>) {
 }
 
 #[test]
-fn a_full_disk_is_told_instead_of_an_acknowledgement() {
+fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     let state = StateFolder::new();
     let server = furnished(&state, &[]);
     let slow = accepted(&server, "slow", &[], b"x");

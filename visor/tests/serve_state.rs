@@ -268,7 +268,7 @@ fn a_folder_that_is_not_a_state_folder_is_refused_and_left_as_it_is() {
 
 /// A state folder that goes away under a running server, and another server's that comes in its place.
 #[test]
-fn a_state_folder_that_is_removed_or_replaced_is_told_and_takes_nothing() {
+fn a_state_folder_that_is_removed_or_replaced_is_reported_and_unchanged() {
     let root = tempfile::TempDir::new().expect("a folder");
     let away = root.path().join("away");
     let state = StateFolder::new();
@@ -365,7 +365,7 @@ fn a_workflow_runs_what_its_functions_are_now() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_breaks_nothing() {
+fn a_full_disk_is_reported_and_breaks_nothing() {
     let state = StateFolder::new();
     let server = Server::start_on(&state, &[], &[]);
     server.put_shipped("echo.json");

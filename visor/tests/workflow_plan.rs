@@ -166,7 +166,7 @@ fn fields_of_steps_are_set_from_outside() {
 }
 
 #[test]
-fn a_missing_file_is_told() {
+fn a_missing_file_is_reported() {
     let error = workflow::load(Path::new("no/such.json")).expect_err("not there").to_string();
     assert!(error.starts_with("cannot read the workflow file no/such.json: "), "{error}");
 }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_connects_to_nowhere() {
+    fn special_addresses_cannot_be_reached() {
         let all = allowed(&["0.0.0.0/8:*", "[::]:*", "127.0.0.1:*"]);
         for address in ["0.0.0.0:80", "[::]:80", "127.0.0.1:0"] {
             assert!(!all.may_connect(at(address)), "{address}");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pool_says_why() {
+    fn an_invalid_pool_is_explained() {
         assert_eq!(pool(&[]).err(), Some(PoolError::Empty));
         let resolvers = vec![IpAddr::from([10, 0, 0, 1]); RESOLVERS_MAX + 1];
         assert_eq!(Pool::new(&[], resolvers).err(), Some(PoolError::Resolvers(RESOLVERS_MAX)));

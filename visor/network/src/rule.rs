@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_says_why() {
+    fn an_invalid_rule_is_explained() {
         for (text, why) in [
             ("example.com", RuleError::NoPort),
             ("", RuleError::NoPort),

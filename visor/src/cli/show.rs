@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_where_and_whose_fault() {
+    fn a_failure_names_cause_place_and_blame() {
         let text = failure(&Failure {
             kind: FailureKind::MemoryFault,
             blame: Blame::Function,

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_function_cannot_switch_off_is_said() {
+    fn what_the_function_cannot_switch_off_is_reported() {
         let packages = [
             package("hello", json!({}), json!([dependency("between", false, &[])])),
             package(

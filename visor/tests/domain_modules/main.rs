@@ -61,12 +61,12 @@ fn nothing() -> Value {
 }
 
 #[test]
-fn no_module_is_loaded_that_nobody_calls() {
+fn a_module_that_is_not_called_is_not_loaded() {
     assert_eq!(run(&nothing()).modules, [""; 0]);
 }
 
 #[test]
-fn a_module_is_loaded_for_who_calls_it() {
+fn a_module_is_loaded_by_its_first_call() {
     let report = run(&ask(number::CLOCK_GETTIME));
     assert_eq!(report.modules, ["time"]);
 }
@@ -101,7 +101,7 @@ fn a_right_module_made_here_serves() {
 }
 
 #[test]
-fn a_missing_module_costs_only_who_calls_it() {
+fn a_missing_module_fails_its_callers_only() {
     let empty = fresh_folder("empty");
     let heard = heard(number::CLOCK_GETTIME, empty.clone());
     assert!(heard.contains("time.so cannot be loaded"), "{heard}");
@@ -110,7 +110,7 @@ fn a_missing_module_costs_only_who_calls_it() {
 }
 
 #[test]
-fn a_missing_module_behind_an_input_slot_is_said() {
+fn a_missing_module_behind_an_input_slot_is_reported() {
     let mut document = nothing();
     document["inputs"] = json!(["text"]);
     let options = RunOptions {

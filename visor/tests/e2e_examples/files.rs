@@ -147,7 +147,7 @@ fn an_image_has_one_writer_or_many_readers() {
 }
 
 #[test]
-fn files_that_are_not_there_are_told_before_anything_runs() {
+fn missing_files_are_reported_before_anything_runs() {
     let folder = fresh_folder();
     let text = folder.join("text");
     fs::write(&text, "no image").expect("a file");

@@ -127,7 +127,7 @@ fn timer(local: &str, peer: u16) -> (u8, u64) {
 }
 
 #[test]
-fn who_is_to_be_kept_alive_is_asked_after_his_silence() {
+fn keepalive_probes_are_sent_after_silence() {
     /// The kernel waits to ask whether the peer is there.
     const KEEP_ALIVE: u8 = 2;
     let server = TcpListener::bind("127.0.0.1:0").expect("a server");

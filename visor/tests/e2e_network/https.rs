@@ -244,7 +244,7 @@ fn a_certificate_of_an_unknown_authority_is_refused() {
 }
 
 #[test]
-fn a_host_that_cannot_be_reached_is_an_answer_that_says_why() {
+fn an_unreachable_host_is_an_answer_with_the_reason() {
     let authority = Authority::new();
     let host = Host::start(&authority, "localhost", OK);
     let question = |name: &str| json!([{ "exchange": [format!("{name}:80"), GET] }]);

@@ -137,7 +137,7 @@ fn a_stranger_cannot_make_himself_heard() {
 }
 
 #[test]
-fn a_flood_of_sockets_ends_at_the_limit_and_hurts_nobody() {
+fn a_flood_of_sockets_ends_at_the_limit_and_is_harmless() {
     let network = json!({ "mode": "host", "connect": ["127.0.0.1:*"], "listen": ["127.0.0.1:0"] });
     let questions = json!([{ "flood": "127.0.0.1:0" }, { "listen": "127.0.0.1:0" }]);
     let answers = ask(network, questions);
@@ -147,7 +147,7 @@ fn a_flood_of_sockets_ends_at_the_limit_and_hurts_nobody() {
 }
 
 #[test]
-fn who_waits_for_the_network_still_has_a_deadline() {
+fn a_wait_for_the_network_ends_at_the_deadline() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a silent server");
     let address = silent.local_addr().expect("its address").to_string();
     let mut document = probe(json!({ "mode": "host", "connect": [address] }), json!([{ "wait": address }]));

@@ -299,8 +299,8 @@ fn what_may_be_data_is_left_alone() {
 }
 
 #[test]
-fn trusted_code_that_needs_what_was_removed_says_so() {
-    const NAME: &str = "trusted_code_that_needs_what_was_removed_says_so";
+fn trusted_code_that_needs_a_removed_gadget_reports_it() {
+    const NAME: &str = "trusted_code_that_needs_a_removed_gadget_reports_it";
     if std::env::var_os(ALONE).is_none() {
         let (status, words) = process_of(NAME);
         assert_eq!(status.signal(), Some(libc::SIGILL), "{words}");

@@ -46,7 +46,7 @@ fn keys_and_cells() {
 /// Who waits for somebody that no key is left for is told so, instead of waiting for ever.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn who_waits_for_somebody_without_a_key_is_told() {
+fn a_wait_for_an_instance_without_a_key_is_an_error() {
     let ran = attack("memory", "info-page", "read").apart().after(KEYS + 1, KEYS + 1).run("mpk", "1");
     let error = &ran.report["error"];
     assert_eq!((ran.status.code(), &error["step"]), (Some(1), &"before".into()), "{}: {}", ran.status, ran.output);

@@ -144,7 +144,7 @@ fn leads_nowhere(what: &str) {
 /// What a function leaves in flags, control words and registers disturbs nobody.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn what_is_left_dirty_disturbs_nobody() {
+fn dirty_registers_do_not_leak() {
     for what in ["dirty", "fxrstor", "x87-pending"] {
         instruction(what).is_harmless();
     }

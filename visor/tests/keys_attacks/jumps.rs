@@ -146,7 +146,7 @@ fn trusted_code_runs_with_ones_own_rights() {
 /// What the vDSO reads is the system's, and the system calls that it makes are functions' own.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn the_vdso_tells_functions_nothing() {
+fn the_vdso_leaks_nothing_to_functions() {
     jump("vdso-clock", "clock").works("process");
     jump("vdso-clock", "clock").fails("memory-fault", &["jumped to", "protection key denies"]);
     jump("vdso-clock", "kernels-clock").fails("system-call", &["made system call 228 directly"]);
@@ -155,7 +155,7 @@ fn the_vdso_tells_functions_nothing() {
 /// The dispatch of system calls does not see what is asked of this page. Not every kernel has it.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn the_page_of_old_system_calls_answers_nobody() {
+fn the_vsyscall_page_is_out_of_reach() {
     let ran = jump("vsyscall", "").fails_by(&["system-call", "memory-fault"], &[]);
     let reason =
         if ran.report["error"]["kind"] == "system-call" { "made system call 96" } else { "0xffffffffff600000" };

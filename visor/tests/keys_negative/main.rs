@@ -305,7 +305,7 @@ fn the_visor_that_ships_cannot_be_weakened() {
 /// The other one says what it is, and with nothing switched off it stops attacks all the same.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn the_visor_that_can_be_weakened_says_so() {
+fn the_unhardened_visor_identifies_itself() {
     let ran = attack("door", "getpid", "syscall").visor(&harness::weakened_visor()).run("mpk", "1");
     assert_eq!(ran.report["error"]["kind"], "system-call", "{}", ran.output);
     assert_eq!(ran.report["isolation"], "unhardened");

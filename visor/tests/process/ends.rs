@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_spawner_is_not_forked_from_a_program_with_threads", a_spawner_is_not_forked_from_a_program_with_threads),
-    ("a_process_that_is_killed_is_told_of", a_process_that_is_killed_is_told_of),
-    ("a_process_killed_at_any_moment_is_told_of", a_process_killed_at_any_moment_is_told_of),
+    ("a_killed_process_is_reported", a_killed_process_is_reported),
+    ("a_process_killed_at_any_moment_is_reported", a_process_killed_at_any_moment_is_reported),
     ("a_killed_idle_worker_is_reported_with_its_job", a_killed_idle_worker_is_reported_with_its_job),
     ("a_stopped_process_can_be_ended", a_stopped_process_can_be_ended),
-    ("who_is_dropped_ends", who_is_dropped_ends),
+    ("a_dropped_process_ends", a_dropped_process_ends),
     ("a_function_that_fails_does_not_end_its_process_badly", a_function_that_fails_does_not_end_its_process_badly),
     ("the_end_of_the_spawner_ends_all_below_it", the_end_of_the_spawner_ends_all_below_it),
     ("the_end_of_monohull_run_ends_its_workflow", the_end_of_monohull_run_ends_its_workflow),
@@ -58,7 +58,7 @@ fn was_killed(death: &Death) {
     assert!(death.message.contains("killed"), "{death:?}");
 }
 
-fn a_process_that_is_killed_is_told_of(spawners: &Spawners) {
+fn a_killed_process_is_reported(spawners: &Spawners) {
     let from_outside = running(&spawners.usual);
     kill(Pid::from_raw(from_outside.pid()), Signal::SIGKILL).expect("it is there");
     was_killed(listen(from_outside).death());
@@ -70,7 +70,7 @@ fn a_process_that_is_killed_is_told_of(spawners: &Spawners) {
     assert_eq!(listen(otherwise).death().cause, Cause::Signaled(10));
 }
 
-fn a_process_killed_at_any_moment_is_told_of(spawners: &Spawners) {
+fn a_process_killed_at_any_moment_is_reported(spawners: &Spawners) {
     let job = job(&one_step("std-tour", json!({})), Vec::new());
     let (mut before, mut after) = (0, 0);
     let begin = Instant::now();
@@ -127,7 +127,7 @@ fn a_stopped_process_can_be_ended(spawners: &Spawners) {
     was_killed(listen(stopped).death());
 }
 
-fn who_is_dropped_ends(spawners: &Spawners) {
+fn a_dropped_process_ends(spawners: &Spawners) {
     let worker = spawners.usual.idle_worker().expect("an idle worker");
     let running = running(&spawners.usual);
     let pids = [worker.pid(), running.pid()];

@@ -17,8 +17,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("every_shipped_workflow_runs", every_shipped_workflow_runs),
     ("slots_of_any_size_pass_through", slots_of_any_size_pass_through),
     ("an_input_may_be_an_open_file", an_input_may_be_an_open_file),
-    ("what_is_printed_and_done_is_told_as_it_happens", what_is_printed_and_done_is_told_as_it_happens),
-    ("nothing_is_told_that_nobody_wants", nothing_is_told_that_nobody_wants),
+    ("output_and_progress_are_reported_as_they_happen", output_and_progress_are_reported_as_they_happen),
+    ("unrequested_notices_are_not_sent", unrequested_notices_are_not_sent),
     ("a_report_longer_than_a_message_arrives_whole", a_report_longer_than_a_message_arrives_whole),
     ("a_workflow_is_run_again_in_its_process", a_workflow_is_run_again_in_its_process),
     ("the_timeline_is_in_order", the_timeline_is_in_order),
@@ -83,7 +83,7 @@ fn an_input_may_be_an_open_file(spawners: &Spawners) {
     assert!(data.into_bytes().expect("its bytes") == pattern(50_000));
 }
 
-fn what_is_printed_and_done_is_told_as_it_happens(spawners: &Spawners) {
+fn output_and_progress_are_reported_as_they_happen(spawners: &Spawners) {
     let heard = run(&spawners.usual, &job(&one_step("std-tour", json!({})), Vec::new()));
     let told = |wanted: fn(&Notice) -> bool| heard.told.iter().filter(|notice| wanted(notice)).count();
     assert_eq!(told(|notice| matches!(notice, Notice::StepStarted { instances: 1, .. })), 1, "{:?}", heard.told);
@@ -102,7 +102,7 @@ fn printed(notice: &Notice) -> Option<&str> {
     }
 }
 
-fn nothing_is_told_that_nobody_wants(spawners: &Spawners) {
+fn unrequested_notices_are_not_sent(spawners: &Spawners) {
     let mut job = job(&one_step("std-tour", json!({})), Vec::new());
     (job.lines, job.progress) = (false, false);
     let heard = run(&spawners.usual, &job);

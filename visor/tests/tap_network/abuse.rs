@@ -43,7 +43,7 @@ fn host(net: &Net, connections: usize) -> JoinHandle<Vec<u64>> {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn every_abuse_is_refused_and_explained_and_nobody_is_harmed() {
+fn every_abuse_is_refused_and_explained_and_harmless() {
     let net = net();
     for carriers in [1, 2] {
         let host = host(&net, 2);

@@ -29,7 +29,7 @@ fn send_raw(device: &str, frames: impl Iterator<Item = Vec<u8>>) {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn frames_that_are_none_hurt_nobody() {
+fn malformed_frames_are_harmless() {
     let net = Net::new();
     let mut run = net.run("network-probe", json!({ "questions": [{ "serve": ["0.0.0.0:80", 1] }] }));
     assert_eq!(run.line(), "0.0.0.0:80");
@@ -66,7 +66,7 @@ fn frames_that_are_none_hurt_nobody() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn a_device_that_is_taken_away_is_told_of() {
+fn a_removed_device_is_reported() {
     let net = Net::new();
     let mut run =
         net.run("network-probe", json!({ "questions": [{ "serve": ["0.0.0.0:80", 1] }, { "listen": "0.0.0.0:81" }] }));
@@ -96,7 +96,7 @@ fn everything_fails_once_the_device_is_gone_and_the_function_goes_on() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn who_waits_for_a_name_is_told_that_the_device_is_gone() {
+fn a_lookup_fails_when_the_device_is_removed() {
     let net = Net::new();
     // It hears, and says nothing.
     let silent = net.inside(|| UdpSocket::bind((FAR4, 53)).expect("a resolver"));

@@ -43,7 +43,7 @@ fn a_device_goes_with_a_workflow_that_is_killed() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn who_gets_no_device_is_told_why() {
+fn a_refused_lease_is_explained() {
     let net = Net::with(&["--pool", "10.99.0.0/30"]);
     let mut first = net.run("network-probe", endless());
     first.line();

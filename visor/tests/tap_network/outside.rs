@@ -38,7 +38,7 @@ fn answered(line: &str) -> bool {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn only_who_asks_gets_out_and_only_where_he_may() {
+fn only_workflows_with_outside_get_out_and_only_where_allowed() {
     let world = World::new(&[REACHED, HIDDEN]);
     let net = Net::beside(&world, &OPTIONS);
     let before = net.state();
@@ -76,7 +76,7 @@ fn what_the_world_begins_does_not_come_in() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn without_the_operators_word_there_is_no_way_out() {
+fn without_the_operators_permission_there_is_no_way_out() {
     let net = Net::new();
     let why = with_a_way_out(&net).failure();
     assert!(why.contains("opens no way out") && why.contains("--outside"), "{why}");
@@ -85,7 +85,7 @@ fn without_the_operators_word_there_is_no_way_out() {
 
 #[test]
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
-fn a_way_out_ends_with_whoever_is_killed() {
+fn a_way_out_ends_with_a_killed_workflow() {
     let world = World::new(&[REACHED]);
     let mut net = Net::beside(&world, &OPTIONS);
     let before = net.state();

@@ -212,11 +212,11 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         program: "serve_limits",
         tests: &[
-            "who_sends_slowly_is_cut_off",
-            "who_does_not_read_is_cut_off",
+            "a_slow_sender_is_disconnected",
+            "a_client_that_does_not_read_is_disconnected",
             "bodies_together_have_a_limit",
             "old_invocations_are_forgotten",
-            "a_callback_is_told_of_the_end",
+            "a_callback_is_sent_at_the_end",
         ],
         kernel: None,
         why: WITHOUT_FUNCTIONS,

@@ -265,7 +265,7 @@ fn datagrams_travel_and_know_their_sender() {
 }
 
 #[test]
-fn a_device_that_is_taken_away_is_told_of() {
+fn a_removed_device_is_reported() {
     let mut world = World::new();
     let socket = connected(&mut world);
     let any = world.address("0.0.0.0:0".parse().unwrap());

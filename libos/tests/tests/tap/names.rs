@@ -250,7 +250,7 @@ fn what_is_no_name_is_asked_of_nobody() {
 }
 
 #[test]
-fn who_waits_for_a_name_is_told_that_the_device_is_gone() {
+fn a_lookup_fails_when_the_device_is_removed() {
     let (mut world, _) = world(&[PEER]);
     let (mut call, key) = begin(&world, ME, "silent.test");
     world.domain.take_device_away();

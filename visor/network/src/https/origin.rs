@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_from_where_the_entry_says_or_the_error_names_it() {
+    fn values_come_from_the_source_of_the_entry_or_the_error_names_it() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "hunter2\n").expect("written");
         let read = |source| origin(vec![header(source)]).header_values();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_say_where_a_message_ends_or_goes_cannot_be_configured() {
+    fn headers_for_framing_and_routing_cannot_be_configured() {
         for name in ["authorization", "X-Api-Key", "cookie", "accept"] {
             assert!(is_configurable(name), "{name}");
         }

@@ -205,7 +205,7 @@ mod tests {
     use std::path::Path;
 
     #[tokio::test]
-    async fn who_stops_following_leaves_nothing_behind() {
+    async fn a_client_that_stops_following_leaves_nothing_behind() {
         const NO_OP: &str = r#"{"name":"w","functions":{"f":{"image":"f"}},"steps":[{"name":"s","function":"f"}]}"#;
         let plan = workflow::load_str(Path::new("w.json"), NO_OP).expect("a workflow");
         let trace = Trace::of(&HeaderMap::new());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_where_the_table_says() {
+    fn paths_follow_the_table() {
         let (route, name, _) = find(Method::PUT, "/functions/f").expect("a route");
         assert_eq!((route, name.as_str()), (Route::Function, "f"));
         let (route, name, slot) = find(Method::GET, "/invocations/17/outputs/part%2E3").expect("a route");

@@ -171,7 +171,7 @@ mod tests {
 
     /// A worker chooses what its report says.
     #[test]
-    fn what_a_report_says_is_counted() {
+    fn the_size_of_a_report_is_counted() {
         let long = "x".repeat(100_000);
         let error = serde_json::json!({ "kind": "panic", "blame": "function", "message": long });
         let report = serde_json::json!({
