@@ -4,49 +4,15 @@ mod serve_support;
 
 use monohull_visor::workflow;
 use serde_json::{Value, json};
+use serve_support::verbs::{Done, run_verb};
 use serve_support::{Server, StateFolder, image, root, single};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-struct Done {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Done {
-    #[track_caller]
-    fn expect(self, code: i32) -> Done {
-        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
-        self
-    }
-
-    #[track_caller]
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
-    }
-}
 
 /// Runs `monohull` against a server, with something on standard input.
 fn monohull_with(server: &Server, arguments: &[&str], input: &str, env: &[(&str, &str)]) -> Done {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
-        .current_dir(root())
-        .args(arguments)
-        .env("MONOHULL_SERVER", format!("http://{}", server.address))
-        .env_remove("MONOHULL_TOKEN")
-        .envs(env.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("monohull starts");
-    // It need not read it.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
-    let output = child.wait_with_output().expect("a child");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Done { code: output.status.code().expect("a code"), out: text(output.stdout), err: text(output.stderr) }
+    run_verb(&format!("http://{}", server.address), arguments, env, input)
 }
 
 fn monohull(server: &Server, arguments: &[&str]) -> Done {

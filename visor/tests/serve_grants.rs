@@ -4,6 +4,7 @@ mod serve_support;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use serve_support::verbs::refused_grants;
 use serve_support::{Server, StateFolder, eventually, single};
 use std::ffi::OsStr;
 use std::fs;
@@ -189,15 +190,7 @@ fn all_mistakes_of_a_grants_file_are_reported_at_once() {
     let host = Host::new();
     let path = host.at("grants.json");
     fs::write(&path, "{\n \"files\": {\n  \"a\": { \"directory\": \"nowhere\", \"workflows\": [\"*\"] },\n  \"b c\": { \"image\": \"data\", \"workflows\": [] },\n  \"d\": { \"directory\": \"data\", \"image\": \"x\", \"workflows\": [\"no name\"], \"acces\": 1 }\n },\n \"networks\": {\n  \"n\": { \"network\": { \"grant\": \"m\" }, \"workflows\": [\"w\", \"w\"] },\n  \"o\": { \"network\": { \"mode\": \"host\", \"connect\": [\"here\"] } }\n }\n}\n").expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--state"])
-        .arg(host.at("state"))
-        .arg("--grants")
-        .arg(&path)
-        .output()
-        .expect("monohull starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let said = refused_grants(&host.at("state"), &path);
     for (place, what) in [
         ("3:", "nowhere` cannot be granted: No such file"),
         ("4:", "the name of a grant is `b c`"),

@@ -6,11 +6,11 @@ mod serve_support;
 
 use https_host::{Authority, Event, Host};
 use serde_json::{Value, json};
+use serve_support::verbs::refused_grants;
 use serve_support::{Server, StateFolder, eventually, single};
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
-use std::process::Command;
 use std::time::Duration;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -145,15 +145,7 @@ fn mistakes_in_granted_hosts_have_their_places() {
     fs::write(&path, text).expect("written");
     fs::write(authority.folder().join("token"), SECRET).expect("written");
     fs::write(authority.folder().join("lines"), format!("{SECRET}\r\nx-b: c")).expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_monohull"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--state"])
-        .arg(authority.folder().join("state"))
-        .arg("--grants")
-        .arg(&path)
-        .output()
-        .expect("monohull starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let said = refused_grants(&authority.folder().join("state"), &path);
     for (place, what) in [
         ("4:46", "there is no secret `pay-tokn`, did you mean `pay-token`?"),
         ("5:49", "a host of `https` is `10.0.0.1`"),

@@ -10,11 +10,12 @@ use certificates::{Authority, TlsClient, agree, parsed};
 use nix::sys::signal::Signal;
 use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
-use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, request, root, single};
+use serve_support::verbs::{Done, run_verb};
+use serve_support::{Answer, PATIENCE, Server, StateFolder, eventually, image_bytes, request, single};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Both versions.
@@ -57,27 +58,6 @@ fn failures(server: &Server, authority: &Authority, reason: &str) -> u64 {
     count.parse().expect("a number")
 }
 
-/// What a verb of the client ended with: its exit code, and both of its outputs.
-fn monohull(server: &str, arguments: &[&str], env: &[(&str, &str)], input: &str) -> (i32, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_monohull"))
-        .current_dir(root())
-        .args(arguments)
-        .args(["--server", server])
-        .env_remove("MONOHULL_TOKEN")
-        .env_remove("MONOHULL_CA")
-        .envs(env.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("monohull starts");
-    // It may end before it has read.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
-    let output = child.wait_with_output().expect("a child");
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
-}
-
 /// Waits until the server closes a connection; what it said.
 fn closed(mut stream: TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
@@ -92,7 +72,7 @@ fn every_verb_asks_by_way_of_tls() {
     let server = start(&authority, &[]);
     let ca = authority.file();
     let run = |address: &str, arguments: &[&str], input: &str| {
-        let (code, out, err) = monohull(address, &[arguments, &["--ca", &ca]].concat(), &[], input);
+        let Done { code, out, err } = run_verb(address, &[arguments, &["--ca", &ca]].concat(), &[], input);
         assert_eq!(code, 0, "{arguments:?}: {out}{err}");
         out
     };
@@ -105,7 +85,7 @@ fn every_verb_asks_by_way_of_tls() {
     }
     // By name, and with the authority from the environment.
     let by_name = format!("https://localhost:{}/", server.address.port());
-    let (code, listed, err) = monohull(&by_name, &["list"], &[("MONOHULL_CA", &ca)], "");
+    let Done { code, out: listed, err } = run_verb(&by_name, &["list"], &[("MONOHULL_CA", &ca)], "");
     assert!(code == 0 && listed.contains("word-count"), "{listed}{err}");
     let id = run(&address, &["invoke", "word-count", "--input", "-", "--async"], "a");
     run(&address, &["logs", id.trim(), "--follow"], "");
@@ -134,7 +114,7 @@ fn a_refusal_is_shown_even_if_the_request_was_not_taken_whole() {
     let (address, ca) = (format!("https://{}", server.address), authority.file());
     let body = "x".repeat(16 << 20);
     for _ in 0..5 {
-        let (code, _, err) = monohull(&address, &["invoke", "echo", "--input", "-", "--ca", &ca], &[], &body);
+        let Done { code, err, .. } = run_verb(&address, &["invoke", "echo", "--input", "-", "--ca", &ca], &[], &body);
         assert!(code == 2 && err.contains("too-large"), "{code}: {err}");
     }
 }
@@ -148,7 +128,7 @@ fn a_server_that_is_not_known_is_not_asked() {
     let other = Authority::new();
     for arguments in [&["list"][..], &["list", "--ca", &other.file()]] {
         // The host's own authorities may be none.
-        let (code, out, err) = monohull(&address, arguments, &token, "");
+        let Done { code, out, err } = run_verb(&address, arguments, &token, "");
         assert!(code == 3 && out.is_empty(), "{out}{err}");
         assert!(err.contains("UnknownIssuer") || err.contains("no certificate authorities"), "{err}");
         assert!(err.contains("--ca FILE"), "{err}");
@@ -161,25 +141,25 @@ fn a_server_that_is_not_known_is_not_asked() {
     let stranger = Server::start_with(&elsewhere);
     let ca = authority.file();
     let address = format!("https://{}", stranger.address);
-    let (code, _, err) = monohull(&address, &["list", "--ca", &ca], &[], "");
+    let Done { code, err, .. } = run_verb(&address, &["list", "--ca", &ca], &[], "");
     assert!(code == 3 && err.contains("no TLS connection to") && err.contains("not valid for name"), "{err}");
 
     // One with a certificate that is an authority's own, as OpenSSL makes them, says so at the start.
     let own = authority.install(&authority.itself());
     let own = Server::start_with(&own.iter().map(String::as_str).collect::<Vec<_>>());
-    let (code, _, err) = monohull(&format!("https://{}", own.address), &["list", "--ca", &ca], &[], "");
+    let Done { code, err, .. } = run_verb(&format!("https://{}", own.address), &["list", "--ca", &ca], &[], "");
     assert!(code == 3 && err.contains("one of an authority"), "{err}");
     assert!(own.stop().1.contains("one of an authority"));
 
     // A server without TLS.
     let plain = Server::start();
     let address = format!("https://{}", plain.address);
-    let (code, _, err) = monohull(&address, &["list", "--ca", &ca], &[], "");
+    let Done { code, err, .. } = run_verb(&address, &["list", "--ca", &ca], &[], "");
     assert!(code == 3 && err.contains("may expect http://"), "{err}");
 
     let nothing = authority.write("nothing.pem", "no certificate\n");
     for (file, why) in [(&*nothing, "has no certificate"), ("/nowhere", "cannot be read"), ("/dev/zero", "a device")] {
-        let (code, _, err) = monohull(&address, &["list", "--ca", file], &[], "");
+        let Done { code, err, .. } = run_verb(&address, &["list", "--ca", file], &[], "");
         assert!(code == 2 && err.contains(why) && err.contains(file), "{err}");
     }
 }
@@ -280,7 +260,7 @@ fn http_without_tls_is_refused_with_the_reason() {
         stream.write_all(bytes).expect("sent");
         closed(stream);
     }
-    let (code, _, err) = monohull(&format!("http://{}", server.address), &["list"], &[], "");
+    let Done { code, err, .. } = run_verb(&format!("http://{}", server.address), &["list"], &[], "");
     assert!(code == 2 && err.contains("expects TLS"), "{err}");
     assert_eq!(failures(&server, &authority, "not-tls"), 1);
     assert_eq!(failures(&server, &authority, "http"), 6);

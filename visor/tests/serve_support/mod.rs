@@ -1,6 +1,8 @@
 //! A server for one test: the real program, on a port of its own, with a state folder of its own.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod verbs;
+
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
