@@ -49,7 +49,7 @@ pub(crate) fn visor() -> Result {
 }
 
 /// The visor in which tests switch defences off, beside the one that ships.
-pub(crate) fn weakened_visor() -> Result {
+pub(crate) fn unhardened_visor() -> Result {
     let bin = ["--features", "unharden", "--bin", "monohull-unhardened"];
     shell::run(shell::cargo(["build", "--release", "-p", "monohull-visor"]).args(bin))
 }

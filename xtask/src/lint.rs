@@ -8,10 +8,10 @@ pub(crate) fn run() -> Result {
     shell::heading("rustfmt");
     shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))?;
     audit::lint()?;
-    shell::heading("clippy of the visor that can be weakened");
-    let weakened =
+    shell::heading("clippy of the unhardened visor");
+    let unhardened =
         ["clippy", "--quiet", "-p", "monohull-visor", "--features", "unharden", "--bin", "monohull-unhardened"];
-    shell::run(shell::cargo(weakened).args(["--", "-D", "warnings"]))?;
+    shell::run(shell::cargo(unhardened).args(["--", "-D", "warnings"]))?;
     let workspace = Workspace::load()?;
     for packages in groups(&workspace) {
         shell::heading(&format!("clippy {}", packages.join(" ")));

@@ -71,7 +71,7 @@ fn attacks_here() -> Result<Count> {
         return Ok(Count::default());
     }
     shell::heading("attacks, with this processor's own protection keys");
-    build::weakened_visor()?;
+    build::unhardened_visor()?;
     let mut command = shell::cargo(["test", "--no-fail-fast", "--package", "monohull-visor", "--test", "keys_*"]);
     // One after the other: some use up all there is.
     command.args(["--", "--ignored", "--test-threads=1"]).env(RUNNER.0, RUNNER.1);

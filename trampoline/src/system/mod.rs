@@ -24,10 +24,10 @@
 //! stack and value come from a frame in memory of that very key, at an address that is an immediate.
 #![allow(unsafe_code, reason = "this crate is where Monohull's assembly lives")]
 
+#[cfg(feature = "unharden")]
+pub mod fault_injection;
 mod gates;
 mod registers;
-#[cfg(feature = "unharden")]
-pub mod weaken;
 
 pub use registers::{clear_x87, extended_states, thread_pointer};
 

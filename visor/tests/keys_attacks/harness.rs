@@ -62,7 +62,7 @@ pub(crate) struct Attack {
     /// How the victim spends its time.
     victim: &'static str,
     /// The defence that is switched off.
-    weakened: Option<String>,
+    disabled: Option<String>,
     pub(crate) attempts: String,
     carriers: u32,
     /// Limits and retries of the attacker's step beyond the usual.
@@ -94,7 +94,7 @@ pub(crate) fn attack(kind: &'static str, what: impl Into<String>, how: impl Into
         visor: visor(),
         separation: "workflow",
         victim: "watch",
-        weakened: None,
+        disabled: None,
         attempts: ATTEMPTS.into(),
         carriers: 8,
         attacker: json!({}),
@@ -111,7 +111,7 @@ pub(crate) fn visor() -> PathBuf {
 }
 
 /// The visor in which a defence can be switched off, for the negative control.
-pub(crate) fn weakened_visor() -> PathBuf {
+pub(crate) fn unhardened_visor() -> PathBuf {
     visor().with_file_name("monohull-unhardened")
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn run(document: &Value, off: Option<&str>) -> Ran {
     let folder = tempfile::tempdir().expect("a folder for the workflow");
     let file = folder.path().join("workflow.json");
     std::fs::write(&file, document.to_string()).expect("the workflow");
-    let mut command = Command::new(if off.is_some() { weakened_visor() } else { visor() });
+    let mut command = Command::new(if off.is_some() { unhardened_visor() } else { visor() });
     command.envs(off.map(|defence| (VARIABLE, defence)));
     command.args(["run", "--json", "--isolation", "mpk"]).arg(&file).stdin(Stdio::null());
     Ran::of(command)
@@ -158,8 +158,8 @@ impl Attack {
 
     /// The same with this defence switched off.
     pub(crate) fn without(&self, defence: &str) -> Attack {
-        let weakened = Some(defence.to_owned());
-        Attack { visor: weakened_visor(), weakened, ..self.clone() }
+        let disabled = Some(defence.to_owned());
+        Attack { visor: unhardened_visor(), disabled, ..self.clone() }
     }
 
     /// So many threads in each attempt.
@@ -246,7 +246,7 @@ impl Attack {
         let places = folder.path().join("places");
         std::fs::write(&places, places::places(&self.visor)).expect("the places");
         let mut command = places::at_fixed_addresses(&self.visor);
-        command.envs(self.weakened.iter().map(|defence| (VARIABLE, defence)));
+        command.envs(self.disabled.iter().map(|defence| (VARIABLE, defence)));
         command.args(["run", "--json", "--load", "all", "--isolation", isolation]).arg(&file);
         command.arg("--input").arg(format!("places={}", places.display())).stdin(Stdio::null());
         Ran::of(command)

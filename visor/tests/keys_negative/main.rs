@@ -1,7 +1,7 @@
 //! The negative control of `keys_attacks`: with one defence switched off, the attacks that it stops succeed. So they are able
 //! to, and it is this defence that stops them.
 //!
-//! The visor that can be weakened is a program of its own (`monohull-unhardened`, feature `unharden`), which
+//! The unhardened visor is a program of its own (`monohull-unhardened`, feature `unharden`), which
 //! `cargo xtask test --keys` builds. Each test is named after the defence.
 #![allow(dead_code, reason = "harness and places are those of `keys_attacks`, which uses all of them")]
 
@@ -291,12 +291,12 @@ fn signal_arguments() {
 /// What ships has none of this in it.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
-fn the_visor_that_ships_cannot_be_weakened() {
+fn the_released_visor_cannot_be_unhardened() {
     let holds = |program: &Path| {
         let bytes = std::fs::read(program).expect("a program");
         bytes.windows(VARIABLE.len()).any(|text| text == VARIABLE.as_bytes())
     };
-    assert!(holds(&harness::weakened_visor()));
+    assert!(holds(&harness::unhardened_visor()));
     assert!(!holds(&harness::visor()));
     let ran = attack("door", "getpid", "syscall").without("dispatch").visor(&harness::visor()).run("mpk", "1");
     ran.is_refused("without effect", &["system-call"], &["made system call 39 directly"]);
@@ -306,12 +306,12 @@ fn the_visor_that_ships_cannot_be_weakened() {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn the_unhardened_visor_identifies_itself() {
-    let ran = attack("door", "getpid", "syscall").visor(&harness::weakened_visor()).run("mpk", "1");
+    let ran = attack("door", "getpid", "syscall").visor(&harness::unhardened_visor()).run("mpk", "1");
     assert_eq!(ran.report["error"]["kind"], "system-call", "{}", ran.output);
     assert_eq!(ran.report["isolation"], "unhardened");
     assert!(ran.output.contains("protects nothing: mitigations can be switched off; off: none"), "{}", ran.output);
 
-    let doctor = Command::new(harness::weakened_visor()).args(["doctor", "--json"]).env(VARIABLE, "gadgets").output();
+    let doctor = Command::new(harness::unhardened_visor()).args(["doctor", "--json"]).env(VARIABLE, "gadgets").output();
     let doctor = doctor.expect("it starts");
     let said: Value = serde_json::from_slice(&doctor.stdout).expect("its report");
     assert!(!doctor.status.success());
@@ -320,6 +320,6 @@ fn the_unhardened_visor_identifies_itself() {
     let finding = finding.expect("it is named");
     assert!(finding["found"].as_str().is_some_and(|found| found.ends_with("off: gadgets")), "{finding}");
 
-    let unknown = Command::new(harness::weakened_visor()).arg("doctor").env(VARIABLE, "all").output();
+    let unknown = Command::new(harness::unhardened_visor()).arg("doctor").env(VARIABLE, "all").output();
     assert_eq!(unknown.expect("it starts").status.code(), Some(2));
 }

@@ -46,7 +46,7 @@ pub(super) struct Profile {
 /// Builds everything and runs the suite in each kernel, in a guest for each at the same time.
 pub(crate) fn run() -> Result<Count> {
     build::everything()?;
-    build::weakened_visor()?;
+    build::unhardened_visor()?;
     let workspace = Workspace::load()?;
     let (programs, used) = programs(&workspace)?;
     let cache = Cache::ready()?;

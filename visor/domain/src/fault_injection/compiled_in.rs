@@ -1,7 +1,7 @@
 //! One mitigation is off: the one that the environment names.
 
 use super::Mitigation;
-use monohull_trampoline::system::weaken::{Check, sites};
+use monohull_trampoline::system::fault_injection::{Check, sites};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;

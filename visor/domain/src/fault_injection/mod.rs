@@ -18,7 +18,7 @@ pub use compiled_in::{begin, disabled, warning};
 #[cfg(not(feature = "unharden"))]
 pub use compiled_out::{begin, disabled, warning};
 
-/// What can be switched off outside of the gates; `monohull_trampoline::system::weaken` has what can be in there.
+/// What can be switched off outside of the gates; `monohull_trampoline::system::fault_injection` has what can be in there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mitigation {
     /// The checker's verdict: images are loaded whatever is in them.
