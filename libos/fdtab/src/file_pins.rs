@@ -18,6 +18,13 @@ pub(crate) struct Pins {
     last: u64,
 }
 
+impl Pins {
+    /// A file that is pinned, if one is.
+    pub(crate) fn first(&self) -> Option<&Open> {
+        self.held.values().next().map(|pin| &*pin.open)
+    }
+}
+
 struct Pin {
     open: Arc<Open>,
     /// The file system's number for the pin.

@@ -27,6 +27,7 @@ mod park_lock;
 mod path_ops;
 mod paths;
 mod readdir;
+mod record;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ use file_pins::Pins;
 use monohull_abi::module::{Call, Ending, Released, SYSTEM_INSTANCE, Wake};
 use monohull_abi::user::AccessError;
 use monohull_abi::{Errno, Outcome, number};
-use monohull_module::record::{RecordsRef, Refused, fields};
+use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use mounts::Mounts;
 use tables::Tables;
@@ -100,21 +101,11 @@ impl Module for Files {
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
-        for instance in records.instances() {
-            let Some(table) = self.tables.find(instance) else { continue };
-            if let Some(open) = table.first() {
-                return Err(Refused::of(instance, format_args!("`/{}` is open", open.path)));
-            }
-            let working = table.working.lock();
-            if !working.is_empty() {
-                return Err(Refused::of(instance, format_args!("its working directory is `/{working}`")));
-            }
-        }
-        records.write(&())
+        self.save_tables(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        fields(record)
+    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_tables(record, records)
     }
 }
 

@@ -57,6 +57,12 @@ pub(crate) fn clean<E: From<Errno>>(
     Ok(Clean { path: clean, directory })
 }
 
+/// Whether a path is clean already.
+pub(crate) fn is_clean(path: &str) -> bool {
+    let names = || path.split('/').all(|name| (1..=NAME_MAX).contains(&name.len()) && !matches!(name, "." | ".."));
+    path.len() < PATH_MAX && !path.contains('\0') && (path.is_empty() || names())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +92,8 @@ mod tests {
         ] {
             let path_ = path;
             let path = expected.into();
+            assert!(is_clean(expected));
+            assert!(!base.is_empty() || is_clean(path_) == (path_ == expected), "{path_:?}");
             assert_eq!(cleaned(base, path_.as_bytes()), Ok(Clean { path, directory }), "{base:?} {path_:?}");
         }
     }

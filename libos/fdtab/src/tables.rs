@@ -116,20 +116,17 @@ impl Table {
     /// Removes the first descriptors, at most so many; the working directory is the root again.
     pub(crate) fn clear_some(&self, most: usize) -> Vec<Arc<Open>> {
         self.working.lock().clear();
-        let used = *self.used.lock();
-        let descriptors = (0..DESCRIPTORS_MAX as u64).filter(|d| used[*d as usize / 64] & 1 << (d % 64) != 0);
-        descriptors.filter_map(|descriptor| self.remove(descriptor)).take(most).collect()
+        self.used().filter_map(|descriptor| self.remove(descriptor)).take(most).collect()
     }
 
-    /// The open file of the lowest descriptor.
-    pub(crate) fn first(&self) -> Option<Arc<Open>> {
-        let lowest = self
-            .used
-            .lock()
-            .iter()
-            .enumerate()
-            .find_map(|(index, word)| (*word != 0).then(|| index as u64 * 64 + u64::from(word.trailing_zeros())));
-        self.get(lowest?)
+    /// All descriptors in their order.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<Open>)> {
+        self.used().filter_map(|descriptor| Some((descriptor, self.get(descriptor)?))).collect()
+    }
+
+    fn used(&self) -> impl Iterator<Item = u64> {
+        let used = *self.used.lock();
+        (0..DESCRIPTORS_MAX as u64).filter(move |d| used[*d as usize / 64] & 1 << (d % 64) != 0)
     }
 
     fn set(&self, descriptor: u64, open: Option<Arc<Open>>) -> Option<Arc<Open>> {

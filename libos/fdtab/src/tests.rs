@@ -1,5 +1,6 @@
 //! Descriptors, mounts and paths over files in memory, called as functions call them.
 
+mod records;
 mod threads;
 
 use crate::{DESCRIPTORS_AT_ONCE, MONOHULL_MODULE};

@@ -12,10 +12,12 @@
 use crate::quota::Quota;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Deref;
 use monohull_abi::Errno;
 use monohull_abi::file::{Extent, FILE_SIZE_MAX};
+use monohull_module::record::Refused;
 use monohull_module::{Checked, HostRef, Store};
 
 /// Bytes of a chunk of a large file: one huge page.
@@ -72,6 +74,42 @@ impl Body {
 
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Index and bytes of each chunk.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.chunks.iter().map(|(index, chunk)| (*index, chunk.len()))
+    }
+
+    /// Passes on what the chunks hold before the file's end, chunk by chunk.
+    pub(crate) fn save_bytes(&self, each: &mut impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
+        for (index, chunk) in &self.chunks {
+            let mut bytes = vec![0; used_of(*index, chunk.len(), self.size) as usize];
+            chunk.fill(0, &mut bytes).map_err(|errno| Refused::new(format_args!("a file's bytes: {errno}")))?;
+            each(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Rebuilds an empty file; its bytes are taken from the front of `bytes`. False if no file is like that.
+    pub(crate) fn restore(&mut self, size: u64, chunks: &[(u64, u64)], bytes: &mut &[u8]) -> Result<bool, Errno> {
+        let mut next = 0;
+        for (index, len) in chunks.iter().copied() {
+            let begins_inside = index >= next && index.checked_mul(CHUNK).is_some_and(|start| start < size);
+            let is_chunk = (1..=CHUNK).contains(&len) && len.is_multiple_of(SMALL);
+            if size > FILE_SIZE_MAX || !begins_inside || !is_chunk {
+                return Ok(false);
+            }
+            let Some((own, rest)) = bytes.split_at_checked(used_of(index, len, size) as usize) else {
+                return Ok(false);
+            };
+            let chunk = Chunk::new(self.host, &self.quota, len, 0)?;
+            chunk.write(0, own)?;
+            self.chunks.insert(index, Arc::new(chunk));
+            (*bytes, next) = (rest, index + 1);
+        }
+        self.size = size;
+        Ok(size <= FILE_SIZE_MAX)
     }
 
     /// Copies what there is from `offset` on: bytes.
@@ -209,4 +247,9 @@ impl Body {
 /// How much of chunk `index` a range that ends at `end` needs.
 fn part_of(index: u64, end: u64) -> u64 {
     (end - index * CHUNK).min(CHUNK)
+}
+
+/// How many bytes of a chunk lie before the end of a file.
+fn used_of(index: u64, len: u64, size: u64) -> u64 {
+    size.saturating_sub(index * CHUNK).min(len)
 }

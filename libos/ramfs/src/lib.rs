@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!   names   directories: a tree of maps, under one lock that only calls with paths take
+//!   record  all of it as plain data, captured and rebuilt
 //!   node    a file: its size, and its bytes in chunks; reads and overwrites share its lock, growing and cutting does not
 //! ```
 #![no_std]
@@ -17,6 +18,9 @@ mod body;
 mod names;
 mod nodes;
 mod quota;
+mod record;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use alloc::boxed::Box;
@@ -25,7 +29,7 @@ use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX, MountKind};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
-use monohull_module::record::{RecordsRef, Refused, fields};
+use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{Checked, HostRef, Module, Segments, module};
 use tree::{Tree, TreeCell};
 
@@ -49,16 +53,11 @@ impl Module for RamFs {
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
-        let used = |mount: &usize| self.trees.get(*mount).is_some_and(|tree| tree.get().is_some());
-        if let Some(mount) = (0..MOUNTS_MAX).find(used) {
-            let point = self.host.mount(mount as u32).map(|(_, point)| point).unwrap_or_default();
-            return Err(Refused::new(format_args!("there are files in memory at `{point}`")));
-        }
-        records.write(&())
+        self.save_trees(records)
     }
 
     fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        fields(record)
+        self.restore_trees(record)
     }
 }
 

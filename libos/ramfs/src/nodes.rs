@@ -5,19 +5,26 @@
 
 use crate::body::{Body, Chunk};
 use crate::quota::Quota;
+use crate::record::{Damage, FileRecord, PlaceRecord};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, Ordering};
 use monohull_abi::Errno;
-use monohull_abi::file::{Extent, FileKind, FileStat};
+use monohull_abi::file::{DESCRIPTORS_MAX, Extent, FileKind, FileStat};
+use monohull_abi::layout::CELL_COUNT;
 use monohull_module::fs::in_pieces;
+use monohull_module::record::Refused;
 use monohull_module::{Checked, FutexMutex, FutexRwLock, HostRef, Segments};
 
 /// Most files of a tree.
 const FILES_MAX: usize = 1 << 17;
 /// What each file is charged besides its bytes.
 const OVERHEAD: u64 = 512;
+
+/// Most descriptors of a file.
+const OPENED_MAX: u32 = (DESCRIPTORS_MAX * CELL_COUNT) as u32;
 
 /// All files of a tree.
 pub(crate) struct Nodes {
@@ -97,7 +104,89 @@ impl Nodes {
         let mut place = slot.file.write();
         let body = Body::new(self.host, self.quota.clone());
         place.file = Some(File { body, named: true, opened: 0, created: now });
-        Ok(u64::from(place.generation) << 32 | u64::from(index))
+        Ok(Nodes::number(place.generation, index))
+    }
+
+    /// The number of the file at an index.
+    pub(crate) fn number(generation: u32, index: u32) -> u64 {
+        u64::from(generation) << 32 | u64::from(index)
+    }
+
+    /// Whether bytes of any file are being read through a pin.
+    pub(crate) fn are_pinned(&self) -> bool {
+        !self.pins.lock().chunks.is_empty()
+    }
+
+    /// Every place that has been used, and the free ones.
+    pub(crate) fn describe(&self) -> (Vec<PlaceRecord>, Vec<u32>) {
+        let numbers = self.numbers.lock();
+        let slots = (0..numbers.next as usize).filter_map(|index| self.slots.get(index));
+        let describe = |slot: &Slot| {
+            let place = slot.file.read();
+            let file = place.file.as_ref().map(|file| FileRecord {
+                opened: file.opened,
+                created: file.created,
+                modified: slot.modified.load(Ordering::Relaxed),
+                size: file.body.size(),
+                chunks: file.body.chunks().collect(),
+            });
+            PlaceRecord { generation: place.generation, file }
+        };
+        (slots.map(describe).collect(), numbers.free.clone())
+    }
+
+    /// Passes on the bytes of all files, in the order of their places.
+    pub(crate) fn save_bytes(&self, mut each: impl FnMut(&[u8]) -> Result<(), Refused>) -> Result<(), Refused> {
+        let next = self.numbers.lock().next as usize;
+        for slot in (0..next).filter_map(|index| self.slots.get(index)) {
+            if let Some(file) = &slot.file.read().file {
+                file.body.save_bytes(&mut each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rebuilds an empty table. `named` has the places with a name; the files' bytes are taken from the front of `bytes`.
+    pub(crate) fn restore(
+        &self,
+        places: Vec<PlaceRecord>,
+        free: Vec<u32>,
+        named: &[Option<usize>],
+        bytes: &mut &[u8],
+    ) -> Result<(), Damage> {
+        let mut is_free = vec![false; places.len()];
+        for index in &free {
+            let once = is_free.get_mut(*index as usize).filter(|is_free| !**is_free).ok_or(Damage::Numbers)?;
+            *once = true;
+        }
+        let count = u32::try_from(places.len()).ok().filter(|count| *count as usize <= FILES_MAX);
+        *self.numbers.lock() = Numbers { free, next: count.ok_or(Damage::Numbers)? };
+        for (index, PlaceRecord { generation, file }) in places.into_iter().enumerate() {
+            if file.is_some() == is_free[index] {
+                return Err(Damage::Numbers);
+            }
+            let slot = self.slots.make(index).ok_or(Damage::Numbers)?;
+            let mut place = slot.file.write();
+            place.generation = generation;
+            let named = named[index].is_some();
+            let Some(FileRecord { opened, created, modified, size, chunks }) = file else {
+                if named {
+                    return Err(Damage::Place(index));
+                }
+                continue;
+            };
+            if opened > OPENED_MAX || !named && opened == 0 {
+                return Err(Damage::Place(index));
+            }
+            self.quota.charge(OVERHEAD)?;
+            slot.modified.store(modified, Ordering::Relaxed);
+            let mut body = Body::new(self.host, self.quota.clone());
+            if !body.restore(size, &chunks, bytes)? {
+                return Err(Damage::Place(index));
+            }
+            place.file = Some(File { body, named, opened, created });
+        }
+        Ok(())
     }
 
     /// One more descriptor.

@@ -15,22 +15,22 @@ use monohull_module::{FutexMutex, HostRef, Once};
 pub(crate) type TreeCell = Once<Box<Tree>>;
 
 /// Directories are charged this much each.
-const OVERHEAD: u64 = 512;
+pub(crate) const OVERHEAD: u64 = 512;
 /// Numbers of directories begin here, out of the way of those of files.
-const DIRECTORIES: u64 = 1 << 63;
+pub(crate) const DIRECTORIES: u64 = 1 << 63;
 
 /// One mounted tree.
 pub(crate) struct Tree {
     host: HostRef,
-    mount: u32,
-    quota: Arc<Quota>,
-    names: FutexMutex<Names>,
+    pub(crate) mount: u32,
+    pub(crate) quota: Arc<Quota>,
+    pub(crate) names: FutexMutex<Names>,
     pub(crate) nodes: Nodes,
 }
 
-struct Names {
-    root: Directory,
-    next: u64,
+pub(crate) struct Names {
+    pub(crate) root: Directory,
+    pub(crate) next: u64,
 }
 
 impl Tree {

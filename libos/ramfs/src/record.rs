@@ -1,0 +1,232 @@
+//! Trees as records: names and numbers first, then the bytes of the files.
+//!
+//! ```text
+//!  record    | trees: directories, names, places of files, free numbers | bytes of the first file | of the second | …
+//! ```
+//!
+//! The record has no type that contains itself: a directory names its parent, which comes before it. Numbers of files and
+//! directories are kept, because functions see them and descriptors lead to them. What a tree holds is charged again.
+
+use crate::RamFs;
+use crate::names::{Directory, Entry};
+use crate::nodes::Nodes;
+use crate::tree::{DIRECTORIES, Names, OVERHEAD, Tree};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use monohull_abi::Errno;
+use monohull_abi::file::{MOUNTS_MAX, NAME_MAX};
+use monohull_module::record::{RecordsRef, Refused, fields_and_rest, rise};
+use serde::{Deserialize, Serialize};
+
+/// Numbers of directories stay below this; a tree would have to make one each nanosecond for a century to get there.
+const NEXT_MAX: u64 = DIRECTORIES + (1 << 62);
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TreeRecord<'r> {
+    pub(crate) mount: u32,
+    /// The number of the next directory.
+    pub(crate) next: u64,
+    /// The root first, and each behind its parent.
+    #[serde(borrow)]
+    pub(crate) directories: Vec<DirectoryRecord<'r>>,
+    #[serde(borrow)]
+    pub(crate) names: Vec<NameRecord<'r>>,
+    /// By index.
+    pub(crate) places: Vec<PlaceRecord>,
+    /// Indices without a file, the next to be used last.
+    pub(crate) free: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct DirectoryRecord<'r> {
+    /// The index of the directory that it lies in; the root has itself there.
+    pub(crate) parent: u32,
+    pub(crate) name: &'r str,
+    pub(crate) node: u64,
+    pub(crate) created: i64,
+    pub(crate) modified: i64,
+}
+
+/// The name of a file.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct NameRecord<'r> {
+    pub(crate) directory: u32,
+    pub(crate) name: &'r str,
+    pub(crate) place: u32,
+}
+
+/// What a file's number leads to.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PlaceRecord {
+    pub(crate) generation: u32,
+    pub(crate) file: Option<FileRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct FileRecord {
+    pub(crate) opened: u32,
+    pub(crate) created: i64,
+    pub(crate) modified: i64,
+    pub(crate) size: u64,
+    /// Index and bytes of each chunk.
+    pub(crate) chunks: Vec<(u64, u64)>,
+}
+
+impl RamFs {
+    pub(crate) fn save_trees(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        let cells = (0..MOUNTS_MAX).filter_map(|mount| self.trees.get(mount));
+        let trees: Vec<&Tree> = cells.filter_map(|cell| cell.get().map(|tree| &**tree)).collect();
+        if let Some(tree) = trees.iter().find(|tree| tree.nodes.are_pinned()) {
+            return Err(self.refused(tree.mount, format_args!("a file is mapped")));
+        }
+        // The names are borrowed until the record is written.
+        let names: Vec<_> = trees.iter().map(|tree| tree.names.lock()).collect();
+        let described: Vec<TreeRecord<'_>> =
+            trees.iter().zip(&names).map(|(tree, names)| tree.describe(names)).collect();
+        records.write(&described)?;
+        for tree in trees {
+            tree.nodes.save_bytes(|bytes| records.write_bytes(bytes))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn restore_trees(&self, record: &[u8]) -> Result<(), Refused> {
+        let (trees, mut bytes): (Vec<TreeRecord<'_>>, &[u8]) = fields_and_rest(record)?;
+        rise(trees.iter().map(|tree| tree.mount), "the trees")?;
+        for record in trees {
+            let mount = record.mount;
+            let tree = self.tree(mount).map_err(|_| Refused::new(format_args!("mount {mount} is no memory")))?;
+            tree.restore(record, &mut bytes).map_err(|damage| self.refused(mount, format_args!("{damage}")))?;
+        }
+        match bytes {
+            [] => Ok(()),
+            _ => Err(Refused::new(format_args!("its record has {} bytes behind its end", bytes.len()))),
+        }
+    }
+
+    fn refused(&self, mount: u32, why: fmt::Arguments<'_>) -> Refused {
+        let point = self.host.mount(mount).map(|(_, point)| point).unwrap_or_default();
+        Refused::new(format_args!("files in memory at `{point}`: {why}"))
+    }
+}
+
+/// What is wrong with a record.
+pub(crate) enum Damage {
+    /// The tree would be larger than its mount allows, or the host has no memory.
+    Memory(Errno),
+    /// Directory or name of this index.
+    Directory(usize),
+    Name(usize),
+    /// Place of this index.
+    Place(usize),
+    /// The numbers that are free, or come next.
+    Numbers,
+}
+
+impl From<Errno> for Damage {
+    fn from(errno: Errno) -> Damage {
+        Damage::Memory(errno)
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::Memory(errno) => write!(f, "{errno}"),
+            Damage::Directory(index) => write!(f, "its record is damaged: directory {index}"),
+            Damage::Name(index) => write!(f, "its record is damaged: name {index}"),
+            Damage::Place(index) => write!(f, "its record is damaged: file {index}"),
+            Damage::Numbers => f.write_str("its record is damaged: the numbers of its files"),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.len()) && !matches!(name, "." | "..") && !name.contains(['/', '\0'])
+}
+
+impl Tree {
+    fn describe<'n>(&self, names: &'n Names) -> TreeRecord<'n> {
+        let mut directories = vec![describe(&names.root, 0, "")];
+        let mut files = Vec::new();
+        let mut open = vec![&names.root];
+        let mut at = 0;
+        while let Some(directory) = open.get(at).copied() {
+            for (name, entry) in &directory.entries {
+                match entry {
+                    Entry::File(node) => files.push(NameRecord { directory: at as u32, name, place: *node as u32 }),
+                    Entry::Directory(inner) => {
+                        directories.push(describe(inner, at as u32, name));
+                        open.push(inner);
+                    }
+                }
+            }
+            at += 1;
+        }
+        let (places, free) = self.nodes.describe();
+        TreeRecord { mount: self.mount, next: names.next, directories, names: files, places, free }
+    }
+
+    fn restore(&self, record: TreeRecord<'_>, bytes: &mut &[u8]) -> Result<(), Damage> {
+        let TreeRecord { next, directories, names, places, free, .. } = record;
+        let mut made = self.make_directories(next, &directories)?;
+        let mut named = vec![None; places.len()];
+        for (index, NameRecord { directory, name, place }) in names.into_iter().enumerate() {
+            let directory = made.get_mut(directory as usize).filter(|_| is_name(name)).ok_or(Damage::Name(index))?;
+            let slot = named.get_mut(place as usize).filter(|slot| slot.is_none()).ok_or(Damage::Name(index))?;
+            let generation = places[place as usize].generation;
+            *slot = Some(index);
+            let node = Nodes::number(generation, place);
+            if directory.entries.insert(name.to_string(), Entry::File(node)).is_some() {
+                return Err(Damage::Name(index));
+            }
+        }
+        self.nodes.restore(places, free, &named, bytes)?;
+        // From the last to the first: each is whole when it goes into its parent.
+        while made.len() > 1 {
+            let (index, Some(directory)) = (made.len() - 1, made.pop()) else { break };
+            let DirectoryRecord { parent, name, .. } = directories[index];
+            if made[parent as usize].entries.insert(name.to_string(), Entry::Directory(Box::new(directory))).is_some() {
+                return Err(Damage::Directory(index));
+            }
+        }
+        let root = made.pop().ok_or(Damage::Directory(0))?;
+        *self.names.lock() = Names { root, next };
+        Ok(())
+    }
+
+    /// The directories, still empty, and charged.
+    fn make_directories(&self, next: u64, records: &[DirectoryRecord<'_>]) -> Result<Vec<Directory>, Damage> {
+        let mut numbers: Vec<u64> = records.iter().map(|record| record.node).collect();
+        numbers.sort_unstable();
+        let unique = numbers.windows(2).all(|pair| pair[0] < pair[1]);
+        if !unique || next > NEXT_MAX || numbers.last().is_none_or(|last| *last >= next) {
+            return Err(Damage::Numbers);
+        }
+        let mut made = Vec::new();
+        for (index, DirectoryRecord { parent, name, node, created, modified }) in records.iter().enumerate() {
+            let fits = match index {
+                0 => *node == DIRECTORIES && name.is_empty(),
+                _ => *node > DIRECTORIES && (*parent as usize) < index && is_name(name),
+            };
+            if !fits {
+                return Err(Damage::Directory(index));
+            }
+            if index > 0 {
+                self.quota.charge(OVERHEAD)?;
+            }
+            let mut directory = Directory::new(*node, *created);
+            directory.modified = *modified;
+            made.push(directory);
+        }
+        Ok(made)
+    }
+}
+
+fn describe<'n>(directory: &Directory, parent: u32, name: &'n str) -> DirectoryRecord<'n> {
+    let Directory { node, created, modified, .. } = *directory;
+    DirectoryRecord { parent, name, node, created, modified }
+}
