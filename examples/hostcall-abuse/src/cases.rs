@@ -1,6 +1,7 @@
 //! The calls, and what is the right answer to each.
 
 mod files;
+mod mapped;
 mod mappings;
 mod neighbour;
 mod sockets;
@@ -115,6 +116,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     let own = Own::new();
     core(&mut cases, &own);
     memory(&mut cases, &own);
+    mapped::all(&mut cases, &own);
     slots(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
@@ -264,7 +266,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 
 fn numbers(cases: &mut Cases<'_>) {
     let system = [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
-    for number in (14..32).chain([40, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (14..32).chain([44, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -15,6 +15,7 @@ mod cases;
 mod changing;
 #[allow(unsafe_code, reason = "the shim's own way out takes 32-bit numbers only")]
 mod gate;
+mod going;
 mod in_use;
 mod neighbour;
 mod stray;
@@ -88,7 +89,7 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
         let verdict = if right { "right" } else { "WRONG" };
         writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
     }
-    for (what, came) in changing::all(buffer).into_iter().chain(in_use::all(network)) {
+    for (what, came) in changing::all(buffer).into_iter().chain(going::all()).chain(in_use::all(network)) {
         match came {
             Ok(()) => writeln!(verdicts, "right: {what}")?,
             Err(wrong) => writeln!(verdicts, "WRONG: {what}: {wrong}")?,

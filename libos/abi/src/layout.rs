@@ -11,8 +11,8 @@
 //! 0x2010_0000_0000  buffer arena     user partition: 1 TiB of slot buffers
 //!
 //! one cell:
-//! +0                                                      +32 GiB                            +48 GiB     +64 GiB
-//! | guard | main stack ↓ | image (r-x, r--, rw-) | heap →    | guard | thread stack ↓ | guard | … | mapped files |
+//! +0                                                                +32 GiB                            +48 GiB     +64 GiB
+//! | guard | main stack ↓ | image (r-x, r--, rw-) | heap → … ← mapped  | guard | thread stack ↓ | guard | … | mapped files |
 //! |←──── stack size ────→|
 //! ```
 //!
@@ -59,7 +59,7 @@ pub const CELL_COUNT: usize = 256;
 /// End of the cells.
 pub const CELLS_END: u64 = CELLS_BASE + CELL_SIZE * CELL_COUNT as u64;
 
-/// Offset in a cell where image and heap end and thread stacks begin.
+/// Offset in a cell where image, heap and mapped memory end and thread stacks begin.
 pub const THREAD_STACKS_OFFSET: u64 = CELL_SIZE / 2;
 /// Offset in a cell where thread stacks end and mapped files begin.
 pub const MAPPINGS_OFFSET: u64 = CELL_SIZE / 4 * 3;

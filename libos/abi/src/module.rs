@@ -16,6 +16,7 @@ use crate::file::{Advice, MapRequest, MountInfo};
 use crate::network::{NetworkHost, NetworkServices};
 use crate::record::Records;
 use crate::services::service_table;
+use crate::types::MapAccess;
 use core::ffi::c_void;
 
 /// Name of the exported [`ModuleTable`].
@@ -180,7 +181,18 @@ service_table! {
     fn realtime() -> u64;
     /// Adds `bytes` (whole pages) to the heap of an instance: first address, or an error negated. Accounts for them.
     fn heap_grow(&domain, instance: u32, bytes: u64) -> i64;
-    /// Bytes of heap of an instance.
+    /// Maps zeroed pages into the cell of an instance, and charges them if they are accessible: first address, or an error negated.
+    /// `NoSpace`: there is no room in the cell; `TooMany`: it, or the domain, has as many ranges as may be.
+    fn map_pages(&domain, instance: u32, bytes: u64, align: u64, access: MapAccess) -> i64;
+    /// Takes back such pages and what they were charged: 0; `Fault` negated if not all of them are mapped, and nothing changed; or
+    /// another error negated, and some may have been taken back.
+    fn unmap_pages(&domain, instance: u32, address: u64, bytes: u64) -> i64;
+    /// Frees the memory of such pages: 0, or an error negated as for `unmap_pages`.
+    fn discard_pages(&domain, instance: u32, address: u64, bytes: u64) -> i64;
+    /// Changes the access to such pages, and charges those that become accessible for the first time: 0, or an error negated and
+    /// nothing changed.
+    fn protect_pages(&domain, instance: u32, address: u64, bytes: u64, access: MapAccess) -> i64;
+    /// Bytes of heap of an instance, and of what it has mapped, as charged.
     fn heap_size(&domain, instance: u32) -> u64;
     /// Makes whole pages of the arena readable and writable for functions: 0, or an error negated.
     fn arena_commit(&domain, address: u64, len: u64) -> i64;

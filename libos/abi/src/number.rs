@@ -81,6 +81,15 @@ hostcalls! {
         /// `(address)` → 0. Declares that the caller is about to write to a buffer it took: the input is not
         /// intact any more, so this instance cannot be retried alone.
         SLOT_MARK_WRITTEN = 39,
+        /// `(bytes, align, access: [`crate::types::MapAccess`])` → address. Maps zeroed whole pages of the caller's cell. `align`
+        /// is 0 or a power of two up to 1 GiB.
+        MAP = 40,
+        /// `(address, bytes)` → 0. Takes back whole pages that `MAP` gave, in parts or several at once; their memory is freed.
+        UNMAP = 41,
+        /// `(address, bytes)` → 0. Frees the memory of such pages, which stay mapped: they read as zero afterwards.
+        DISCARD = 42,
+        /// `(address, bytes, access: [`crate::types::MapAccess`])` → 0. Changes what such pages may be used for. What they hold stays.
+        PROTECT = 43,
     }
     "stdio" {
         /// `(stream: 1 or 2, bytes, len)` → bytes taken. Sent as whole lines, tagged with function and instance.

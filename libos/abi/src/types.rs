@@ -124,6 +124,35 @@ pub enum Clock {
     Realtime = 1,
 }
 
+/// What mapped memory may be used for (`MAP`, `PROTECT`). None of it is ever executable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum MapAccess {
+    /// Nothing: a touch ends the instance. Pages that have never been accessible cost nothing.
+    None = 0,
+    /// Reading.
+    Read = 1,
+    /// Reading and writing.
+    ReadWrite = 2,
+}
+
+impl MapAccess {
+    /// The variant with this number.
+    pub const fn from_raw(raw: u64) -> Option<MapAccess> {
+        match raw {
+            0 => Some(MapAccess::None),
+            1 => Some(MapAccess::Read),
+            2 => Some(MapAccess::ReadWrite),
+            _ => None,
+        }
+    }
+}
+
+/// Largest alignment of `MAP`.
+pub const MAP_ALIGN_MAX: u64 = 1 << 30;
+/// Most ranges that one instance may have mapped. Neighbouring pages of the same access are one range.
+pub const MAP_RANGES_MAX: usize = 1024;
+
 /// What a slot buffer holds (user memory; `name` is UTF-8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
@@ -178,7 +207,7 @@ pub struct FilledSlot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct MemoryStats {
-    /// Heap of the instance.
+    /// Heap of the instance, and memory that it has mapped.
     pub heap: u64,
     /// Slot buffers the instance owns.
     pub owned: u64,

@@ -1,10 +1,11 @@
-//! Libos module: memory. Heap growth, slot buffers and memory statistics.
+//! Libos module: memory. Heap growth, mapped memory, slot buffers and memory statistics.
 //!
 //! A slot buffer is a run of pages of the arena. Functions pass its address to each other. This module alone records its owner, and the
 //! name under which it is published.
 //!
 //! ```text
-//!   slots    hostcalls: arguments in, answers and explanations out
+//!   mapped   hostcalls on memory that a function maps in its cell
+//!   slots    hostcalls on buffers: arguments in, answers and explanations out
 //!   batches  freeing many buffers
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
@@ -20,6 +21,7 @@ extern crate std;
 
 mod arena;
 mod batches;
+mod mapped;
 mod pages;
 mod record;
 mod slots;
@@ -50,6 +52,10 @@ module! {
     Memory {
         number::HEAP_GROW => Memory::heap_grow,
         number::MEMORY_STATS => Memory::stats,
+        number::MAP => Memory::map,
+        number::UNMAP => Memory::unmap,
+        number::DISCARD => Memory::discard,
+        number::PROTECT => Memory::protect,
         number::SLOT_ALLOC => Memory::alloc,
         number::SLOT_RESIZE => Memory::resize,
         number::SLOT_FREE => Memory::free,
@@ -90,12 +96,18 @@ impl Memory {
             return Err(self.host.explain(call, Errno::Invalid, format_args!("a heap cannot grow by 0 bytes")));
         }
         let bytes = page_up(asked);
-        let mut grown = self.host.heap_grow(call.instance, bytes);
-        if grown == Err(Errno::OutOfMemory) {
-            self.free_retained(call.instance);
-            grown = self.host.heap_grow(call.instance, bytes);
-        }
+        let grown = self.with_retained_freed(call.instance, || self.host.heap_grow(call.instance, bytes));
         grown.map_err(|errno| if errno == Errno::OutOfMemory { self.over_limit(call, bytes) } else { errno })
+    }
+
+    /// Tries it again without the buffers that are kept for later, if memory is short.
+    fn with_retained_freed<T>(&self, instance: u32, get: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        let got = get();
+        if !matches!(got, Err(Errno::OutOfMemory)) {
+            return got;
+        }
+        self.free_retained(instance);
+        get()
     }
 
     fn stats(&self, call: &mut Call) -> Result<u64, Errno> {

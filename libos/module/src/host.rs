@@ -8,6 +8,7 @@ use monohull_abi::Errno;
 use monohull_abi::file::{Advice, Extent, MapRequest, MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{Call, Host};
+use monohull_abi::types::MapAccess;
 
 /// One page of zeros to copy from.
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -101,7 +102,31 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.heap_grow(instance, bytes) })
     }
 
-    /// Bytes of heap of an instance.
+    /// Maps zeroed pages into the cell of an instance; returns the first address.
+    pub fn map_pages(&self, instance: u32, bytes: u64, align: u64, access: MapAccess) -> Result<u64, Errno> {
+        // SAFETY: no conditions.
+        Errno::from_value(unsafe { self.0.map_pages(instance, bytes, align, access) })
+    }
+
+    /// Takes back pages that [`HostRef::map_pages`] gave.
+    pub fn unmap_pages(&self, instance: u32, address: u64, bytes: u64) -> Result<(), Errno> {
+        // SAFETY: no conditions: the visor compares the range with what the instance has mapped.
+        Errno::from_value(unsafe { self.0.unmap_pages(instance, address, bytes) }).map(drop)
+    }
+
+    /// Frees the memory of such pages, which stay mapped.
+    pub fn discard_pages(&self, instance: u32, address: u64, bytes: u64) -> Result<(), Errno> {
+        // SAFETY: as for `unmap_pages`.
+        Errno::from_value(unsafe { self.0.discard_pages(instance, address, bytes) }).map(drop)
+    }
+
+    /// Changes what such pages may be used for.
+    pub fn protect_pages(&self, instance: u32, address: u64, bytes: u64, access: MapAccess) -> Result<(), Errno> {
+        // SAFETY: as for `unmap_pages`.
+        Errno::from_value(unsafe { self.0.protect_pages(instance, address, bytes, access) }).map(drop)
+    }
+
+    /// Bytes of heap of an instance, and of what it has mapped.
     pub fn heap_size(&self, instance: u32) -> u64 {
         // SAFETY: no conditions.
         unsafe { self.0.heap_size(instance) }

@@ -7,14 +7,17 @@
 use super::keys::{Key, Keys};
 use crate::fault_injection::{self, Mitigation};
 use monohull_abi::layout::{CARRIER_BASE, CARRIER_BLOCKS, CARRIER_SIZE, PAGE, USER_BASE, USER_END};
+use monohull_abi::types::MAP_RANGES_MAX;
 use monohull_trampoline::system::copy;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// What a page may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
+    /// Nothing.
+    None,
     /// Constants and relocated data that is final.
     Read,
     /// Data, heap, stacks, slot buffers.
@@ -26,6 +29,7 @@ pub enum Access {
 impl Access {
     const fn flags(self) -> i32 {
         match self {
+            Access::None => libc::PROT_NONE,
             Access::Read => libc::PROT_READ,
             Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
             Access::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
@@ -55,6 +59,10 @@ pub enum AddressSpaceError {
 /// `MADV_GUARD_INSTALL`, Linux 6.13: a guard page without a mapping of its own.
 const MADV_GUARD_INSTALL: i32 = 102;
 
+/// Most ranges that all instances together have mapped: each takes up to two of the kernel's mappings, of which a process has some
+/// 65 000.
+const DOMAIN_RANGES_MAX: usize = 4096;
+
 /// One page of zeros to copy from.
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
@@ -63,6 +71,8 @@ static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 pub struct AddressSpace {
     /// Dropped after the mappings: a key that is still on a page must not be given away.
     keys: Keys,
+    /// Ranges that all instances together have mapped.
+    ranges: AtomicUsize,
 }
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -88,7 +98,7 @@ impl AddressSpace {
                 return Err(error);
             }
         }
-        Ok(AddressSpace { keys })
+        Ok(AddressSpace { keys, ranges: AtomicUsize::new(0) })
     }
 
     /// Every instance gets a key of its own, if keys are in force. No page may be tagged for a function yet.
@@ -162,6 +172,25 @@ impl AddressSpace {
             // SAFETY: the page lies in the reservation, and what it holds is meant to go; a fault is survived.
             unsafe { copy(page as *mut u8, ZEROS.as_ptr(), ZEROS.len()) };
         }
+    }
+
+    /// Gives an accessible page memory, by writing a zero to it.
+    pub fn touch_page(&self, page: u64) {
+        check(&(page..page + PAGE));
+        // SAFETY: the page lies in the reservation, and a fault is survived. What is written there is zero already, unless a function
+        // has used the page meanwhile: then it disturbs its own memory.
+        unsafe { copy(page as *mut u8, ZEROS.as_ptr(), 1) };
+    }
+
+    /// Counts the ranges that an instance has mapped, which were `before` and are `after`: false, and nothing is counted, if
+    /// they would be too many. They never are where they become fewer.
+    pub fn count_ranges(&self, before: usize, after: usize) -> bool {
+        if after <= before {
+            self.ranges.fetch_sub(before - after, Ordering::Relaxed);
+            return true;
+        }
+        let add = |all: usize| Some(all + (after - before)).filter(|all| *all <= DOMAIN_RANGES_MAX);
+        after <= MAP_RANGES_MAX && self.ranges.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     /// Asks for huge pages where they fit. Only a hint.

@@ -5,14 +5,15 @@
 //! instance remains.
 //!
 //! ```text
-//! base                  image base                        heap start          heap end        +32 GiB
-//! | guard | main stack  | code | constants | data | bss  | heap, committed    | …             | thread stacks … mapped files
+//! base                  image base                        heap start          heap end              +32 GiB
+//! | guard | main stack  | code | constants | data | bss  | heap, committed    | … ← mapped memory   | thread stacks … mapped files
 //! ```
 
 use super::address_space::{Access, AddressSpace, AddressSpaceError};
 use super::image::Access as SegmentAccess;
 use super::image::map::{LoadedImage, Pristine};
 use super::keys::Key;
+use super::mapped_memory::MappedMemory;
 use monohull_abi::layout::{
     CELL_SIZE, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base, page_up,
 };
@@ -54,6 +55,7 @@ pub struct Cell {
     zeros: Vec<Range<u64>>,
     heap_start: u64,
     heap_end: u64,
+    mapped: MappedMemory,
     /// Thread stacks that have ever been used, and those among them that are free.
     stacks: u32,
     free_stacks: Vec<u32>,
@@ -82,6 +84,7 @@ impl Cell {
             pristine,
             heap_start,
             heap_end: heap_start,
+            mapped: MappedMemory::default(),
             stacks: 0,
             free_stacks: Vec::new(),
         })
@@ -122,6 +125,17 @@ impl Cell {
         self.heap_start..self.heap_end
     }
 
+    /// What the instance has mapped.
+    pub fn mapped(&self) -> &MappedMemory {
+        &self.mapped
+    }
+
+    /// The same, to be changed: it has room between the heap and the thread stacks. Its pages get the key.
+    pub fn mapped_mut(&mut self) -> (&mut MappedMemory, Range<u64>, Key) {
+        let room = self.heap_end + PAGE..self.base() + THREAD_STACKS_OFFSET;
+        (&mut self.mapped, room, self.key)
+    }
+
     /// Bytes of the image that an instance may write to, bss included.
     pub fn data_bytes(&self) -> u64 {
         let writable = self.image.image.segments.iter().filter(|s| s.access == SegmentAccess::ReadWrite);
@@ -158,7 +172,8 @@ impl Cell {
     /// Adds whole pages to the heap; the address of the first.
     pub fn grow_heap(&mut self, space: &AddressSpace, bytes: u64) -> Result<Option<u64>, AddressSpaceError> {
         let start = self.heap_end;
-        let limit = self.base() + THREAD_STACKS_OFFSET;
+        // A page stays free before mapped memory.
+        let limit = self.mapped.lowest().map_or(self.base() + THREAD_STACKS_OFFSET, |lowest| lowest - PAGE);
         let Some(end) = start.checked_add(page_up(bytes)).filter(|end| *end <= limit) else { return Ok(None) };
         space.protect(start..end, Access::ReadWrite, self.key)?;
         if end - start >= HUGE {
@@ -223,6 +238,7 @@ impl Cell {
             space.reset(self.heap_start..self.heap_end)?;
             self.heap_end = self.heap_start;
         }
+        self.mapped.reset(space)?;
         let stack = self.stack(None);
         let warm = stack.end - WARM_STACK.min(self.stack_size - PAGE);
         space.discard(stack.start + PAGE..warm)?;

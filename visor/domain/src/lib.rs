@@ -36,6 +36,8 @@ pub mod instance;
 mod instance_table;
 pub mod keys;
 mod lifecycle;
+mod mapped_memory;
+mod mapped_ranges;
 mod milestones;
 mod net_poll;
 mod options;

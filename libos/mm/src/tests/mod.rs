@@ -4,6 +4,7 @@ mod arena;
 mod batches;
 mod endings;
 mod hostile;
+mod mapped;
 mod pages;
 mod pins;
 mod records;

@@ -11,6 +11,7 @@ mod captured;
 mod cells;
 mod files;
 mod heap;
+mod mapped_pages;
 mod mappings;
 mod memory;
 mod network;
@@ -20,6 +21,7 @@ mod services;
 pub use captured::Captured;
 pub use files::Files;
 pub use heap::{CountingHeap, live_bytes};
+pub use mapped_pages::MappedPage;
 pub use mappings::Mapping;
 
 use cells::{Locked, Value};
@@ -104,6 +106,8 @@ struct Shared {
     mappings: Locked<BTreeMap<(u32, u64), Mapping>>,
     /// The instances that have made a call and have not ended.
     live: Locked<BTreeSet<u32>>,
+    /// Memory that functions have mapped, by page.
+    mapped_pages: Locked<BTreeMap<u64, MappedPage>>,
 }
 
 /// A thread that takes part in a domain, until it is dropped.
@@ -176,6 +180,7 @@ impl Domain {
             discards_nothing: Value::new(false),
             mappings: Locked::default(),
             live: Locked::default(),
+            mapped_pages: Locked::default(),
         });
         assert!(CURRENT.get().is_null(), "one domain per test thread at a time");
         CURRENT.set(Arc::as_ptr(&shared));

@@ -1,5 +1,6 @@
 //! The services of the miniature visor: [`HostServices`] over [`Shared`].
 
+use crate::mapped_pages;
 use crate::mappings::{Mapping, charge};
 use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING};
 use monohull_abi::file::{Advice, MapRequest, MountInfo, map};
@@ -7,6 +8,7 @@ use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE, USER_END, cell_base, page_up,
 };
 use monohull_abi::module::{Call, HostServices, Outcome, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::types::MapAccess;
 use monohull_abi::{Errno, number};
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -155,6 +157,42 @@ impl HostServices for Services {
         account.heap += bytes;
         shared.memory.borrow_mut().map(address, bytes);
         address as i64
+    }
+
+    unsafe extern "C" fn map_pages(
+        domain: *mut c_void,
+        instance: u32,
+        bytes: u64,
+        align: u64,
+        access: MapAccess,
+    ) -> i64 {
+        // SAFETY: as in `pin`.
+        let mapped = mapped_pages::map(unsafe { shared(domain) }, instance, bytes, align, access);
+        mapped.map_or_else(Errno::to_value, |address| address as i64)
+    }
+
+    unsafe extern "C" fn unmap_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let unmapped = mapped_pages::change(unsafe { shared(domain) }, instance, address, bytes, |_| None);
+        unmapped.map_or_else(Errno::to_value, |()| 0)
+    }
+
+    unsafe extern "C" fn discard_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
+        // SAFETY: as in `pin`.
+        let discarded = mapped_pages::discard(unsafe { shared(domain) }, instance, address, bytes);
+        discarded.map_or_else(Errno::to_value, |()| 0)
+    }
+
+    unsafe extern "C" fn protect_pages(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        bytes: u64,
+        access: MapAccess,
+    ) -> i64 {
+        // SAFETY: as in `pin`.
+        let protected = mapped_pages::protect(unsafe { shared(domain) }, instance, address, bytes, access);
+        protected.map_or_else(Errno::to_value, |()| 0)
     }
 
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {

@@ -5,6 +5,7 @@ use crate::cell::Cell;
 use crate::gadgets;
 use crate::image::{Access as SegmentAccess, Segment, Symbol};
 use crate::instance::Instance;
+use crate::mapped_ranges::RangeState;
 use crate::pager::FaultedMapping;
 use crate::shared::Shared;
 use monohull_abi::layout::{
@@ -196,6 +197,13 @@ fn part_of_cell(cell: &Cell, address: u64) -> &'static str {
             Some(SegmentAccess::Read) => "its own constants, which are read-only",
             Some(SegmentAccess::ReadWrite) => "its own data, which is not executable",
             None => "a gap in its own image",
+        };
+    }
+    if let Some(state) = cell.mapped().state(address) {
+        return match state {
+            RangeState::Reserved | RangeState::Hidden => "memory that it has mapped without access",
+            RangeState::Read => "memory that it has mapped read-only",
+            RangeState::ReadWrite => "memory that it has mapped, which is not executable",
         };
     }
     if cell.heap().contains(&address) {

@@ -4,11 +4,12 @@ use super::modules;
 use super::state::shared;
 use crate::address_space::Access;
 use crate::carrier::{clock_ns, monotonic_ns};
-use crate::cell;
+use crate::cell::{self, Cell};
 use crate::fault_injection::{self, Mitigation};
 use crate::files::{self, Images};
 use crate::instance::cell_of;
 use crate::keys::Key;
+use crate::mapped_memory::{MappedMemory, Pages};
 use crate::pager::Source;
 use crate::shared::Shared;
 use crate::slot_access::SlotUse;
@@ -16,11 +17,13 @@ use crate::this_thread;
 use monohull_abi::file::{Advice, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, HostServices, Outcome, SYSTEM_INSTANCE, UserBounds};
+use monohull_abi::types::MapAccess;
 use monohull_abi::{Errno, number};
 use monohull_trampoline::system::copy;
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::Once;
 
 /// Arena commits from this size on ask for huge pages.
@@ -62,6 +65,41 @@ unsafe fn map(domain: &Shared, instance: u32, request: &MapRequest) -> Result<u6
     };
     let path = String::from_utf8_lossy(path).into_owned();
     domain.files.pager.map(&instance, account, request, path, source)
+}
+
+/// Bytes of mapped memory that are freed under one lock. Freeing many takes long, and other threads of the instance need it.
+const AT_ONCE: u64 = 64 << 20;
+
+/// Changes memory that an instance has mapped, in pieces of `step` bytes; nothing if not all of it is mapped.
+fn change_mapped(
+    domain: &Shared,
+    instance: u32,
+    address: u64,
+    bytes: u64,
+    step: u64,
+    change: impl Fn(&mut MappedMemory, &Pages<'_>, Range<u64>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+        return Err(Errno::Invalid);
+    };
+    let end = address.checked_add(bytes).ok_or(Errno::Fault)?;
+    if instance.with_cell(|cell| cell.mapped().covers(address..end)) != Some(true) {
+        return Err(Errno::Fault);
+    }
+    let mut start = address;
+    while start < end {
+        if this_thread::is_interrupted() {
+            return Err(Errno::TimedOut);
+        }
+        let piece = start..start.saturating_add(step).min(end);
+        start = piece.end;
+        let changed = instance.with_cell(|cell| {
+            let (mapped, room, key) = cell.mapped_mut();
+            change(mapped, &Pages { space: &domain.space, key, account, room }, piece)
+        });
+        changed.unwrap_or(Err(Errno::Invalid))?;
+    }
+    Ok(())
 }
 
 fn status(done: Result<(), Errno>) -> i64 {
@@ -181,11 +219,56 @@ impl HostServices for Services {
         }
     }
 
+    unsafe extern "C" fn map_pages(
+        domain: *mut c_void,
+        instance: u32,
+        bytes: u64,
+        align: u64,
+        access: MapAccess,
+    ) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let (Some(instance), Some(account)) = (domain.instance(instance), domain.account(instance)) else {
+            return Errno::Invalid.to_value();
+        };
+        let mapped = instance.with_cell(|cell| {
+            let (mapped, room, key) = cell.mapped_mut();
+            mapped.map(&Pages { space: &domain.space, key, account, room }, bytes, align, access)
+        });
+        mapped.unwrap_or(Err(Errno::Invalid)).map_or_else(Errno::to_value, |address| address as i64)
+    }
+
+    unsafe extern "C" fn unmap_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        status(change_mapped(domain, instance, address, bytes, AT_ONCE, MappedMemory::unmap))
+    }
+
+    unsafe extern "C" fn discard_pages(domain: *mut c_void, instance: u32, address: u64, bytes: u64) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        status(change_mapped(domain, instance, address, bytes, AT_ONCE, MappedMemory::discard))
+    }
+
+    unsafe extern "C" fn protect_pages(
+        domain: *mut c_void,
+        instance: u32,
+        address: u64,
+        bytes: u64,
+        access: MapAccess,
+    ) -> i64 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        let protect = |mapped: &mut MappedMemory, pages: &Pages<'_>, range| mapped.protect(pages, range, access);
+        // All at once: it is done wholly or not at all.
+        status(change_mapped(domain, instance, address, bytes, u64::MAX, protect))
+    }
+
     unsafe extern "C" fn heap_size(domain: *mut c_void, instance: u32) -> u64 {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        let heap = domain.instance(instance).and_then(|instance| instance.with_cell(|cell| cell.heap()));
-        heap.map_or(0, |heap| heap.end - heap.start)
+        let bytes = |cell: &mut Cell| cell.heap().end - cell.heap().start + cell.mapped().charged();
+        domain.instance(instance).and_then(|instance| instance.with_cell(bytes)).unwrap_or(0)
     }
 
     unsafe extern "C" fn arena_commit(domain: *mut c_void, address: u64, len: u64) -> i64 {

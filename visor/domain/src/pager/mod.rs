@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use thread::PagerThread;
 
 /// Most mappings of all instances together: each takes up to three of the kernel's, of which a process has some 65 000.
-const DOMAIN_MAX: usize = 16 * 1024;
+const DOMAIN_MAX: usize = 12 * 1024;
 /// Mappings up to this size are filled when they are made: it takes no longer than one fault.
 const SMALL: u64 = AROUND * PAGE;
 /// Bytes of a huge page.
