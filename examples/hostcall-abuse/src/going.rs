@@ -10,7 +10,7 @@
 
 use crate::changing::Verdict;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use monohull_abi::Errno::{self, Fault};
+use monohull_abi::Errno::{Fault, Io};
 use monohull_abi::file::{WORKING_DIRECTORY, open};
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::*;
@@ -96,6 +96,8 @@ fn calls(how: u32, file: u64, at: u64, turns: &AtomicU64) -> Result<(), String> 
         for (number, len) in calls {
             match hostcall(number, [file, at, len, 0, 0, 0]) {
                 answer if answer == Fault.to_value() => refused += 1,
+                // The buffer was back when it was asked for which side had failed.
+                answer if number == FILE_PWRITE && answer == Io.to_value() => refused += 1,
                 1.. => served += 1,
                 answer => return Err(format!("{answer} is no answer")),
             }
@@ -115,5 +117,5 @@ fn calls(how: u32, file: u64, at: u64, turns: &AtomicU64) -> Result<(), String> 
             break;
         }
     }
-    Err(format!("{served} calls were served and {refused} refused: {:?} was not met", Errno::Fault))
+    Err(format!("{served} calls were served and {refused} refused: {Fault:?} was not met"))
 }
