@@ -267,6 +267,22 @@ pub struct MountInfo {
     pub size: u64,
 }
 
+/// What tells the file behind a disk image from every other file, and from itself after a change by others.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct ImageIdentity {
+    /// The host's file system.
+    pub device: u64,
+    /// The file in it.
+    pub inode: u64,
+    /// Bytes.
+    pub len: u64,
+    /// When its bytes last changed, in ns since 1970.
+    pub modified: i64,
+    /// 1 if changes are the domain's own and do not reach the file.
+    pub private: u64,
+}
+
 /// What the descriptor table asks of a file system. The first argument is the operation in the low byte with the mount's
 /// number above it ([`FsOp::word`]); the others are listed. Paths are relative to the mount and clean: names with one `/`
 /// between them, `""` for the mount itself. Addresses of buffers have been checked; those of paths are the table's own.

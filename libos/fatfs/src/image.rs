@@ -3,23 +3,71 @@
 //! The image's file may have holes, and the disk of the host no room for what is to fill them. A store there fails like one on a disk
 //! that is broken. So after a failure the module has the host allocate blocks, and repeats the store; the result of the allocation is the answer.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::Errno;
 use monohull_abi::file::Extent;
+use monohull_abi::layout::PAGE;
 use monohull_fat::edit::{EditError, Store};
 use monohull_fat::{Error, Image};
 use monohull_module::{Checked, HostRef, Memory};
 
 /// The image as it is.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Mapped {
     host: HostRef,
     mount: u32,
     memory: Memory,
+    /// Which pages have been written to, a bit for each, if they are the domain's own.
+    written: Option<Arc<[AtomicU64]>>,
 }
 
 impl Mapped {
     pub(crate) fn new(host: HostRef, mount: u32) -> Result<Mapped, Errno> {
-        Ok(Mapped { host, mount, memory: host.image(mount)? })
+        let memory = host.image(mount)?;
+        let words = memory.len().div_ceil(PAGE).div_ceil(64);
+        let is_private = host.image_identity(mount)?.private == 1;
+        let written = is_private.then(|| (0..words).map(|_| AtomicU64::new(0)).collect());
+        Ok(Mapped { host, mount, memory, written })
+    }
+
+    /// Bytes of the whole image.
+    pub(crate) fn len_of_image(&self) -> u64 {
+        self.memory.len()
+    }
+
+    /// Whether changes are the domain's own and do not reach the file.
+    pub(crate) fn is_private(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// The domain's own pages: runs of first page and count.
+    pub(crate) fn changed(&self) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (index, word) in (0..).zip(self.written.iter().flat_map(|words| words.iter())) {
+            let word = word.load(Ordering::Relaxed);
+            for page in (0..64).filter(|bit| word & 1 << bit != 0).map(|bit| index * 64 + bit) {
+                match runs.last_mut() {
+                    Some((first, count)) if *first + *count == page => *count += 1,
+                    _ => runs.push((page, 1)),
+                }
+            }
+        }
+        runs
+    }
+
+    /// Notes the pages of a range before they are written to.
+    fn note(&self, offset: u64, len: u64) {
+        let (Some(words), Some(last)) = (&self.written, len.checked_sub(1)) else { return };
+        for page in offset / PAGE..=offset.saturating_add(last) / PAGE {
+            // What lies behind the end is refused by the store that follows.
+            if let Some(word) = words.get((page / 64) as usize)
+                && word.load(Ordering::Relaxed) & 1 << (page % 64) == 0
+            {
+                word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Copies out.
@@ -53,6 +101,7 @@ impl Mapped {
     }
 
     fn with_room(&self, offset: u64, len: u64, store: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        self.note(offset, len);
         match store() {
             Err(Errno::Io) => {
                 self.host.image_reserve(self.mount, offset, len)?;

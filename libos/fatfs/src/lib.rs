@@ -24,6 +24,7 @@ mod file;
 mod files;
 mod image;
 mod moving;
+mod record;
 mod volume;
 
 use alloc::boxed::Box;
@@ -32,7 +33,7 @@ use monohull_abi::file::{Extent, FileStat, MOUNTS_MAX};
 use monohull_abi::module::Call;
 use monohull_abi::{Errno, number};
 use monohull_module::fs::{FileSystem, Listing, serve};
-use monohull_module::record::{RecordsRef, Refused, fields};
+use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{Checked, HostRef, Module, Once, Segments, module};
 use volume::Volume;
 
@@ -56,16 +57,11 @@ impl Module for FatFs {
     }
 
     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
-        let opened = |mount: &usize| self.volumes.get(*mount).is_some_and(|volume| volume.get().is_some());
-        if let Some(mount) = (0..MOUNTS_MAX).find(opened) {
-            let point = self.host.mount(mount as u32).map(|(_, point)| point).unwrap_or_default();
-            return Err(Refused::new(format_args!("the disk image at `{point}` is in use")));
-        }
-        records.write(&())
+        self.save_volumes(records)
     }
 
     fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        fields(record)
+        self.restore_volumes(record)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::file::{File, SIZE_MAX};
 use crate::files::{Files, Place};
 use crate::image::{Mapped, errno_of, errno_of_damage};
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,23 +34,30 @@ pub(crate) struct Volume {
     /// The image has its dirty flag set.
     marked: AtomicBool,
     pub(crate) next_removed: AtomicU64,
+    /// When bytes of files last changed that were open in the domain that this one goes on from, by slot.
+    times: FutexMutex<BTreeMap<u64, i64>>,
 }
 
 impl Volume {
     pub(crate) fn mount(host: HostRef, mount: u32) -> Result<Volume, Errno> {
+        Volume::of(host, mount, Mapped::new(host, mount)?, Vec::new())
+    }
+
+    /// The volume in an image. `times` are when bytes of files last changed that are about to be opened again, by slot.
+    pub(crate) fn of(host: HostRef, mount: u32, image: Mapped, times: Vec<(u64, i64)>) -> Result<Volume, Errno> {
         let (info, _) = host.mount(mount).ok_or(Errno::Invalid)?;
-        let image = Mapped::new(host, mount)?;
         let geometry = Geometry::read(&image).map_err(errno_of_damage)?;
         let volume = Volume {
             host,
             mount,
             writable: info.read_only == 0,
-            image,
+            image: image.clone(),
             geometry,
             editor: FutexMutex::new(Editor::new(image, geometry, move || host.realtime() as i64)),
             files: Files::new(),
             marked: AtomicBool::new(false),
             next_removed: AtomicU64::new(0),
+            times: FutexMutex::new(times.into_iter().collect()),
         };
         volume.sweep();
         Ok(volume)
@@ -147,7 +155,11 @@ impl Volume {
                 if entry.size > runs.capacity() {
                     return Err(Errno::Io);
                 }
-                self.files.insert(File::new(path.to_owned(), entry, runs))?
+                let node = self.files.insert(File::new(path.to_owned(), entry, runs))?;
+                if let Some(time) = self.times.lock().remove(&entry.slot) {
+                    self.files.place(node)?.touch(time);
+                }
+                node
             }
         };
         self.files.place(node)?.write(node, |file| {
@@ -465,6 +477,26 @@ impl Volume {
     /// Names are stored when they change.
     pub(crate) fn sync_names(&self) -> Result<(), Errno> {
         self.host.image_sync(self.mount)
+    }
+
+    /// Brings the image into the state of one that is not in use, files that are open apart: when bytes of these last changed, by
+    /// slot; or the path of a file that stands in the way. The next change marks the image again.
+    pub(crate) fn settle_files(&self) -> Result<Vec<(u64, i64)>, String> {
+        let mut times = Vec::new();
+        for node in self.files.all() {
+            let Ok(place) = self.files.place(node) else { continue };
+            // Files of the table are there: no call is under way.
+            let known = place.read(node, |file| Ok((file.slot, file.named && file.pinned == 0, file.path.clone())));
+            let Ok((slot, settles, path)) = known else { continue };
+            if !settles {
+                return Err(path);
+            }
+            times.extend(place.modified().map(|time| (slot, time)));
+        }
+        times.extend(self.times.lock().iter().map(|(slot, time)| (*slot, *time)));
+        self.editor.lock().close();
+        self.marked.store(false, Ordering::Relaxed);
+        Ok(times)
     }
 
     pub(crate) fn sync(&self, node: u64) -> Result<(), Errno> {

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use core::fmt::{self, Write};
 use monohull_abi::Errno;
-use monohull_abi::file::{Advice, Extent, MapRequest, MountInfo, MountKind, PATH_MAX};
+use monohull_abi::file::{Advice, Extent, ImageIdentity, MapRequest, MountInfo, MountKind, PATH_MAX};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{Call, Host};
 use monohull_abi::types::MapAccess;
@@ -189,6 +189,14 @@ impl HostRef {
     pub fn image_sync(&self, mount: u32) -> Result<(), Errno> {
         // SAFETY: no conditions.
         Errno::from_value(unsafe { self.0.image_sync(mount) }).map(drop)
+    }
+
+    /// What tells the file behind an image from others, and from itself after a change.
+    pub fn image_identity(&self, mount: u32) -> Result<ImageIdentity, Errno> {
+        let mut identity = ImageIdentity::default();
+        // SAFETY: it is writable.
+        Errno::from_value(unsafe { self.0.image_identity(mount, &raw mut identity) })?;
+        Ok(identity)
     }
 
     /// Allocates blocks of the host's file system for a range of the image behind a mount, after a store there has failed.

@@ -24,7 +24,8 @@ pub struct Captured {
     pub live: BTreeSet<u32>,
     /// Its mounts.
     pub mounts: Vec<(MountInfo, String)>,
-    images: HashMap<u32, Vec<u8>>,
+    /// What is in the files behind images; and whether changes do not reach them.
+    images: HashMap<u32, (Vec<u8>, bool)>,
     memory: Memory,
     accounts: HashMap<u32, Account>,
     time: (u64, u64),
@@ -37,9 +38,9 @@ impl Captured {
         self.accounts.entry(instance).or_default().limit = bytes;
     }
 
-    /// Changes the image behind a mount.
+    /// Changes the file of the image behind a mount.
     pub fn with_image<R>(&mut self, mount: u32, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        change(self.images.get_mut(&mount).expect("there is an image"))
+        change(&mut self.images.get_mut(&mount).expect("there is an image").0)
     }
 }
 
@@ -77,11 +78,17 @@ impl Domain {
         memory.keep_in(ARENA_BASE..ARENA_END, &buffers);
         let mut accounts = self.shared.accounts.borrow().clone();
         accounts.values_mut().for_each(|account| account.charged = 0);
+        let (images, files) = (self.shared.images.borrow(), self.shared.files.borrow());
+        let file = |mount: &u32, image: &Vec<u8>| match files.get(mount) {
+            Some(file) => (file.clone(), true),
+            None => (image.clone(), false),
+        };
+        let images = images.iter().map(|(mount, image)| (*mount, file(mount, image))).collect();
         Ok(Captured {
             records,
             live,
             mounts: self.shared.mounts.borrow().clone(),
-            images: self.shared.images.borrow().clone(),
+            images,
             memory,
             accounts,
             time: self.shared.time.get(),
@@ -95,7 +102,10 @@ impl Domain {
         let shared = &domain.shared;
         *shared.live.borrow_mut() = captured.live.clone();
         *shared.accounts.borrow_mut() = captured.accounts.clone();
-        *shared.images.borrow_mut() = captured.images.clone();
+        for (mount, (file, private)) in &captured.images {
+            let set = if *private { Domain::set_private_image } else { Domain::set_image };
+            set(&domain, *mount, file.clone());
+        }
         *shared.memory.borrow_mut() = captured.memory.without(ARENA_BASE..ARENA_END);
         shared.time.set(captured.time);
         shared.kept_apart.set(captured.kept_apart);

@@ -26,7 +26,7 @@ pub use mappings::Mapping;
 
 use cells::{Locked, Value};
 use memory::Memory;
-use monohull_abi::file::MountInfo;
+use monohull_abi::file::{ImageIdentity, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE, cell_base};
 use monohull_abi::module::{Call, Ending, Host, ModuleEntry, ModuleTable, Outcome, Released, SYSTEM_INSTANCE, Wake};
 use monohull_abi::network::TapConfig;
@@ -36,6 +36,7 @@ use services::Services;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ struct Shared {
     modules: Vec<(&'static ModuleTable, AtomicPtr<c_void>)>,
     mounts: Locked<Vec<(MountInfo, String)>>,
     images: Locked<HashMap<u32, Vec<u8>>>,
+    /// What is in the files behind images whose changes are the domain's own.
+    files: Locked<HashMap<u32, Vec<u8>>>,
     /// How many more stores into images are made; the rest are lost.
     stores: Value<u64>,
     /// How often one was to be written to the disk.
@@ -165,6 +168,7 @@ impl Domain {
             modules: tables.iter().map(|table| (*table, AtomicPtr::new(std::ptr::null_mut()))).collect(),
             mounts: Locked::new(mounts),
             images: Locked::default(),
+            files: Locked::default(),
             stores: Value::new(u64::MAX),
             syncs: Value::new(0),
             memory: Locked::default(),
@@ -202,6 +206,12 @@ impl Domain {
     /// Puts the bytes of a disk image behind a mount. They stay where they are until the domain ends.
     pub fn set_image(&self, mount: u32, bytes: Vec<u8>) {
         self.shared.images.borrow_mut().insert(mount, bytes);
+    }
+
+    /// The same, but changes do not reach the file.
+    pub fn set_private_image(&self, mount: u32, bytes: Vec<u8>) {
+        self.shared.files.borrow_mut().insert(mount, bytes.clone());
+        self.set_image(mount, bytes);
     }
 
     /// Reads or changes a disk image while no call is under way.
@@ -466,6 +476,19 @@ impl Drop for Domain {
 }
 
 impl Shared {
+    /// A file changes its identity with its bytes.
+    fn image_identity(&self, mount: u32) -> Option<ImageIdentity> {
+        let (images, files) = (self.images.borrow(), self.files.borrow());
+        let (private, bytes) = match files.get(&mount) {
+            Some(bytes) => (1, bytes),
+            None => (0, images.get(&mount)?),
+        };
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let modified = hasher.finish() as i64;
+        Some(ImageIdentity { device: 1, inode: mount.into(), len: bytes.len() as u64, modified, private })
+    }
+
     /// Whether a copy to this address is made; counts those into images.
     fn may_store(&self, to: u64) -> bool {
         let images = self.images.borrow();

@@ -3,7 +3,7 @@
 use crate::mapped_pages;
 use crate::mappings::{Mapping, charge};
 use crate::{CURRENT, EXPLAINED, MEANWHILE, Shared, WAITING};
-use monohull_abi::file::{Advice, MapRequest, MountInfo, map};
+use monohull_abi::file::{Advice, ImageIdentity, MapRequest, MountInfo, map};
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_SIZE, MAPPINGS_OFFSET, PAGE, USER_BASE, USER_END, cell_base, page_up,
 };
@@ -308,6 +308,15 @@ impl HostServices for Services {
         // SAFETY: as in `owns`.
         let syncs = unsafe { &shared(domain).syncs };
         syncs.set(syncs.get() + 1);
+        0
+    }
+
+    unsafe extern "C" fn image_identity(domain: *mut c_void, index: u32, identity: *mut ImageIdentity) -> i64 {
+        // SAFETY: as in `pin`.
+        let shared = unsafe { shared(domain) };
+        let Some(known) = shared.image_identity(index) else { return Errno::Io.to_value() };
+        // SAFETY: the place is the module's own.
+        unsafe { identity.write(known) };
         0
     }
 

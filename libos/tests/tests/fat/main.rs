@@ -1,5 +1,6 @@
 //! Images as functions use them, through the descriptor table.
 
+mod captured;
 mod damage;
 mod interrupted;
 mod model;

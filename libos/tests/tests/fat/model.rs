@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Something to do.
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Open(usize, u64),
     Close(usize),
     Write(usize, usize, u64),
@@ -28,7 +28,7 @@ enum Step {
 const NAMES: [&str; 12] =
     ["", "/a", "/b", "/a name that is long", "/d", "/d/a", "/d/b c.txt", "/d/e", "/d/e/f", "/a/b", "/e", "/e/a"];
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let name = 0..NAMES.len();
     let file = 0..6usize;
     let flags = prop_oneof![
@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Does a step below `root`; `open` are the descriptors. What came of it, in words that both sides must share.
-fn run(files: Files<'_>, root: &str, open: &mut Vec<u64>, step: &Step, round: usize) -> String {
+pub(crate) fn run(files: Files<'_>, root: &str, open: &mut Vec<u64>, step: &Step, round: usize) -> String {
     let path = |name: usize| format!("{root}{}", NAMES[name]);
     let at = |open: &Vec<u64>, file: usize| open.get(file).copied().unwrap_or(999);
     let bytes = |len: usize| -> Vec<u8> { (0..len).map(|at| (at * 7 + round * 13) as u8).collect() };
@@ -86,7 +86,7 @@ fn run(files: Files<'_>, root: &str, open: &mut Vec<u64>, step: &Step, round: us
 }
 
 /// Everything below a directory.
-fn tree(files: Files<'_>, path: &str) -> Result<Vec<(String, Vec<u8>)>, Errno> {
+pub(crate) fn tree(files: Files<'_>, path: &str) -> Result<Vec<(String, Vec<u8>)>, Errno> {
     let mut all = Vec::new();
     for name in files.list(path)? {
         let below = format!("{path}/{}", name.trim_end_matches('/'));

@@ -11,10 +11,12 @@
 //! file meanwhile.
 
 use super::mount::{ImageAccess, Mount, Source};
+use monohull_abi::file::ImageIdentity;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
 /// Locks an image file: exclusively if it is to be written, otherwise shared. Fails if another process has a conflicting lock.
@@ -53,6 +55,17 @@ impl Images {
         let place = (mapping.address, mapping.len);
         images.insert(index, mapping);
         Ok(place)
+    }
+
+    /// What tells the file behind an image from others.
+    pub(crate) fn identity(mounts: &[Mount], index: u32) -> io::Result<ImageIdentity> {
+        let Some(Source::Image { file, access }) = mounts.get(index as usize).map(|mount| &mount.source) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let known = File::from(file.try_clone()?).metadata()?;
+        let modified = known.mtime().saturating_mul(1_000_000_000).saturating_add(known.mtime_nsec());
+        let private = u64::from(*access == ImageAccess::Copy);
+        Ok(ImageIdentity { device: known.dev(), inode: known.ino(), len: known.len(), modified, private })
     }
 
     /// Waits until what was written to an image is on the disk.
@@ -125,5 +138,29 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: a mapping of ours; the modules that used it have been stopped.
         unsafe { libc::munmap(self.address as *mut libc::c_void, self.len as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_change_of_the_file_is_another_identity() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[0; 4096]).expect("written");
+        let mounts = [ImageAccess::Copy, ImageAccess::Read].map(|access| {
+            let file = OwnedFd::from(file.try_clone().expect("another descriptor"));
+            Mount { point: "/".into(), source: Source::Image { file, access } }
+        });
+        let known = Images::identity(&mounts, 0).expect("known");
+        assert_eq!((known.len, known.private), (4096, 1));
+        assert_eq!(Images::identity(&mounts, 1).expect("known"), ImageIdentity { private: 0, ..known });
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("another time");
+        assert_eq!(Images::identity(&mounts, 0).expect("known"), ImageIdentity { modified: 0, ..known });
+        file.set_len(8192).expect("longer");
+        assert_eq!(Images::identity(&mounts, 0).expect("known").len, 8192);
+        assert!(Images::identity(&mounts, 2).is_err());
     }
 }

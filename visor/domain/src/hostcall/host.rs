@@ -14,7 +14,7 @@ use crate::pager::Source;
 use crate::shared::Shared;
 use crate::slot_access::SlotUse;
 use crate::this_thread;
-use monohull_abi::file::{Advice, MapRequest, MountInfo};
+use monohull_abi::file::{Advice, ImageIdentity, MapRequest, MountInfo};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, page_up};
 use monohull_abi::module::{Call, HostServices, Outcome, SYSTEM_INSTANCE, UserBounds};
 use monohull_abi::types::MapAccess;
@@ -407,6 +407,18 @@ impl HostServices for Services {
     unsafe extern "C" fn image_sync(domain: *mut c_void, index: u32) -> i64 {
         // SAFETY: see `shared`.
         image_answer(Images::sync(&unsafe { shared(domain) }.options.mounts, index))
+    }
+
+    unsafe extern "C" fn image_identity(domain: *mut c_void, index: u32, identity: *mut ImageIdentity) -> i64 {
+        // SAFETY: see `shared`.
+        match Images::identity(&unsafe { shared(domain) }.options.mounts, index) {
+            Ok(known) => {
+                // SAFETY: the place is the module's own.
+                unsafe { identity.write(known) };
+                0
+            }
+            Err(_) => Errno::Io.to_value(),
+        }
     }
 
     unsafe extern "C" fn image_reserve(domain: *mut c_void, index: u32, offset: u64, len: u64) -> i64 {
