@@ -10,90 +10,13 @@ use crate::path::{Path, PathBuf};
 use crate::string::{String, ToString};
 use crate::sync::OnceLock;
 use crate::vec::{self, Vec};
-use crate::{any, error, fmt, format, process, sys};
-use monohull_abi::types::{AbortKind, InfoString};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use crate::{error, fmt, format, sys};
+use monohull::rt::{arguments, parse};
+use monohull_abi::types::InfoString;
 use serde_json::Value;
 
-/// Reads a map's members in the order of the text, into whatever can be extended by them.
-pub(crate) fn members<'de, D, K, V, C>(deserializer: D) -> Result<C, D::Error>
-where
-    D: Deserializer<'de>,
-    K: Deserialize<'de>,
-    V: Deserialize<'de>,
-    C: Default + Extend<(K, V)>,
-{
-    struct Collect<K, V, C>(core::marker::PhantomData<(K, V, C)>);
-
-    impl<'de, K: Deserialize<'de>, V: Deserialize<'de>, C: Default + Extend<(K, V)>> Visitor<'de> for Collect<K, V, C> {
-        type Value = C;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<C, A::Error> {
-            let mut members = C::default();
-            while let Some(member) = map.next_entry()? {
-                members.extend([member]);
-            }
-            Ok(members)
-        }
-    }
-
-    deserializer.deserialize_map(Collect(core::marker::PhantomData))
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Vec<(String, T)> {
-    // The visor has checked the workflow file, so this is an object, or empty.
-    members(&mut serde_json::Deserializer::from_str(text)).unwrap_or_default()
-}
-
-fn arguments() -> &'static [(String, Value)] {
-    static ARGUMENTS: OnceLock<Vec<(String, Value)>> = OnceLock::new();
-    ARGUMENTS.get_or_init(|| parse(&sys::info_string(InfoString::Args)))
-}
-
-/// An argument is missing or is not what the function expects. The workflow file is at fault.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArgError(String);
-
-impl fmt::Display for ArgError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl error::Error for ArgError {}
-
-/// Finds `name` among `members` and reads it as a `T`. A type that can be null, such as `Option`, may be missing.
-fn find<T: DeserializeOwned>(members: &[(String, Value)], name: &str) -> Result<T, ArgError> {
-    match members.iter().find(|(member, _)| member == name) {
-        Some((_, value)) => T::deserialize(value).map_err(|error| ArgError(format!("argument `{name}`: {error}"))),
-        None => T::deserialize(&Value::Null).map_err(|_| {
-            ArgError(format!(
-                "argument `{name}` is missing: a value of type `{}` is expected",
-                short(any::type_name::<T>())
-            ))
-        }),
-    }
-}
-
-/// A type's name without the paths of its parts.
-fn short(name: &str) -> String {
-    let pieces = name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-    pieces.map(|piece| piece.rsplit("::").next().unwrap_or(piece)).collect()
-}
-
-/// The step's argument `name`, read as a `T`; `Option` if it may be missing.
-pub fn try_arg<T: DeserializeOwned>(name: &str) -> Result<T, ArgError> {
-    find(arguments(), name)
-}
-
-/// The step's argument `name`, read as a `T`. Ends the function as failed if it is missing or of another type.
-pub fn arg<T: DeserializeOwned>(name: &str) -> T {
-    try_arg(name).unwrap_or_else(|error| process::fail(AbortKind::Error, format_args!("{error}")))
-}
+pub(crate) use monohull::rt::members;
+pub use monohull::{ArgError, arg, try_arg};
 
 fn as_words(function: String, members: &[(String, Value)]) -> Vec<String> {
     let word = |(name, value): &(String, Value)| match value {
@@ -243,7 +166,6 @@ pub fn temp_dir() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vec;
 
     const TEXT: &str = r#"{"count": 3, "pattern": "a b", "sizes": [1, 2], "on": true, "nothing": null, "wide": -1}"#;
 
@@ -253,30 +175,5 @@ mod tests {
         let expected =
             ["grep", "--count=3", "--pattern=a b", "--sizes=[1,2]", "--on=true", "--nothing=null", "--wide=-1"];
         assert_eq!(words, expected);
-    }
-
-    #[test]
-    fn arguments_are_found_by_name_and_type() {
-        let members = parse(TEXT);
-        assert_eq!(find::<u32>(&members, "count"), Ok(3));
-        assert_eq!(find::<Option<Vec<u64>>>(&members, "sizes"), Ok(Some(vec![1, 2])));
-        assert_eq!(find::<Option<String>>(&members, "absent"), Ok(None));
-        assert_eq!(find::<Option<u8>>(&members, "nothing"), Ok(None));
-    }
-
-    #[test]
-    fn errors_name_the_argument_and_what_was_expected() {
-        let members = parse(TEXT);
-        let text = |result: Result<u32, ArgError>| result.unwrap_err().to_string();
-        assert_eq!(text(find(&members, "pattern")), r#"argument `pattern`: invalid type: string "a b", expected u32"#);
-        assert_eq!(text(find(&members, "wide")), "argument `wide`: invalid value: integer `-1`, expected u32");
-        assert_eq!(short(any::type_name::<Vec<Option<String>>>()), "Vec<Option<String>>");
-        assert_eq!(text(find(&members, "absent")), "argument `absent` is missing: a value of type `u32` is expected");
-    }
-
-    #[test]
-    fn no_arguments_is_no_members() {
-        assert!(parse::<Value>("").is_empty());
-        assert!(parse::<Value>("{}").is_empty());
     }
 }

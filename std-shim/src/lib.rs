@@ -32,9 +32,6 @@ extern crate alloc as alloc_crate;
 // The tests of this crate run on the host, with the host's threads.
 #[cfg(test)]
 extern crate std as host_std;
-// What `#[derive(SlotData)]` calls this crate.
-#[cfg(test)]
-extern crate self as monohull_std;
 
 #[macro_use]
 mod macros;
@@ -47,12 +44,10 @@ pub mod alloc;
 pub mod arch;
 pub mod collections;
 pub mod env;
-mod failure;
 pub mod ffi;
 mod float;
 pub mod fs;
 pub mod hash;
-mod instance;
 pub mod io;
 pub mod mmap;
 pub mod net;
@@ -85,7 +80,5 @@ mod core_panic {
 #[doc(inline)]
 pub use env::{arg, try_arg};
 #[doc(inline)]
-pub use failure::Permanent;
-#[doc(inline)]
-pub use instance::{Instance, instance};
+pub use monohull::{Instance, Permanent, instance};
 pub use monohull_macros::{main, program};

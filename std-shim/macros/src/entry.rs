@@ -27,10 +27,16 @@ fn refuse_options(options: TokenStream) -> Result<()> {
     if options.is_empty() { Ok(()) } else { Err(Error::new_spanned(options, "there are no options")) }
 }
 
-/// Expands `#[main]` on a function.
-pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+/// A function's main: what it is, and how it is called with the step's arguments.
+struct Main {
+    function: ItemFn,
+    /// The call, with each argument from `base`.
+    call: TokenStream,
+}
+
+/// Reads the function that `#[main]` is on. `base` is the crate that has `arg`.
+fn read(options: TokenStream, item: TokenStream, base: &Ident) -> Result<Main> {
     refuse_options(options)?;
-    let shim = shim_name();
     let function: ItemFn = parse2(item)?;
     let signature = &function.sig;
     let refuse = |what: &dyn quote::ToTokens, why: &str| Err(Error::new_spanned(what, why));
@@ -68,6 +74,14 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
         text.strip_prefix("r#").unwrap_or(&text).to_owned()
     });
     let main = &signature.ident;
+    let call = quote! { #main(#(::#base::arg::<#types>(#texts)),*) };
+    Ok(Main { function, call })
+}
+
+/// Expands `#[main]` on a function on monohull-std: an image's entry beside it.
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let shim = shim_name();
+    let Main { function, call } = read(options, item, &shim)?;
     Ok(quote! {
         #function
 
@@ -76,11 +90,30 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStr
             fn entry() -> ::#shim::process::ExitCode {
                 #[allow(unused_imports, reason = "which of them reports depends on what main returns")]
                 use ::#shim::rt::returned::{ReportDisplay, ReportError, ReportSendable, ReportTermination, Returned};
-                let returned = #main(#(::#shim::arg::<#types>(#texts)),*);
+                let returned = #call;
                 (&&&&Returned::of(&returned)).report(returned)
             }
             ::#shim::image!(entry);
         };
+    })
+}
+
+/// Expands `#[main]` on a function on Rust's own std: an ordinary `main` without parameters, around it.
+pub(crate) fn expand_on_std(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let base = match crate_name("monohull") {
+        Ok(FoundCrate::Name(name)) => format_ident!("{name}"),
+        Ok(FoundCrate::Itself) | Err(_) => format_ident!("monohull"),
+    };
+    let Main { function, call } = read(options, item, &base)?;
+    let (visibility, main) = (&function.vis, &function.sig.ident);
+    Ok(quote! {
+        #visibility fn #main() -> ::std::process::ExitCode {
+            #[allow(unused_imports, reason = "which of them reports depends on what main returns")]
+            use ::#base::rt::std_returned::{ReportDisplay, ReportError, ReportSendable, ReportTermination, Returned};
+            #function
+            let returned = #call;
+            (&&&&Returned::of(&returned)).report(returned)
+        }
     })
 }
 
@@ -106,6 +139,14 @@ mod tests {
         assert!(expanded.contains(r#"arg :: < u32 > ("count")"#), "{expanded}");
         assert!(expanded.contains(r#"arg :: < Option < String > > ("type")"#), "{expanded}");
         assert!(expanded.contains(":: monohull_std :: image !"), "{expanded}");
+    }
+
+    #[test]
+    fn on_rusts_own_std_it_is_an_ordinary_main() {
+        let item = quote! { fn main(count: u32) -> Result<(), String> { Ok(()) } };
+        let expanded = expand_on_std(quote!(), item).unwrap().to_string();
+        assert!(expanded.starts_with("fn main () -> :: std :: process :: ExitCode {"), "{expanded}");
+        assert!(expanded.contains(r#"main (:: monohull :: arg :: < u32 > ("count"))"#), "{expanded}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Attribute and derive macros of monohull-std.
+//! Attribute and derive macros of monohull and monohull-std.
 
 mod entry;
 mod slot_data;
@@ -18,6 +18,12 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// The same for a function on Rust's own std, by the crate `monohull` with its feature `std`: `fn main` is an ordinary one.
+#[proc_macro_attribute]
+pub fn main_of_std(options: TokenStream, item: TokenStream) -> TokenStream {
+    entry::expand_on_std(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes a crate with a plain `fn main()` a function, and gives it std's names. Its first line:

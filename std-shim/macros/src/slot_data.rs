@@ -149,12 +149,12 @@ fn type_name(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// `monohull_std::slot`, under the name that the deriving crate gave the dependency.
+/// The module `slot` of `monohull` or of `monohull-std`, under the name that the deriving crate gave the dependency.
 fn slot_module() -> TokenStream {
-    let name = match crate_name("monohull-std") {
+    let name = match crate_name("monohull").or_else(|_| crate_name("monohull-std")) {
         Ok(FoundCrate::Name(name)) => name,
         // The crate's own tests and documentation, or a build without a manifest.
-        Ok(FoundCrate::Itself) | Err(_) => "monohull_std".into(),
+        Ok(FoundCrate::Itself) | Err(_) => "monohull".into(),
     };
     let name = format_ident!("{}", name, span = Span::call_site());
     quote! { ::#name::slot }

@@ -28,6 +28,7 @@ pub const IMAGE: ImageHeader =
 
 /// The main thread's body: everything from the first instruction to `EXIT`.
 pub fn start<T: Termination>(main: fn() -> T) -> ! {
+    monohull::rt::set_before_end(io::flush_before_the_end);
     run_constructors();
     let status = main().report();
     thread::end_of_thread();

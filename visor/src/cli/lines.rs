@@ -20,7 +20,7 @@ use monohull_workflow::Plan;
 const FILE_MAX: u64 = 1 << 30;
 /// Files with these in their path belong to the standard library, or to Monohull's. Where code of theirs was inlined into a
 /// function, the line of that function says more.
-const LIBRARIES: [&str; 3] = ["/rustc/", "/library/", "/std-shim/"];
+const LIBRARIES: [&str; 4] = ["/rustc/", "/library/", "/std-shim/", "/function/src/slot/"];
 
 /// The place of an image's debug information.
 pub(super) fn debug_file(image: &Path) -> PathBuf {

@@ -356,6 +356,7 @@ fn is_crate_name(name: &str) -> bool {
         "deps",
         "examples",
         "incremental",
+        "monohull",
         "monohull-std",
         "monohull_std",
         "nul",

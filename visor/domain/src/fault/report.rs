@@ -104,7 +104,8 @@ pub fn add_frames_of_call(instance: &Instance, frames: &[u64], failure: &mut Fai
 
 /// Whether a place lies in the libraries that every image is made with.
 fn is_library(place: &CodePlace) -> bool {
-    const LIBRARIES: [&str; 5] = ["monohull_std::", "<monohull_std::", "core::", "alloc::", "__rustc"];
+    const LIBRARIES: [&str; 7] =
+        ["monohull_std::", "<monohull_std::", "monohull::", "<monohull::", "core::", "alloc::", "__rustc"];
     place.symbol.as_ref().is_some_and(|symbol| LIBRARIES.iter().any(|library| symbol.starts_with(library)))
 }
 

@@ -1,0 +1,61 @@
+/* Slots and the instance, for functions in C. Each function is documented in function/src/c.rs.
+ *
+ *   monohull_buffer in, out;
+ *   if (monohull_take("text", &in) < 0) { ... }
+ *   if (monohull_make(in.len, &out) < 0) { ... }
+ *   memcpy(out.data, in.data, in.len);
+ *   out.len = in.len;
+ *   if (monohull_publish("copy", &out) < 0) { ... }
+ *   monohull_discard(&in);
+ */
+#ifndef MONOHULL_H
+#define MONOHULL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A buffer that the caller owns. `data` is null if there is none. */
+typedef struct monohull_buffer {
+    unsigned char *data;
+    size_t len;      /* bytes in use */
+    size_t capacity; /* bytes that there is room for */
+} monohull_buffer;
+
+/* Errors. Functions that return `int` return 0 or one of these, or another negative number of the hostcall interface. */
+#define MONOHULL_NOT_PERMITTED (-1)
+#define MONOHULL_NOT_FOUND (-2)
+#define MONOHULL_OUT_OF_MEMORY (-12)
+#define MONOHULL_EXISTS (-17)
+#define MONOHULL_INVALID (-22)
+#define MONOHULL_WRONG_TYPE (-1001)
+#define MONOHULL_NEVER_FILLED (-1002)
+
+/* Waits until a slot is filled, and takes its buffer: bytes or text. */
+int monohull_take(const char *slot, monohull_buffer *buffer);
+/* Takes it if the slot is filled now; else MONOHULL_NOT_FOUND. */
+int monohull_try_take(const char *slot, monohull_buffer *buffer);
+/* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
+int monohull_make(size_t capacity, monohull_buffer *buffer);
+/* To be called before the first write to a buffer that was taken. */
+int monohull_will_write(const monohull_buffer *buffer);
+/* Publishes the bytes in use; after an error the buffer is still the caller's. */
+int monohull_publish(const char *slot, monohull_buffer *buffer);
+/* Frees a buffer. */
+void monohull_discard(monohull_buffer *buffer);
+/* Copies the explanation of this thread's last error, and returns its length. */
+size_t monohull_last_error(char *text, size_t room);
+
+/* Which of its step's instances this is, from 0; how many there are; which attempt this is, from 1. */
+uint64_t monohull_instance_index(void);
+uint64_t monohull_instance_count(void);
+uint64_t monohull_attempt(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,243 @@
+//! The functions of `include/monohull.h`: slots and the instance for programs in C, and for any language that can call C.
+//!
+//! A buffer is bytes here. What another function has published as bytes or as text can be taken; what is published is bytes, which
+//! functions in Rust take as `SlotBuffer<[u8]>`, `SlotVec<u8>` or, if they are UTF-8, as `SlotString`.
+//!
+//! Nothing here allocates, so that a C library can link these functions without Rust's allocator.
+
+#[cfg(test)]
+use crate::slot::host as sys;
+#[cfg(not(test))]
+use crate::sys;
+use core::ffi::{CStr, c_char, c_int};
+use monohull_abi::types::{BYTES_FINGERPRINT, Info, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc};
+use monohull_abi::{Errno, number};
+
+/// A buffer that the caller owns: `monohull_buffer` of the header.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Buffer {
+    /// Its first byte; null if there is none.
+    pub data: *mut u8,
+    /// Bytes in use.
+    pub len: usize,
+    /// Bytes that there is room for.
+    pub capacity: usize,
+}
+
+const NONE: Buffer = Buffer { data: core::ptr::null_mut(), len: 0, capacity: 0 };
+const BYTES: (&str, u64) = ("[u8]", BYTES_FINGERPRINT);
+const TEXT: (&str, u64) = ("str", TEXT_FINGERPRINT);
+
+fn describe((name, fingerprint): (&'static str, u64)) -> TypeDesc {
+    TypeDesc { fingerprint, name: name.as_ptr() as u64, name_len: name.len() as u64, element_size: 1 }
+}
+
+/// 0, or the number of an error, negated.
+fn status(done: Result<(), Errno>) -> c_int {
+    done.map_or_else(|errno| errno.to_value() as c_int, |()| 0)
+}
+
+/// Waits until a slot is filled, and takes its buffer.
+///
+/// # Safety
+/// `slot` is a text that ends with a zero byte, `buffer` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_take(slot: *const c_char, buffer: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { take_into(slot, buffer, 0) }
+}
+
+/// Takes the buffer of a slot if it is filled now; else the error is `NotFound`.
+///
+/// # Safety
+/// As for [`monohull_take`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_try_take(slot: *const c_char, buffer: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { take_into(slot, buffer, TAKE_NOW) }
+}
+
+/// # Safety
+/// As for [`monohull_take`].
+unsafe fn take_into(slot: *const c_char, buffer: *mut Buffer, flags: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    let slot = unsafe { CStr::from_ptr(slot) }.to_bytes();
+    let taken = match take(slot, BYTES, flags) {
+        Err(Errno::WrongType) => take(slot, TEXT, flags),
+        decided => decided,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write(taken.unwrap_or(NONE)) };
+    status(taken.map(drop))
+}
+
+fn take(slot: &[u8], desc: (&'static str, u64), flags: u64) -> Result<Buffer, Errno> {
+    let (desc, mut view) = (describe(desc), SlotView::default());
+    let (desc, out) = ((&raw const desc) as u64, (&raw mut view) as u64);
+    sys::call(number::SLOT_TAKE, [slot.as_ptr() as u64, slot.len() as u64, desc, out, flags])?;
+    Ok(Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize })
+}
+
+/// Makes a buffer of zeros with room for `capacity` bytes, of which none is in use.
+///
+/// # Safety
+/// `buffer` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_make(capacity: usize, buffer: *mut Buffer) -> c_int {
+    let made = sys::call(number::SLOT_ALLOC, [capacity.max(1) as u64, 1]);
+    let made = made.map(|address| Buffer { data: address as *mut u8, len: 0, capacity });
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write(made.unwrap_or(NONE)) };
+    status(made.map(drop))
+}
+
+/// To be called before the first write to a buffer that was taken: from then on a failed instance is not repeated alone.
+///
+/// # Safety
+/// `buffer` is one that the caller owns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_will_write(buffer: *const Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let Buffer { data, .. } = unsafe { buffer.read() };
+    status(sys::call(number::SLOT_MARK_WRITTEN, [data as u64]).map(drop))
+}
+
+/// Publishes the bytes in use under the name of a slot. The buffer is not the caller's any more, unless there is an error.
+///
+/// # Safety
+/// `slot` is a text that ends with a zero byte, `buffer` one that the caller owns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_publish(slot: *const c_char, buffer: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let (slot, Buffer { data, len, .. }) = unsafe { (CStr::from_ptr(slot).to_bytes(), buffer.read()) };
+    let desc = describe(BYTES);
+    let args = [slot.as_ptr() as u64, slot.len() as u64, data as u64, len as u64, (&raw const desc) as u64];
+    let published = sys::call(number::SLOT_PUBLISH, args).map(drop);
+    if published.is_ok() {
+        // SAFETY: the caller's promise.
+        unsafe { buffer.write(NONE) };
+    }
+    status(published)
+}
+
+/// Frees a buffer; does nothing to one that is there no more.
+///
+/// # Safety
+/// `buffer` is one that the caller owns, or has owned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_discard(buffer: *mut Buffer) {
+    // SAFETY: the caller's promise.
+    let Buffer { data, .. } = unsafe { buffer.replace(NONE) };
+    if !data.is_null() {
+        // Refused only if there is nothing to free.
+        let _ = sys::call(number::SLOT_FREE, [data as u64]);
+    }
+}
+
+/// Copies the explanation of this thread's last error, cut to `room` with the zero byte at its end: its length.
+///
+/// # Safety
+/// `room` bytes can be written to `text`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_last_error(text: *mut c_char, room: usize) -> usize {
+    let Some(most) = room.checked_sub(1) else { return 0 };
+    let len = sys::call(number::LAST_ERROR_MESSAGE, [text as u64, most as u64]).unwrap_or(0) as usize;
+    let len = len.min(most);
+    // SAFETY: the caller's promise.
+    unsafe { text.add(len).write(0) };
+    len
+}
+
+/// Which of its step's instances this is, from 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn monohull_instance_index() -> u64 {
+    sys::info(Info::InstanceIndex)
+}
+
+/// How many instances the step has.
+#[unsafe(no_mangle)]
+pub extern "C" fn monohull_instance_count() -> u64 {
+    sys::info(Info::InstanceCount)
+}
+
+/// 1 when it is started first, 2 when it is started again after a failure, and so on.
+#[unsafe(no_mangle)]
+pub extern "C" fn monohull_attempt() -> u64 {
+    sys::info(Info::Attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::{SlotBuffer, SlotString};
+    use std::string::String;
+    use std::vec::Vec;
+
+    const HEADER: &str = include_str!("../include/monohull.h");
+
+    #[test]
+    fn bytes_go_from_c_to_rust_and_back() {
+        let mut buffer = NONE;
+        // SAFETY: the arguments are valid, and the buffer has room for three bytes.
+        unsafe {
+            assert_eq!(monohull_make(100, &mut buffer), 0);
+            assert_eq!((buffer.len, buffer.capacity), (0, 100));
+            buffer.data.copy_from(b"abc".as_ptr(), 3);
+            buffer.len = 3;
+            assert_eq!(monohull_publish(c"from-c".as_ptr(), &mut buffer), 0);
+            assert!(buffer.data.is_null());
+        }
+        assert_eq!(&*SlotBuffer::<[u8]>::from_slot("from-c").unwrap(), b"abc");
+        let mut text = SlotString::with_slot("to-c");
+        text.push_str("grüß");
+        drop(text);
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_take(c"to-c".as_ptr(), &mut buffer), 0);
+            assert_eq!(core::slice::from_raw_parts(buffer.data, buffer.len), "grüß".as_bytes());
+            assert_eq!(monohull_will_write(&buffer), 0);
+            monohull_discard(&mut buffer);
+            monohull_discard(&mut buffer);
+        }
+    }
+
+    #[test]
+    fn errors_are_negative_numbers_and_leave_no_buffer() {
+        let mut buffer = Buffer { data: core::ptr::dangling_mut(), len: 1, capacity: 1 };
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_try_take(c"nothing".as_ptr(), &mut buffer), Errno::NotFound.to_value() as c_int);
+            assert!(buffer.data.is_null() && buffer.len == 0);
+            drop(SlotBuffer::<[u32]>::with_slot_len("words", 3));
+            assert_eq!(monohull_take(c"words".as_ptr(), &mut buffer), Errno::WrongType.to_value() as c_int);
+        }
+        SlotBuffer::<[u32]>::from_slot("words").unwrap().discard();
+    }
+
+    #[test]
+    fn the_header_declares_each_function_and_each_error() {
+        let defined = include_str!("c.rs").lines().filter_map(|line| line.split_once("extern \"C\" fn "));
+        let defined: Vec<&str> = defined.filter_map(|(_, rest)| rest.split_once('(')).map(|(name, _)| name).collect();
+        assert!(defined.len() >= 10);
+        for name in defined.iter().filter(|name| name.starts_with("monohull_")) {
+            let declared = |line: &&str| {
+                !line.starts_with(" *") && line.ends_with(");") && line.contains(&std::format!(" {name}("))
+            };
+            assert_eq!(HEADER.lines().filter(declared).count(), 1, "{name}");
+        }
+        let numbers = [
+            ("NOT_FOUND", Errno::NotFound),
+            ("EXISTS", Errno::Exists),
+            ("OUT_OF_MEMORY", Errno::OutOfMemory),
+            ("WRONG_TYPE", Errno::WrongType),
+            ("NEVER_FILLED", Errno::NeverFilled),
+            ("NOT_PERMITTED", Errno::NotPermitted),
+            ("INVALID", Errno::Invalid),
+        ];
+        for (name, errno) in numbers {
+            let line: String = std::format!("#define MONOHULL_{name} ({})", errno.to_value());
+            assert!(HEADER.lines().any(|text| text == line), "{line}");
+        }
+    }
+}

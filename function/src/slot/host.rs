@@ -1,0 +1,140 @@
+//! The slot hostcalls on the host, for this module's tests: the test thread's own little arena.
+
+#![allow(unsafe_code, reason = "addresses come as numbers, as in hostcalls")]
+
+use alloc::string::{String, ToString};
+use core::cell::RefCell;
+use monohull_abi::types::{AbortKind, Info, SlotView, TAKE_NOW, TypeDesc};
+use monohull_abi::{Errno, number};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+
+#[derive(Default)]
+struct Arena {
+    /// Bytes of every buffer that has not been freed.
+    buffers: HashMap<u64, u64>,
+    slots: HashMap<String, Slot>,
+    touches: usize,
+    explanation: String,
+}
+
+struct Slot {
+    address: u64,
+    count: u64,
+    fingerprint: u64,
+    type_name: String,
+}
+
+std::thread_local! {
+    static ARENA: RefCell<Arena> = RefCell::default();
+}
+
+/// Buffers that exist, and how often one was touched.
+pub(crate) fn census() -> (usize, usize) {
+    ARENA.with_borrow(|arena| (arena.buffers.len(), arena.touches))
+}
+
+pub(crate) fn last_error_message() -> String {
+    ARENA.with_borrow(|arena| arena.explanation.clone())
+}
+
+pub(crate) fn fail(_: AbortKind, text: &str) -> ! {
+    panic!("{text}")
+}
+
+pub(crate) fn info(_: Info) -> u64 {
+    1
+}
+
+pub(crate) fn call<const N: usize>(number: u32, args: [u64; N]) -> Result<u64, Errno> {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&args);
+    ARENA.with_borrow_mut(|arena| {
+        arena.explanation.clear();
+        arena.serve(number, all)
+    })
+}
+
+impl Arena {
+    fn serve(&mut self, number: u32, [a, b, c, d, e, _]: [u64; 6]) -> Result<u64, Errno> {
+        match number {
+            number::SLOT_ALLOC if a > 1 << 30 => {
+                self.explanation = "memory limit reached".to_string();
+                Err(Errno::OutOfMemory)
+            }
+            number::SLOT_ALLOC => Ok(self.alloc(a)),
+            number::SLOT_RESIZE => {
+                let old = self.buffers[&a];
+                let new = self.alloc(b);
+                // SAFETY: both buffers exist, and the new one is larger.
+                unsafe { (new as *mut u8).copy_from_nonoverlapping(a as *const u8, old as usize) };
+                self.free(a);
+                Ok(new)
+            }
+            number::SLOT_FREE => {
+                self.free(a);
+                Ok(0)
+            }
+            number::SLOT_MARK_WRITTEN => {
+                self.touches += 1;
+                Ok(0)
+            }
+            number::SLOT_PUBLISH => {
+                let name = text(a, b);
+                if self.slots.contains_key(&name) {
+                    self.explanation = alloc::format!("slot `{name}` is already filled");
+                    return Err(Errno::Exists);
+                }
+                // SAFETY: the shim passes the address of a `TypeDesc`.
+                let desc = unsafe { *(e as *const TypeDesc) };
+                let type_name = text(desc.name, desc.name_len);
+                self.slots.insert(name, Slot { address: c, count: d, fingerprint: desc.fingerprint, type_name });
+                Ok(0)
+            }
+            number::SLOT_TAKE => {
+                let name = text(a, b);
+                // SAFETY: as above.
+                let desc = unsafe { *(c as *const TypeDesc) };
+                let Some(slot) = self.slots.get(&name) else {
+                    return Err(if e & TAKE_NOW != 0 { Errno::NotFound } else { Errno::NeverFilled });
+                };
+                if slot.fingerprint != desc.fingerprint {
+                    let asked = text(desc.name, desc.name_len);
+                    self.explanation =
+                        alloc::format!("slot `{name}` holds `{}`, `{asked}` was asked for", slot.type_name);
+                    return Err(Errno::WrongType);
+                }
+                let view = SlotView { address: slot.address, count: slot.count, capacity: self.buffers[&slot.address] };
+                // SAFETY: the shim passes the address of a `SlotView`.
+                unsafe { (d as *mut SlotView).write(view) };
+                self.slots.remove(&name);
+                Ok(0)
+            }
+            other => panic!("unexpected hostcall {other}"),
+        }
+    }
+
+    fn alloc(&mut self, bytes: u64) -> u64 {
+        let bytes = monohull_abi::layout::page_up(bytes);
+        // SAFETY: the layout is not empty.
+        let address = unsafe { alloc_zeroed(layout(bytes)) } as u64;
+        self.buffers.insert(address, bytes);
+        address
+    }
+
+    fn free(&mut self, address: u64) {
+        let bytes = self.buffers.remove(&address).expect("freed twice, or never allocated");
+        // SAFETY: the buffer was allocated with this layout.
+        unsafe { dealloc(address as *mut u8, layout(bytes)) };
+    }
+}
+
+fn layout(bytes: u64) -> Layout {
+    Layout::from_size_align(bytes as usize, 4096).unwrap()
+}
+
+fn text(address: u64, len: u64) -> String {
+    // SAFETY: the shim passes the address of a text.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, len as usize) };
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

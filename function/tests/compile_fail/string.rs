@@ -1,0 +1,10 @@
+//! And a `String`.
+use monohull::slot::SlotData;
+
+#[derive(SlotData)]
+struct Message {
+    id: u64,
+    body: String,
+}
+
+fn main() {}

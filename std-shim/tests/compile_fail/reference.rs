@@ -1,9 +1,0 @@
-//! A reference is a pointer, whatever its lifetime.
-use monohull_std::slot::SlotData;
-
-#[derive(SlotData)]
-struct Message<'a> {
-    body: &'a [u8],
-}
-
-fn main() {}
