@@ -168,15 +168,15 @@ service_table! {
     fn pin(&domain, instance: u32, address: u64, len: u64) -> u32;
     /// Takes back one pin, of the buffer that the address lies in.
     fn unpin(&domain, address: u64);
-    /// Registers the call's thread on `key` until `deadline` (monotonic ns, or [`NEVER`]).
+    /// Registers the call's thread on `key` until `deadline` (as [`Host::now`], or [`NEVER`]).
     fn wait(&domain, call: *mut Call, key: u64, deadline: u64);
     /// Wakes up to `most` threads waiting on `key`; returns how many. Their handlers run again.
     fn wake(&domain, key: u64, most: u64) -> u64;
     /// 1 if the call that the calling thread serves is to stop early, with an error: its instance has reached its deadline, or is
     /// being ended. A handler that runs for more than some milliseconds checks it now and then.
     fn interrupted() -> u32;
-    /// Monotonic time in ns.
-    fn now() -> u64;
+    /// Monotonic time in ns: the domain's own clock, which goes on where it was when the domain goes on in another process.
+    fn now(&domain) -> u64;
     /// Wall-clock time in ns since 1970.
     fn realtime() -> u64;
     /// Adds `bytes` (whole pages) to the heap of an instance: first address, or an error negated. Accounts for them.

@@ -52,7 +52,7 @@ impl HostRef {
         NetworkRef(self.0)
     }
 
-    /// Monotonic time in ns.
+    /// Monotonic time in ns, by the domain's clock.
     pub fn now(&self) -> u64 {
         // SAFETY: no conditions: as for all services below, the table comes from the visor.
         unsafe { self.0.now() }
@@ -64,7 +64,7 @@ impl HostRef {
         unsafe { self.0.realtime() }
     }
 
-    /// Registers the call's thread on `key` until `deadline` (monotonic ns, or
+    /// Registers the call's thread on `key` until `deadline` (as [`Self::now`], or
     /// [`NEVER`](monohull_abi::module::NEVER)). Call it under the lock that wakers take; then return
     /// [`Outcome::park`](monohull_abi::Outcome::park).
     pub fn wait(&self, call: &mut Call, key: u64, deadline: u64) {

@@ -2,6 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
+use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
 use super::error::DomainError;
@@ -41,6 +42,7 @@ impl Domain {
         let space = Arc::new(space);
         let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
             weak: weak.clone(),
+            clock: DomainClock::start(),
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
             instances: InstanceTable::new(),

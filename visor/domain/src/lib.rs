@@ -18,6 +18,7 @@ pub mod address_space;
 pub mod carrier;
 pub mod cell;
 mod cell_pool;
+mod clock;
 mod dispatcher;
 mod domain;
 mod driver;

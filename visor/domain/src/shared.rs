@@ -8,6 +8,7 @@ use super::account::Account;
 use super::address_space::AddressSpace;
 use super::carrier::monotonic_ns;
 use super::cell_pool::CellPool;
+use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
 use super::files::OpenFiles;
@@ -29,6 +30,7 @@ use std::time::Duration;
 pub struct Shared {
     pub(crate) weak: Weak<Shared>,
     pub(crate) options: Options,
+    pub(crate) clock: DomainClock,
     pub(crate) driver: Mutex<Option<Box<dyn Driver>>>,
     pub(crate) sched: Dispatcher,
     pub(crate) instances: InstanceTable,

@@ -136,7 +136,7 @@ impl HostServices for Services {
         0
     }
 
-    unsafe extern "C" fn now() -> u64 {
+    unsafe extern "C" fn now(_: *mut c_void) -> u64 {
         current().time.get().0
     }
 

@@ -3,7 +3,7 @@
 use super::modules;
 use super::state::shared;
 use crate::address_space::Access;
-use crate::carrier::{clock_ns, monotonic_ns};
+use crate::carrier::clock_ns;
 use crate::cell::{self, Cell};
 use crate::fault_injection::{self, Mitigation};
 use crate::files::{self, Images};
@@ -175,7 +175,7 @@ impl HostServices for Services {
         let mut scheduler = domain.lock();
         // Trusted callers have no thread to park; their call comes back as not served.
         if let Some(thread) = domain.thread_of(&scheduler, call) {
-            let armed = scheduler.wait(thread, key, deadline);
+            let armed = scheduler.wait(thread, key, domain.clock.on_host(deadline));
             domain.sched.announce(&mut scheduler, armed);
         }
     }
@@ -192,8 +192,9 @@ impl HostServices for Services {
         this_thread::is_interrupted().into()
     }
 
-    unsafe extern "C" fn now() -> u64 {
-        monotonic_ns()
+    unsafe extern "C" fn now(domain: *mut c_void) -> u64 {
+        // SAFETY: see `shared`.
+        unsafe { shared(domain) }.clock.now()
     }
 
     unsafe extern "C" fn realtime() -> u64 {

@@ -68,7 +68,7 @@ fn checked(status: i64) -> Result<u64, Errno> {
 fn wait_outside(domain: &Shared, call: &Call, key: u64, deadline: u64) -> bool {
     let mut scheduler = domain.lock();
     let Some(thread) = domain.thread_of(&scheduler, call) else { return false };
-    let armed = scheduler.wait_external(thread, key, deadline);
+    let armed = scheduler.wait_external(thread, key, domain.clock.on_host(deadline));
     domain.sched.announce(&mut scheduler, armed);
     true
 }
@@ -500,7 +500,7 @@ impl NetworkServices for Services {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
         let mut scheduler = domain.lock();
-        let armed = scheduler.set_net_deadline(at);
+        let armed = scheduler.set_net_deadline(domain.clock.on_host(at));
         domain.sched.announce(&mut scheduler, armed);
     }
 
