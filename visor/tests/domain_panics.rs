@@ -71,6 +71,7 @@ fn with_a_domain() {
         epoll_set: None,
         sink: None,
         mounts: Arc::new([]),
+        suspend: None,
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");
     domain.run(Box::new(Panics)).expect("it never ends");

@@ -26,6 +26,7 @@ fn domain(load_all: bool) -> Domain {
         epoll_set: None,
         sink: None,
         mounts: Arc::new([]),
+        suspend: None,
     };
     Domain::new(options).expect("the host can hold a domain")
 }

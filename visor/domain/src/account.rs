@@ -75,6 +75,12 @@ impl Account {
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Goes on counting from what was passed before.
+    pub(super) fn restore_passed(&self, (taken, given): (u64, u64)) {
+        self.bytes_in.store(taken, Ordering::Relaxed);
+        self.bytes_out.store(given, Ordering::Relaxed);
+    }
+
     /// Bytes taken over, and bytes given to others.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.bytes_in.load(Ordering::Relaxed), self.bytes_out.load(Ordering::Relaxed))

@@ -205,6 +205,37 @@ impl Cell {
         Ok(Some(slot))
     }
 
+    /// Opens heap and stacks of a fresh cell as they were in a captured one: so many bytes of heap, and so many thread stacks, of
+    /// which these are free. False if the cell has no room for them.
+    pub fn adopt(
+        &mut self,
+        space: &AddressSpace,
+        heap: u64,
+        stacks: u32,
+        free_stacks: &[u32],
+    ) -> Result<bool, AddressSpaceError> {
+        if heap > 0 && self.grow_heap(space, heap)?.is_none() {
+            return Ok(false);
+        }
+        for _ in 0..stacks {
+            if self.open_stack(space)?.is_none() {
+                return Ok(false);
+            }
+        }
+        self.free_stacks = free_stacks.to_vec();
+        Ok(true)
+    }
+
+    /// How many thread stacks have ever been used, and those among them that are free.
+    pub fn used_stacks(&self) -> (u32, &[u32]) {
+        (self.stacks, &self.free_stacks)
+    }
+
+    /// What the writable pages of the image held before the first instruction ran, and those that were zero.
+    pub fn first_state(&self) -> (&[Pristine], &[Range<u64>]) {
+        (&self.pristine, &self.zeros)
+    }
+
     /// Frees the stack slot of a thread that has ended.
     pub fn close_stack(&mut self, slot: u32) {
         self.free_stacks.push(slot);

@@ -83,6 +83,20 @@ impl CellPool {
         states.take_warm(|_| true, |since| u64::MAX - since).map(CellLease::Other)
     }
 
+    /// Takes the cell with this index, which has never been used. `None` if it has, or if there is no key for it.
+    pub(crate) fn lease_at(&self, index: usize) -> Option<CellLease> {
+        let mut states = self.lock();
+        while states.cells.len() <= index.min(states.capacity - 1) {
+            states.cells.push(CellState::Empty);
+        }
+        if !matches!(states.cells.get(index), Some(CellState::Empty)) {
+            return None;
+        }
+        let key = self.space.keys().acquire()?;
+        states.set(index, CellState::Leased);
+        Some(CellLease::Empty(index, key))
+    }
+
     /// Whether [`Self::lease`] would find one.
     pub(crate) fn has_free(&self) -> bool {
         let states = self.lock();

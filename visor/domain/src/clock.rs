@@ -30,6 +30,12 @@ impl DomainClock {
         DomainClock { ahead: AtomicI64::new(0) }
     }
 
+    /// Goes on from this domain time.
+    pub(crate) fn go_on_from(&self, time: u64) {
+        let ahead = i128::from(time) - i128::from(monotonic_ns());
+        self.ahead.store(ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64, Ordering::Relaxed);
+    }
+
     /// Domain time (ns).
     pub(crate) fn now(&self) -> u64 {
         self.of_host(monotonic_ns())
@@ -68,8 +74,15 @@ mod tests {
             let clock = DomainClock { ahead: AtomicI64::new(ahead) };
             assert_eq!((clock.on_host(NEVER), clock.of_host(NEVER)), (NEVER, NEVER));
             for at in [1 << 20, 1 << 50] {
-                assert_eq!(clock.on_host(clock.of_host(at)), if ahead < 0 { at } else { at });
+                assert_eq!(clock.on_host(clock.of_host(at)), at);
             }
+        }
+        let resumed = DomainClock::start();
+        for time in [1 << 62, 7] {
+            // A host that has run for longer than the domain, and one that has just started.
+            resumed.go_on_from(time);
+            let now = resumed.now();
+            assert!((time..time + (1 << 40)).contains(&now), "{now}");
         }
         let late = DomainClock { ahead: AtomicI64::new(1 << 40) };
         assert_eq!(late.on_host(7), 0, "it is past already");

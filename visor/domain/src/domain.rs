@@ -2,6 +2,7 @@
 
 use super::carrier::Carrier;
 use super::cell_pool::CellPool;
+use super::checkpoint::quiesce::Suspension;
 use super::clock::DomainClock;
 use super::dispatcher::Dispatcher;
 use super::driver::Driver;
@@ -45,6 +46,7 @@ impl Domain {
             clock: DomainClock::start(),
             driver: Mutex::new(None),
             sched: Dispatcher::new(),
+            suspension: Suspension::default(),
             instances: InstanceTable::new(),
             cells: CellPool::new(space.clone()),
             files: OpenFiles::new(space.clone(), options.epoll_set.clone()),
@@ -81,6 +83,11 @@ impl Domain {
             Err(_) => self.abort(),
         }
         self.threads.join();
+        if self.is_suspended() {
+            // Its instances have not ended: they go on elsewhere, and nothing of them may be seen to end here.
+            *self.driver.lock().expect("driver") = None;
+            return Ok(result?);
+        }
         // An instance that was being launched while the run ended is alive still, and is on no carrier.
         self.lock().clear_pending();
         self.abort();

@@ -60,6 +60,11 @@ impl Explanations {
         }
     }
 
+    /// As they are after the first refusal by what the workflow file allows, if there was one.
+    pub fn restored(refusal: Option<String>) -> Explanations {
+        Explanations { refusal: Mutex::new(refusal), ..Explanations::default() }
+    }
+
     /// The first refusal by what the workflow file allows.
     pub fn refusal(&self) -> Option<String> {
         self.refusal.lock().expect("refusal").clone()

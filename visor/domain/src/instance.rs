@@ -141,6 +141,16 @@ pub struct Output {
 }
 
 impl Output {
+    /// Output that was kept in another process, and what it cost.
+    pub(super) fn restored(lines: Vec<Line>, bytes: u64, full: bool) -> Output {
+        Output { lines, bytes, full }
+    }
+
+    /// What the output cost, with what was dropped.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Keeps a line, if there is room for it within this limit.
     pub(super) fn keep(&mut self, line: Line, limit: u64) -> Option<&Line> {
         self.bytes += line.cost();
@@ -184,6 +194,11 @@ impl Instance {
         if let (Some(line), Some(sink)) = (kept, sink) {
             sink.line(&self.config, stream, &line.text);
         }
+    }
+
+    /// Its name and its function's in messages.
+    pub fn described(&self) -> String {
+        format!("{} (function {})", self.name(), self.config.labels.function)
     }
 
     /// Its name in messages.

@@ -29,6 +29,16 @@ impl InstanceTable {
         count << CELL_BITS | cell as u32
     }
 
+    /// How many ids have been given.
+    pub(crate) fn started(&self) -> u32 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// Goes on giving ids behind these.
+    pub(crate) fn go_on_from(&self, started: u32) {
+        self.started.store(started, Ordering::Relaxed);
+    }
+
     /// Enters a new instance, with this many bytes charged to it.
     pub(crate) fn insert(&self, instance: Arc<Instance>, charged: u64) {
         let cell = cell_of(instance.id);
@@ -65,7 +75,8 @@ impl InstanceTable {
         self.accounts.of(cell_of(id), id)
     }
 
-    fn usage(&self, instance: &Instance) -> Usage {
+    /// What a live instance has used, without what the scheduler counts.
+    pub(crate) fn usage(&self, instance: &Instance) -> Usage {
         let (bytes_in, bytes_out) = self.account(instance.id).map_or((0, 0), Account::passed);
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (started, load) = (get(&instance.counters.started), get(&instance.counters.load));

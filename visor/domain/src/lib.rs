@@ -18,6 +18,7 @@ pub mod address_space;
 pub mod carrier;
 pub mod cell;
 mod cell_pool;
+pub mod checkpoint;
 mod clock;
 mod dispatcher;
 mod domain;

@@ -245,6 +245,7 @@ mod tests {
             epoll_set: None,
             sink: None,
             mounts: Arc::new([]),
+            suspend: None,
         };
         Domain::on(ReservedDomain { carrier, space }, options)
     }

@@ -6,6 +6,7 @@ use super::instance::Sink;
 use monohull_network::Network;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a domain is set up.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct Options {
     pub network: Network,
     /// For sockets and for page faults in mapped files. Without it there are no sockets, and files are filled at once.
     pub epoll_set: Option<Arc<EpollSet>>,
+    /// If the workflow only waits, and for at least this long, the run ends with its continuation.
+    pub suspend: Option<Duration>,
     /// Gets every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.

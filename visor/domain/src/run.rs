@@ -19,6 +19,7 @@ use monohull_report::failure::{Blame, Failure, FailureKind};
 use monohull_trampoline::system::{Exit, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Why a thread does not run any more.
 enum Stopped<'s> {
@@ -54,6 +55,7 @@ impl Shared {
                 Work::Leave(leaving) => self.continue_leaving(leaving),
                 Work::PollNetwork => self.poll_network(),
                 Work::Deliver(event) => self.deliver(event),
+                Work::Suspend => self.suspend(),
                 Work::Stop => {
                     this_thread::end_carrier();
                     return Ok(());
@@ -435,6 +437,10 @@ impl Resources for Shared {
 
     fn has_lease(&self) -> bool {
         self.cells.has_free()
+    }
+
+    fn suspends(&self) -> Option<Duration> {
+        self.wants_suspension()
     }
 
     fn has_poller(&self) -> bool {

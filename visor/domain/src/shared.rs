@@ -8,6 +8,8 @@ use super::account::Account;
 use super::address_space::AddressSpace;
 use super::carrier::monotonic_ns;
 use super::cell_pool::CellPool;
+use super::checkpoint::Suspended;
+use super::checkpoint::quiesce::Suspension;
 use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
@@ -33,6 +35,7 @@ pub struct Shared {
     pub(crate) clock: DomainClock,
     pub(crate) driver: Mutex<Option<Box<dyn Driver>>>,
     pub(crate) sched: Dispatcher,
+    pub(crate) suspension: Suspension,
     pub(crate) instances: InstanceTable,
     pub(crate) cells: CellPool,
     /// The pager's thread in it ends before what it reads is unmapped.
@@ -79,6 +82,21 @@ impl Shared {
     pub fn finish(&self) {
         self.lock().finish();
         self.sched.wake_all();
+    }
+
+    /// Whether the run has ended with its continuation.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspension.is_done()
+    }
+
+    /// What the run ended with, if it was suspended. Given once.
+    pub fn take_suspended(&self) -> Option<Box<Suspended>> {
+        self.suspension.take()
+    }
+
+    /// Why the run was not suspended although the workflow only waited.
+    pub fn suspension_refused(&self) -> Option<String> {
+        self.suspension.refused()
     }
 
     /// The isolation in force: `process` or `mpk`.

@@ -6,6 +6,7 @@
 use monohull_domain::carrier::{monotonic_ns, ticks};
 
 /// The beginning of a run, on both scales.
+#[derive(Clone, Copy)]
 pub(super) struct Clock {
     /// When the run was asked for (monotonic ns).
     requested: u64,

@@ -23,6 +23,7 @@ pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::checkpoint::{Continuation, RestoreError, Suspended};
 use monohull_domain::image::map::{LoadError, LoadedImage};
 use monohull_domain::instance::InstanceConfig;
 use monohull_domain::{Domain, DomainError, EpollSet, Options, ReservedDomain, Sink};
@@ -35,6 +36,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+pub use step_scheduler::StateError;
 use step_scheduler::{Outcome, StepScheduler};
 use workflow_io::Files;
 
@@ -53,6 +56,12 @@ pub enum HostError {
     /// The job has fewer files than the workflow.
     #[error("the job lacks files of the workflow; this is a bug in Monohull")]
     FilesMissing,
+    /// The rest of a run cannot be gone on with.
+    #[error("the checkpoint cannot be gone on with: {0}")]
+    Restore(#[from] RestoreError),
+    /// As above.
+    #[error("the checkpoint cannot be gone on with: {0}")]
+    State(#[from] StateError),
     /// There is no address space.
     #[error("the host cannot hold a workflow domain: {0}")]
     Domain(#[from] DomainError),
@@ -81,6 +90,16 @@ pub struct RunContext {
     pub requested_ns: u64,
     /// When it has to end, if that is before the workflow's own timeout.
     pub latest: Option<Latest>,
+    /// If the workflow only waits, and for at least this long, the run ends with its continuation.
+    pub suspend: Option<Duration>,
+}
+
+/// How a run ended.
+pub enum RunEnd {
+    /// The workflow has ended.
+    Report(Box<RunReport>),
+    /// The workflow waits, and this is the rest of it.
+    Suspended(Box<Suspended>),
 }
 
 /// When a run has to end that began with less time than its timeout.
@@ -110,6 +129,8 @@ pub struct RunResources {
     pub network: Way,
     /// Epoll instances: see [`Ready::epoll_set`].
     pub epoll_set: Option<Arc<EpollSet>>,
+    /// The rest of a run that was captured, instead of a run from the beginning.
+    pub continuation: Option<Continuation>,
 }
 
 impl Ready {
@@ -170,6 +191,20 @@ impl Ready {
     /// Runs the workflow to its end in the caller's own process, in a domain of its own. Only one domain can exist per
     /// process at a time.
     pub fn run(&self, options: &RunOptions, progress: Arc<dyn Progress>) -> Result<RunReport, HostError> {
+        match self.run_from(None, None, options, progress)? {
+            RunEnd::Report(report) => Ok(*report),
+            RunEnd::Suspended(_) => unreachable!("it was not to be suspended"),
+        }
+    }
+
+    /// The same from a continuation, if there is one; and until the workflow only waits, for at least as long as `suspend`.
+    pub fn run_from(
+        &self,
+        continuation: Option<Continuation>,
+        suspend: Option<Duration>,
+        options: &RunOptions,
+        progress: Arc<dyn Progress>,
+    ) -> Result<RunEnd, HostError> {
         let requested_ns = monotonic_ns();
         let decision = options.isolation.decide();
         let context = RunContext {
@@ -178,19 +213,25 @@ impl Ready {
             load_all: options.load_all,
             requested_ns,
             latest: None,
+            suspend,
         };
         let opened = match mounts::open(&self.plan) {
             Ok(opened) => opened,
-            Err(failure) => return Ok(report_without_run(&self.plan, "none", requested_ns, *failure)),
+            Err(failure) => {
+                let report = report_without_run(&self.plan, "none", requested_ns, *failure);
+                return Ok(RunEnd::Report(Box::new(report)));
+            }
         };
         let files = opened.iter().map(mounts::Opened::hand_over).collect::<Result<_, _>>().map_err(HostError::Files)?;
         let ground = ReservedDomain::reserve(context.keys).map_err(HostError::Domain)?;
         let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
-        let resources = RunResources { files, network: self.plan.network.open()?, epoll_set };
-        self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut report| {
-            report.isolation_note = decision.note;
-            report
+        let resources = RunResources { files, network: self.plan.network.open()?, epoll_set, continuation };
+        self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
+            if let RunEnd::Report(report) = &mut end {
+                report.isolation_note = decision.note;
+            }
+            end
         })
     }
 
@@ -203,11 +244,16 @@ impl Ready {
         resources: RunResources,
         workflow_io: &mut dyn WorkflowIo,
         progress: Arc<dyn Progress>,
-        answer: impl FnOnce(RunReport) -> T,
+        answer: impl FnOnce(RunEnd) -> T,
     ) -> Result<T, HostError> {
+        let ended = |report| RunEnd::Report(Box::new(report));
         let clock = Clock::start(context.requested_ns);
         let mut scheduler =
-            StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest);
+            StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest, clock);
+        let mut continuation = resources.continuation;
+        if let Some(continuation) = &continuation {
+            scheduler.restore(continuation)?;
+        }
         let mounts = mounts::build(&self.plan, resources.files).ok_or(HostError::FilesMissing)?;
         let network = self.plan.network.enter(resources.network)?;
         let mut ground = Some(ground);
@@ -225,13 +271,20 @@ impl Ready {
                 epoll_set: resources.epoll_set.clone(),
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
+                suspend: context.suspend,
             };
             let mut domain = Domain::on(fresh, options);
-            if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
-                return Ok(answer(scheduler.report(&domain, &clock, Some(*failure))));
+            if let Some(continuation) = continuation.take() {
+                domain.restore(continuation, |token, attempt| scheduler.config(token, attempt))?;
+            } else if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
+                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
             progress.point("domain-ready", monotonic_ns());
             domain.run(scheduler.driver())?;
+            if let Some(suspended) = domain.take_suspended() {
+                domain.close_files();
+                return Ok(answer(RunEnd::Suspended(suspended)));
+            }
             match scheduler.outcome() {
                 Outcome::Done => {
                     let mut report = scheduler.report(&domain, &clock, None);
@@ -247,11 +300,11 @@ impl Ready {
                         }
                     }
                     domain.close_files();
-                    return Ok(answer(report));
+                    return Ok(answer(ended(report)));
                 }
                 Outcome::Failed(failure) => {
                     domain.close_files();
-                    return Ok(answer(scheduler.report(&domain, &clock, Some(failure))));
+                    return Ok(answer(ended(scheduler.report(&domain, &clock, Some(failure)))));
                 }
                 Outcome::RetryWorkflow(pause) => {
                     drop(domain);
@@ -264,8 +317,9 @@ impl Ready {
 
 /// The report of a plan that was never run, or whose run was lost, because of this failure.
 pub fn report_without_run(plan: &Plan, isolation: &str, requested_ns: u64, error: Failure) -> RunReport {
-    let scheduler = StepScheduler::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None);
-    scheduler.bare_report(&Clock::start(requested_ns), isolation, error)
+    let clock = Clock::start(requested_ns);
+    let scheduler = StepScheduler::new(Arc::new(plan.clone()), Vec::new(), Arc::new(Silent), None, clock);
+    scheduler.bare_report(&clock, isolation, error)
 }
 
 /// Passes lines of output on as progress of the run.

@@ -1,10 +1,15 @@
 //! The driver of a run: it starts steps whose predecessors are done, retries instances, and ends the run.
 
+mod record;
+
+pub use record::StateError;
+
 use super::clock::{Clock, Scale};
 use super::slots::filled;
 use super::{Delay, Latest};
 use monohull_abi::layout::CELL_COUNT;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::checkpoint::Continuation;
 use monohull_domain::image::map::LoadedImage;
 use monohull_domain::instance::{InstanceConfig, Labels, Usage};
 use monohull_domain::{Domain, Driver, Ended, Event, Shared};
@@ -15,6 +20,7 @@ use monohull_report::{
 };
 use monohull_workflow::Plan;
 use monohull_workflow::plan::{Instances, Step};
+use record::Spent;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -51,6 +57,9 @@ struct State {
     failed_kept: usize,
     outcome: Option<Outcome>,
     begin: Instant,
+    clock: Clock,
+    /// From the request to the last capture of the run, if it is the rest of one.
+    elapsed_us: u64,
     /// When the run has to end, if that is before its own timeout.
     latest: Option<(Instant, Delay)>,
 }
@@ -76,6 +85,8 @@ struct InstanceState {
     attempts: u32,
     failures: u32,
     last: Option<Attempt>,
+    /// What the current attempt used before its run was captured.
+    before: Option<Spent>,
     /// Output of all attempts.
     lines: Vec<Line>,
     lines_dropped: bool,
@@ -101,6 +112,7 @@ impl StepScheduler {
         images: Vec<Arc<LoadedImage>>,
         progress: Arc<dyn Progress>,
         latest: Option<Latest>,
+        clock: Clock,
     ) -> StepScheduler {
         let steps: Vec<_> = plan.steps.iter().map(|step| StepState::new(&plan, step)).collect();
         let begin = Instant::now();
@@ -118,9 +130,16 @@ impl StepScheduler {
             failed_kept: 0,
             outcome: None,
             begin,
+            clock,
+            elapsed_us: 0,
             latest,
         };
         StepScheduler { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The rest of a run that was captured. Nothing of it may have been run here.
+    pub(super) fn restore(&self, continuation: &Continuation) -> Result<(), StateError> {
+        self.restore_state(continuation)
     }
 
     /// A driver for one run through the plan.
@@ -182,7 +201,8 @@ impl StepScheduler {
         let state = self.lock();
         let scale = clock.scale();
         let steps = state.steps.iter().enumerate();
-        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale)).collect();
+        let before = state.elapsed_us;
+        let mut steps: Vec<_> = steps.map(|(step, s)| s.report(&state.plan, step, &scale, before)).collect();
         for (&(step, index), failed) in &state.failed {
             if let Some(instance) = steps[step].instances.get_mut(index as usize) {
                 instance.failed_attempts.clone_from(failed);
@@ -194,7 +214,7 @@ impl StepScheduler {
             isolation: isolation.to_owned(),
             isolation_note: None,
             cold_start_us: scale.since_request(first_entry),
-            duration_us: scale.since_request(monohull_domain::carrier::ticks()),
+            duration_us: before + scale.since_request(monohull_domain::carrier::ticks()),
             steps,
             modules,
             output: Default::default(),
@@ -255,6 +275,10 @@ impl Driver for Handle {
                 state.stop(Outcome::Failed(Failure::blamed(FailureKind::Timeout, blame, text)), domain);
             }
         }
+    }
+
+    fn save(&mut self, live: &[(u64, Usage)]) -> Vec<u8> {
+        self.0.lock().expect("the scheduler does not panic").save(live)
     }
 }
 
@@ -323,19 +347,24 @@ impl State {
         if self.outcome.is_some() {
             return;
         }
-        let plan = &self.plan.steps[step];
-        let state = &mut self.steps[step];
-        let count = state.instances.len() as u32;
-        let instance = &mut state.instances[index as usize];
+        let instance = &mut self.steps[step].instances[index as usize];
         instance.attempts += 1;
+        instance.before = None;
         self.handed_over += 1;
-        domain.start(InstanceConfig {
+        domain.start(self.config(step, index));
+    }
+
+    /// An instance at its current attempt.
+    fn config(&self, step: usize, index: u32) -> InstanceConfig {
+        let plan = &self.plan.steps[step];
+        let state = &self.steps[step];
+        InstanceConfig {
             token: token(step, index),
             image: self.images[plan.function].clone(),
             labels: state.labels.clone(),
             index,
-            count,
-            attempt: instance.attempts,
+            count: state.instances.len() as u32,
+            attempt: state.instances[index as usize].attempts,
             args: state.args.clone(),
             env: state.env.clone(),
             stdin: plan.stdin_of(index).into(),
@@ -345,7 +374,7 @@ impl State {
             max_threads: self.plan.limits.threads,
             output_limit: self.plan.limits.output,
             timeout: plan.timeout,
-        });
+        }
     }
 
     fn ended(&mut self, mut ended: Ended, domain: &Shared) {
@@ -479,8 +508,10 @@ impl StepState {
         }
     }
 
-    fn report(&self, plan: &Plan, step: usize, scale: &Scale) -> StepReport {
-        let instances: Vec<_> = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale)).collect();
+    /// `before`: µs from the request to the last capture.
+    fn report(&self, plan: &Plan, step: usize, scale: &Scale, before: u64) -> StepReport {
+        let instances = (0..).zip(&self.instances).map(|(i, s)| s.report(plan, step, i, scale, before));
+        let instances: Vec<_> = instances.collect();
         let status = if instances.iter().any(|i| i.status == Status::Failed) {
             Status::Failed
         } else if self.started && instances.iter().all(|i| i.status == Status::Done) {
@@ -537,7 +568,7 @@ fn beyond_limit(plan: &Plan) -> String {
 }
 
 impl InstanceState {
-    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale) -> InstanceReport {
+    fn report(&self, plan: &Plan, step: usize, index: u32, scale: &Scale, before: u64) -> InstanceReport {
         let mut report = InstanceReport {
             index,
             start_us: 0,
@@ -553,10 +584,14 @@ impl InstanceState {
             lines: self.lines.clone(),
         };
         let Some(Attempt { usage, result, .. }) = &self.last else { return report };
-        report.start_us = scale.since_request(usage.started);
-        report.load_us = scale.us(usage.load);
-        report.run_us = scale.us(usage.run);
-        report.park_us = scale.us(usage.park);
+        report.start_us = match (self.before, usage.started) {
+            (Some(spent), _) => spent.start_us,
+            (None, 0) => 0,
+            (None, started) => before + scale.since_request(started),
+        };
+        report.load_us = self.before.map_or(0, |spent| spent.load_us) + scale.us(usage.load);
+        report.run_us = self.before.map_or(0, |spent| spent.run_us) + scale.us(usage.run);
+        report.park_us = self.before.map_or(0, |spent| spent.park_us) + scale.us(usage.park);
         report.bytes_in = usage.bytes_in;
         report.bytes_out = usage.bytes_out;
         match result {
@@ -605,17 +640,17 @@ mod tests {
     /// A plan is a promise of instances; they take memory when their step starts, and not much.
     #[test]
     fn instances_take_memory_when_their_step_starts() {
-        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None, Clock::start(0));
         let capacity = || scheduler.lock().steps[0].instances.capacity();
         assert_eq!(capacity(), 0);
         scheduler.lock().start_step(0, 100_000);
         assert_eq!(capacity(), 100_000);
-        assert!(size_of::<InstanceState>() <= 128, "{}", size_of::<InstanceState>());
+        assert!(size_of::<InstanceState>() <= 176, "{}", size_of::<InstanceState>());
     }
 
     #[test]
     fn a_step_that_never_started_is_cancelled_and_has_no_instances() {
-        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None);
+        let scheduler = StepScheduler::new(plan(100_000), Vec::new(), Arc::new(Silent), None, Clock::start(0));
         let failure = Failure::blamed(FailureKind::Load, Blame::Workflow, "missing".to_owned());
         let report = scheduler.bare_report(&Clock::start(0), "none", failure);
         assert_eq!((report.steps[0].status, report.steps[0].instances.len()), (Status::Cancelled, 0));

@@ -46,6 +46,7 @@ pub(crate) fn listen(mut running: Running) -> Heard {
     loop {
         match next(&mut running) {
             None | Some(Message::Stderr) => {}
+            Some(Message::Suspended(_)) => panic!("that was not asked for"),
             Some(Message::Ended { report, outputs }) => {
                 heard.report = Some(report);
                 heard.outputs = outputs;

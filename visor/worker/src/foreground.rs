@@ -1,7 +1,7 @@
 //! `monohull run`: one workflow, run in a worker of the calling process.
 
 use super::cgroup::{CgroupMode, Membership};
-use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner};
+use super::{Data, IdleWorker, Job, Message, Notice, ProcessError, Running, Settings, Spawner, SuspendedRun};
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::{OpenError, write_whole};
@@ -13,6 +13,7 @@ use monohull_report::{Content, Failure, OutputReport, Progress, RunReport, Statu
 use monohull_workflow::Plan;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,42 @@ pub fn run(
     cgroup: CgroupMode,
     watcher: Option<&dyn Progress>,
 ) -> Result<RunReport, ProcessError> {
+    match run_from(plan, options, cgroup, watcher, Continuing::default())? {
+        Ran::Ended(report) => Ok(*report),
+        Ran::Suspended(..) => unreachable!("it was not to be suspended"),
+    }
+}
+
+/// Where a run begins, and whether it may end before the workflow does.
+#[derive(Debug, Default)]
+pub struct Continuing {
+    /// The rest of a workflow to go on with: [`SuspendedRun::continuation`].
+    pub continuation: Option<OwnedFd>,
+    /// If the workflow only waits, and for at least this long, the run ends with the rest of it.
+    pub suspend: Option<Duration>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Ran {
+    /// The workflow has ended.
+    Ended(Box<RunReport>),
+    /// The workflow waits; and its input slots, if it may be run again from its beginning.
+    Suspended(SuspendedRun, Vec<(String, Vec<u8>)>),
+}
+
+/// The same, from the rest of a workflow or until it only waits.
+pub fn run_from(
+    plan: &Plan,
+    options: &RunOptions,
+    cgroup: CgroupMode,
+    watcher: Option<&dyn Progress>,
+    continuing: Continuing,
+) -> Result<Ran, ProcessError> {
     let groups = Membership::set_up(cgroup)?;
-    let report = run_in(&groups, plan, options, watcher);
+    let ran = run_in(&groups, plan, options, watcher, continuing);
     groups.end();
-    report
+    ran
 }
 
 fn run_in(
@@ -42,13 +75,14 @@ fn run_in(
     plan: &Plan,
     options: &RunOptions,
     watcher: Option<&dyn Progress>,
-) -> Result<RunReport, ProcessError> {
+    continuing: Continuing,
+) -> Result<Ran, ProcessError> {
     let modules = options.modules.clone().or_else(modules_folder).ok_or(HostError::NoModules)?;
     let decision = options.isolation.decide();
     let settings = Settings { modules, keys: decision.keys, preload: Vec::new(), groups: groups.clone() };
     let isolation = keys::isolation(settings.keys);
     let requested_ns = monotonic_ns();
-    let failed = |failure: Failure| Ok(report_without_run(plan, "none", requested_ns, failure));
+    let failed = |failure: Failure| Ok(Ran::Ended(Box::new(report_without_run(plan, "none", requested_ns, failure))));
     let workflow = match Ready::new(plan.clone()) {
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
@@ -73,6 +107,8 @@ fn run_in(
     let mut job = Job::new(workflow, inputs);
     job.files = files;
     job.load_all = options.load_all;
+    job.continuation = continuing.continuation;
+    job.suspend = continuing.suspend;
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.
         let end = |limit: Duration| requested_ns.saturating_add(limit.as_nanos() as u64);
@@ -89,7 +125,14 @@ fn run_in(
     let grace = if job.files.is_empty() { GRACE } else { DISK_GRACE };
     let latest = plan.limits.timeout.map(|limit| begin + limit + grace);
     match follow(&mut running, watcher, latest)? {
-        Ok((mut report, outputs)) => {
+        Ok(Answer::Suspended(suspended)) => {
+            let again = plan.steps.iter().any(|step| step.retry.max_attempts > 1);
+            let inputs = if again { job.inputs } else { Vec::new() };
+            let read = |(slot, data): (String, Data)| Ok((slot, data.into_whole()?));
+            let inputs = inputs.into_iter().map(read).collect::<io::Result<_>>();
+            Ok(Ran::Suspended(suspended, inputs.map_err(super::host("reading an input again"))?))
+        }
+        Ok(Answer::Ended(mut report, outputs)) => {
             if let Some(watcher) = watcher {
                 pass_on_delayed(&mut report, watcher);
             }
@@ -102,19 +145,24 @@ fn run_in(
                 }
             }
             report.isolation_note = decision.note;
-            Ok(*report)
+            Ok(Ran::Ended(report))
         }
         Err(failure) => {
             let mut report = report_without_run(plan, isolation, job.requested_ns, failure);
             report.sandbox = Some(running.sandbox().clone());
             report.isolation_note = decision.note;
-            Ok(report)
+            Ok(Ran::Ended(Box::new(report)))
         }
     }
 }
 
-/// An answer: the report, and the output slots.
-type Answer = (Box<RunReport>, Vec<(String, Data)>);
+/// An answer.
+enum Answer {
+    /// The report, and the output slots.
+    Ended(Box<RunReport>, Vec<(String, Data)>),
+    /// The workflow waits.
+    Suspended(SuspendedRun),
+}
 
 /// Passes notices on until there is an answer, the process has died, or the time is up.
 fn follow(
@@ -131,7 +179,8 @@ fn follow(
         }
         running.wait(left)?;
         match (running.next_message()?, watcher) {
-            (Some(Message::Ended { report, outputs }), _) => return Ok(Ok((report, outputs))),
+            (Some(Message::Ended { report, outputs }), _) => return Ok(Ok(Answer::Ended(report, outputs))),
+            (Some(Message::Suspended(suspended)), _) => return Ok(Ok(Answer::Suspended(suspended))),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None) | (Some(Message::Stderr) | None, _) => {}

@@ -4,6 +4,7 @@ use super::ProcessError;
 use super::protocol::{Content, ToWorker, WireJob, WorkerChannel};
 use monohull_domain::EpollSet;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::checkpoint::Continuation;
 use monohull_engine::mounts::Opened;
 use monohull_engine::{HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
@@ -12,11 +13,16 @@ use monohull_network::Way;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Slots up to this size are part of messages, larger ones are sealed memory. Most of a message's room is for the plan; a memfd
 /// costs some 5 µs, as much as copying this much twice.
 const INLINE_SLOT: usize = 16 << 10;
+
+/// The most bytes of a continuation.
+pub(super) const CONTINUATION_MAX: u64 = 16 << 30;
 
 /// What fills an input slot, or what an output slot held.
 #[derive(Debug)]
@@ -41,6 +47,19 @@ impl Data {
         match self {
             Data::Bytes(bytes) => Ok(bytes),
             Data::File(file) => read_sealed(&file, u64::MAX),
+        }
+    }
+
+    /// All the bytes of an input, from its beginning.
+    pub(super) fn into_whole(self) -> io::Result<Vec<u8>> {
+        match self {
+            Data::Bytes(bytes) => Ok(bytes),
+            Data::File(file) => {
+                let file = File::from(file);
+                let mut bytes = vec![0; file.metadata()?.len() as usize];
+                file.read_exact_at(&mut bytes, 0)?;
+                Ok(bytes)
+            }
         }
     }
 
@@ -77,6 +96,12 @@ pub struct Job {
     pub requested_ns: u64,
     /// When it has to end, if that is before its own timeout: what it waited for counts too.
     pub latest: Option<Latest>,
+    /// If the workflow only waits, and for at least this long, it ends with its continuation
+    /// ([`Message::Suspended`](super::Message::Suspended)).
+    pub suspend: Option<Duration>,
+    /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
+    /// has it.
+    pub continuation: Option<OwnedFd>,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
@@ -87,7 +112,18 @@ impl Job {
     /// A job that was requested now, without notices, and without files of the host.
     pub fn new(workflow: Arc<Ready>, inputs: Vec<(String, Data)>) -> Job {
         let (files, requested_ns) = (Vec::new(), monotonic_ns());
-        Job { workflow, inputs, files, load_all: false, requested_ns, latest: None, lines: false, progress: false }
+        Job {
+            workflow,
+            inputs,
+            files,
+            load_all: false,
+            requested_ns,
+            latest: None,
+            suspend: None,
+            continuation: None,
+            lines: false,
+            progress: false,
+        }
     }
 
     /// Sends the job to a worker.
@@ -121,6 +157,7 @@ impl Job {
         files.extend(mounts.iter().map(AsFd::as_fd));
         let epoll_set = self.workflow.epoll_set().map_err(failed)?.map(EpollSet::into_files);
         files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
+        files.extend(self.continuation.iter().map(AsFd::as_fd));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let job = WireJob {
             workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
@@ -131,6 +168,8 @@ impl Job {
             requested_ns: self.requested_ns,
             dispatched_ns: monotonic_ns(),
             latest: self.latest,
+            suspend_ns: self.suspend.map(|least| least.as_nanos() as u64),
+            continuation: self.continuation.is_some(),
             lines: self.lines,
             progress: self.progress,
             addresses: network.addresses.clone(),
@@ -175,9 +214,24 @@ impl Received {
             Some(_) => return Err("the job lacks a file".to_owned()),
             None => None,
         };
+        let continuation = match wire.continuation {
+            true => Some(read_continuation(&files.next().ok_or("the job lacks a file")?)?),
+            false => None,
+        };
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let resources = RunResources { files: mounts, network, epoll_set };
+        let resources = RunResources { files: mounts, network, epoll_set, continuation };
         Ok(Received { workflow, inputs, resources, wire })
+    }
+}
+
+/// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt.
+fn read_continuation(file: &OwnedFd) -> Result<Continuation, String> {
+    let bytes = read_sealed(file, CONTINUATION_MAX).map_err(|error| format!("the continuation: {error}"))?;
+    let decoded: Result<(Continuation, &[u8]), _> = postcard::take_from_bytes(&bytes);
+    match decoded {
+        Ok((continuation, [])) => Ok(continuation),
+        Ok(_) => Err("the continuation has more bytes than it should".to_owned()),
+        Err(error) => Err(format!("the continuation cannot be read: {error}")),
     }
 }

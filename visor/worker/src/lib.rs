@@ -31,13 +31,14 @@ mod warmup;
 mod worker;
 
 pub use exit_status::{Cause, Death};
-pub use foreground::run;
+pub use foreground::{Continuing, Ran, run, run_from};
 pub use job::{Data, Job};
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
 pub use spawner::{Spawner, StartingWorker};
 
 use cgroup::{Membership, OomCause, WorkerCgroup};
+use monohull_domain::checkpoint::Wait;
 use monohull_domain::keys;
 use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{HostError, IsolationWish, modules_folder};
@@ -136,6 +137,19 @@ fn host(what: &'static str) -> impl FnOnce(io::Error) -> ProcessError {
     move |source| ProcessError::Host { what, source }
 }
 
+/// A workflow that waits, without a process.
+#[derive(Debug)]
+pub struct SuspendedRun {
+    /// The rest of it: a sealed memfd, for [`Job::continuation`].
+    pub continuation: OwnedFd,
+    /// How many bytes that has.
+    pub bytes: u64,
+    /// What it waits for, as its worker says.
+    pub waits: Vec<Wait>,
+    /// When it has to go on (ns since 1970), unless nothing happens by itself.
+    pub until: Option<u64>,
+}
+
 /// An event of a running workflow.
 #[derive(Debug)]
 pub enum Message {
@@ -148,6 +162,8 @@ pub enum Message {
         /// The output slots.
         outputs: Vec<(String, Data)>,
     },
+    /// The workflow only waits, as it was asked to report. Its process ends by itself now.
+    Suspended(SuspendedRun),
     /// The worker has written to its standard error. [`Death::stderr`] has the text.
     Stderr,
     /// The process has ended. This is the last message.
@@ -169,6 +185,8 @@ struct Worker {
     keys_silent: bool,
     /// The workflow it was assigned. An answer with other outputs, or larger ones, is a protocol violation.
     plan: Option<Arc<Plan>>,
+    /// It may answer with a continuation.
+    suspendable: bool,
     answered: bool,
     dead: bool,
 }
@@ -257,6 +275,7 @@ impl IdleWorker {
     pub fn assign(mut self, job: &Job) -> Result<Running, ProcessError> {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
+        self.worker.suspendable = job.suspend.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = cgroup.describe();
@@ -376,7 +395,7 @@ impl Worker {
         if spilled && !matches!(message, FromWorker::Ended { .. }) {
             return Err(unexpected("only an answer may be that long"));
         }
-        if !files.is_empty() && !matches!(message, FromWorker::Ended { .. }) {
+        if !files.is_empty() && !matches!(message, FromWorker::Ended { .. } | FromWorker::Suspended { .. }) {
             return Err(unexpected("only an answer may have files"));
         }
         Ok(WorkerMessage::Message(match message {
@@ -393,6 +412,15 @@ impl Worker {
                 let report = serde_json::from_slice(&report).map_err(|error| unexpected(&error.to_string()))?;
                 self.answered = true;
                 Message::Ended { report, outputs }
+            }
+            FromWorker::Suspended { .. } if self.answered || !self.suspendable => {
+                return Err(unexpected("a continuation that was not asked for"));
+            }
+            FromWorker::Suspended { waits, until } => {
+                let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(|_| unexpected("not one continuation"))?;
+                let bytes = monohull_ipc::sealed::sealed_size(&continuation)?;
+                self.answered = true;
+                Message::Suspended(SuspendedRun { continuation, bytes, waits, until })
             }
             FromWorker::Died { status } => match self.reaper {
                 Reaper::Spawner(pid) if pid == sender => {

@@ -9,6 +9,7 @@
 //!
 //! Messages of a worker are trusted only as far as they are about the worker itself: its own report and its own output.
 
+use monohull_domain::checkpoint::Wait;
 use monohull_engine::Latest;
 use monohull_ipc::Channel;
 use monohull_network::Addresses;
@@ -95,6 +96,10 @@ pub(super) struct WireJob {
     pub(super) lines: bool,
     /// Send notices of steps, instances and points in time as they happen.
     pub(super) progress: bool,
+    /// If the workflow only waits, and for at least so many ns, it is to end with its continuation.
+    pub(super) suspend_ns: Option<u64>,
+    /// Whether a continuation to go on with is attached, behind the epoll instances.
+    pub(super) continuation: bool,
     /// The addresses of the workflow's device, if it has one.
     pub(super) addresses: Option<Box<Addresses>>,
 }
@@ -121,6 +126,13 @@ pub(super) enum FromWorker {
         /// The output slots; those that are not here are attached.
         #[serde(deserialize_with = "not_too_many")]
         outputs: Vec<(String, Content)>,
+    },
+    /// The workflow only waits. Attached: the rest of it, in sealed memory.
+    Suspended {
+        /// What for.
+        waits: Vec<Wait>,
+        /// When it has to go on (ns since 1970), unless nothing happens by itself.
+        until: Option<u64>,
     },
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
     Died {

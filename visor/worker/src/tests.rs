@@ -53,6 +53,7 @@ impl Impostor {
             stderr: StderrTail::default(),
             keys_silent: false,
             plan: Some(plan()),
+            suspendable: false,
             answered: false,
             dead: false,
         };

@@ -7,9 +7,11 @@ use super::protocol::{Content, FromWorker, Notice, SupervisorChannel, ToWorker};
 use super::sandbox::SandboxTemplate;
 use monohull_domain::ReservedDomain;
 use monohull_domain::carrier::monotonic_ns;
+use monohull_domain::checkpoint::Suspended;
 use monohull_domain::keys;
-use monohull_engine::{RunContext, Source, WorkflowIo, report_without_run};
+use monohull_engine::{RunContext, RunEnd, Source, WorkflowIo, report_without_run};
 use monohull_ipc::channel::BODY_MAX;
+use monohull_ipc::sealed::seal;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
 use monohull_report::{Failure, Line, OutputReport, Point, Progress, RunReport, Stream};
@@ -23,7 +25,7 @@ use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -158,11 +160,15 @@ pub(super) fn run(
         load_all: wire.load_all,
         requested_ns: wire.requested_ns,
         latest: wire.latest,
+        suspend: wire.suspend_ns.map(Duration::from_nanos),
     };
     let outputs = RefCell::default();
     let mut workflow_io = Slots { inputs, outputs: &outputs };
-    let answer = |report| {
-        reporter.answer(report, outputs.take())?;
+    let answer = |end| {
+        match end {
+            RunEnd::Report(report) => reporter.answer(*report, outputs.take())?,
+            RunEnd::Suspended(suspended) => reporter.answer_suspended(*suspended)?,
+        }
         answered();
         Ok(())
     };
@@ -273,9 +279,22 @@ impl Reporter {
         });
         let outputs = outputs.collect();
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        let answer = FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs };
+        self.send(&FromWorker::Ended { report: encode(report, REPORT_MAX)?, outputs }, &files)
+    }
+
+    /// Sends the rest of the workflow instead.
+    fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
+        let Suspended { continuation, waits, until } = suspended;
+        let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
+        let file = seal(&bytes, 0)?;
+        // Lines that were not sent while it ran are in the continuation, for the report.
+        self.notices.finish();
+        self.send(&FromWorker::Suspended { waits, until }, &[file.as_fd()])
+    }
+
+    fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {
         loop {
-            match self.channel.send(&answer, &files) {
+            match self.channel.send(answer, files) {
                 // Other processes have as many descriptors in flight as the kernel permits a user; the workflow's deadline ends
                 // the wait.
                 Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => std::thread::sleep(RETRY_PAUSE),

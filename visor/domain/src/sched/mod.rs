@@ -18,6 +18,7 @@
 mod carrier_set;
 mod instances;
 mod net_timer;
+mod record;
 mod run_queue;
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,8 @@ mod waits;
 mod work;
 
 pub(crate) use carrier_set::WakeUp;
-pub(crate) use thread::{THREADS_MAX, ThreadIndex};
+pub(crate) use record::{Unfit, WAITS};
+pub(crate) use thread::{CHUNK, INDEX_BITS, THREADS_MAX, ThreadIndex};
 pub(crate) use timers::TimerKind;
 pub(crate) use work::{Resources, Work};
 
@@ -74,6 +76,8 @@ pub(super) struct Scheduler<I> {
     events: VecDeque<Event>,
     /// The run is over.
     done: bool,
+    /// The next run is the rest of one that was captured.
+    goes_on: bool,
     /// Counts the choices of work, so that no kind of it is starved by another.
     tick: u32,
     /// Threads that wait for something external.
@@ -154,6 +158,7 @@ impl<I> Scheduler<I> {
             leaving: VecDeque::new(),
             events: VecDeque::new(),
             done: false,
+            goes_on: false,
             tick: 0,
             external_waits: 0,
             expected: 0,
@@ -163,11 +168,18 @@ impl<I> Scheduler<I> {
 
 /// The run, and the driver's requests.
 impl<I> Scheduler<I> {
-    /// A run begins, on the first carrier.
+    /// A run begins, or goes on, on the first carrier.
     pub(super) fn begin(&mut self) {
         self.done = false;
         self.carriers.begin();
-        self.push_event(Event::Begin);
+        if !std::mem::take(&mut self.goes_on) {
+            self.push_event(Event::Begin);
+        }
+    }
+
+    /// The next run is the rest of one that was captured.
+    pub(super) fn goes_on(&mut self) {
+        self.goes_on = true;
     }
 
     /// The run is over: carriers stop as soon as they leave user code.
@@ -197,6 +209,11 @@ impl<I> Scheduler<I> {
     /// Queues an instance to be started.
     pub(super) fn push_pending(&mut self, config: InstanceConfig) {
         self.pending.push_back(config);
+    }
+
+    /// The instances that wait to be started, the next first.
+    pub(crate) fn pending_instances(&self) -> impl Iterator<Item = &InstanceConfig> {
+        self.pending.iter()
     }
 
     /// How many instances wait to be started.

@@ -61,6 +61,11 @@ impl RunQueue {
         self.handoff[..started].iter_mut().find_map(handed)
     }
 
+    /// All entries, stale ones too, in the order in which one carrier would take them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = ThreadIndex> {
+        self.queue.iter().copied().chain(self.handoff.iter().copied().flatten())
+    }
+
     /// Whether the queue, from which any carrier may take, has entries.
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()

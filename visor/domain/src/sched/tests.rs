@@ -226,6 +226,10 @@ impl Resources for Fixed {
         false
     }
 
+    fn suspends(&self) -> Option<std::time::Duration> {
+        None
+    }
+
     fn has_poller(&self) -> bool {
         self.poller
     }
@@ -526,4 +530,54 @@ mod orders {
             assert_eq!(ends + usize::from(over), 1, "reclaimed once");
         });
     }
+}
+
+/// Order, waits, timers and numbers are the same in another scheduler, and go on in the same way.
+#[test]
+fn a_recorded_scheduler_goes_on_as_the_first_would() {
+    use crate::checkpoint::record::ThreadState;
+    use monohull_abi::number::{FUTEX_WAIT, NANOSLEEP};
+    let (mut first, threads) = with_threads(5);
+    let wait = |scheduler: &mut Scheduler<()>, number: u32, address: u64, until: u64| {
+        let mut running = take_next(scheduler, 0);
+        running.frame.number = number.into();
+        running.frame.args[0] = address;
+        let key = if number == NANOSLEEP { monohull_abi::module::NO_KEY } else { address };
+        park(scheduler, running, key, until);
+    };
+    wait(&mut first, FUTEX_WAIT, KEY, NEVER);
+    wait(&mut first, FUTEX_WAIT, KEY, 700);
+    wait(&mut first, NANOSLEEP, 5, 300);
+    let _ = first.set_timer(900, TimerKind::Driver(4));
+    let ended = take_next(&mut first, 0);
+    assert!(first.record(|at| at).is_err(), "a thread runs");
+    first.end_running(ended.thread, ended.frame, 3);
+    let (of_instances, order) = first.record(|at| at + 1000).expect("nothing runs");
+    let states: Vec<_> = of_instances[0].1.iter().map(|thread| thread.state).collect();
+    assert!(states.contains(&ThreadState::Waits { until: Some(1700) }) && states.contains(&ThreadState::Returns(4)));
+
+    let mut second = Scheduler::new();
+    second.start_carriers(2);
+    let _ = second.insert(INSTANCE, (), NEVER);
+    second.adopt(&of_instances, &order, |at| at - 1000);
+    assert_eq!(second.record(|at| at + 1000).expect("nothing runs"), (of_instances, order));
+    assert!(second.will_change() && second.is_at_rest());
+    for scheduler in [&mut first, &mut second] {
+        let ready = take_next(scheduler, 0);
+        assert_eq!((ready.frame.value, ready.frame.thread), (4, scheduler.number(threads[4])));
+        assert!(scheduler.next(0).is_none(), "the others wait");
+        assert!(matches!(scheduler.fire(300), Some(Due::Served)));
+        let slept = take_next(scheduler, 0);
+        assert_eq!((slept.frame.wake, slept.frame.number), (Wake::TimedOut, NANOSLEEP.into()));
+        let Woken(count) = scheduler.wake(KEY, 1, Some(0), 0);
+        assert_eq!((count, take_next(scheduler, 0).thread), (1, threads[0]), "the first that came");
+        assert!(matches!(scheduler.fire(700), Some(Due::Served)));
+        assert_eq!(take_next(scheduler, 0).thread, threads[1]);
+        let new = scheduler.spawn(INSTANCE, Some(9), 0, 0).expect("room");
+        assert_ne!(scheduler.number(new), scheduler.number(threads[3]));
+    }
+    assert_eq!(
+        first.threads.free().map(|t| first.number(t)).collect::<Vec<_>>(),
+        second.threads.free().map(|t| second.number(t)).collect::<Vec<_>>()
+    );
 }

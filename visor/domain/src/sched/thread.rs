@@ -86,11 +86,11 @@ pub(super) enum Resumption {
 pub(crate) struct ThreadIndex(u32);
 
 /// Bits of a thread number that are the index.
-const INDEX_BITS: u32 = 20;
+pub(crate) const INDEX_BITS: u32 = 20;
 /// The most threads of one domain.
 pub(crate) const THREADS_MAX: u32 = (1 << INDEX_BITS) - 1;
 /// Entries that are made at once.
-const CHUNK: usize = 16;
+pub(crate) const CHUNK: usize = 16;
 
 impl ThreadIndex {
     /// The index in a thread's number.
@@ -130,6 +130,24 @@ impl Threads {
         let thread = ThreadIndex::of_number(number);
         let entry = self.chunks.get(thread.0 as usize / CHUNK)?.get(thread.0 as usize % CHUNK)?;
         (entry.number == number && entry.state != State::Dead).then_some(thread)
+    }
+
+    /// The free entries, the next to be taken first.
+    pub(super) fn free(&self) -> impl Iterator<Item = ThreadIndex> {
+        self.free.iter().copied()
+    }
+
+    /// A table as it was captured: entries with these numbers, those of `free` free in this order. Each index from 0 on occurs
+    /// in one number, and their count is one to which a table grows.
+    pub(super) fn of_numbers(used: impl Iterator<Item = u32>, free: &[u32]) -> Threads {
+        let mut threads = Threads::default();
+        let numbers: Vec<u32> = used.chain(free.iter().copied()).collect();
+        while threads.chunks.len() * CHUNK < numbers.len() && threads.grow().is_some() {}
+        for number in numbers {
+            threads[ThreadIndex::of_number(number)].number = number;
+        }
+        threads.free = free.iter().map(|number| ThreadIndex::of_number(*number)).collect();
+        threads
     }
 
     fn grow(&mut self) -> Option<()> {

@@ -46,6 +46,11 @@ impl Timers {
         self.heap.peek().map_or(NEVER, |Reverse(timer)| timer.at)
     }
 
+    /// All of them, stale ones too, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, TimerKind)> {
+        self.heap.iter().map(|Reverse(timer)| (timer.at, timer.what))
+    }
+
     /// Takes out one that is due.
     pub(super) fn take_due(&mut self, now: u64) -> Option<TimerKind> {
         let Reverse(timer) = *self.heap.peek()?;

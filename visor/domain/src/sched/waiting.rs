@@ -70,8 +70,13 @@ impl Waiting {
     }
 
     /// The thread that has waited longest for a key.
-    pub(super) fn first(&mut self, threads: &Threads, key: u64) -> Option<ThreadIndex> {
-        of_key(threads, self.bucket(key).first, key)
+    pub(super) fn first(&self, threads: &Threads, key: u64) -> Option<ThreadIndex> {
+        of_key(threads, self.buckets[self.bucket_of(key)].first, key)
+    }
+
+    /// The threads that wait for a key, in the order in which they came.
+    pub(super) fn queue(&self, threads: &Threads, key: u64) -> impl Iterator<Item = ThreadIndex> {
+        std::iter::successors(self.first(threads, key), |thread| Waiting::after(threads, *thread))
     }
 
     /// The next one that waits for the same key.
@@ -81,11 +86,15 @@ impl Waiting {
     }
 
     fn bucket(&mut self, key: u64) -> &mut Queue {
+        let index = self.bucket_of(key);
+        &mut self.buckets[index]
+    }
+
+    fn bucket_of(&self, key: u64) -> usize {
         // The high bits of the product depend on all bits of the key. The factor is secret: functions choose futex
         // addresses, and must not be able to choose a bucket.
         let hash = key.wrapping_mul(self.factor);
-        let index = hash >> (64 - self.buckets.len().ilog2());
-        &mut self.buckets[index as usize]
+        (hash >> (64 - self.buckets.len().ilog2())) as usize
     }
 
     fn grow(&mut self, threads: &mut Threads) {

@@ -1,7 +1,7 @@
 //! What threads wait for, and what ends their waits: wake-ups, timers, a deadlock.
 
-use super::instances::InstanceThreads;
-use super::thread::{Resumption, State, ThreadIndex};
+use super::instances::{InstanceThreads, Instances};
+use super::thread::{Resumption, State, ThreadIndex, Threads};
 use super::timers::TimerKind;
 use super::waiting::Waiting;
 use super::{Armed, Due, Scheduler, TIMEKEEPER_GRACE_NS, Timekeeper, Woken, wait_key};
@@ -79,6 +79,12 @@ impl<I> Scheduler<I> {
     /// timekeeper.
     pub(crate) fn will_change(&self) -> bool {
         self.expected > 0 || self.timekeeper == Timekeeper::Busy
+    }
+
+    /// Whether something besides timers and threads may change the domain: sockets, a device, events, the timekeeper.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let timekeeper = self.timekeeper == Timekeeper::Busy;
+        timekeeper || self.external_waits > 0 || !self.events.is_empty() || self.net.next() != NEVER
     }
 
     pub(super) fn resume(&mut self, thread: ThreadIndex, how: Resumption, carrier: Option<usize>) {
@@ -188,13 +194,22 @@ impl<I> Scheduler<I> {
 
     pub(super) fn timer_is_stale(&mut self) {
         let (threads, instances) = (&self.threads, &self.instances);
-        self.timers.now_stale(|what| match what {
-            TimerKind::Thread(number, wait) => threads.find(number).is_some_and(|thread| {
-                let entry = &threads[thread];
-                entry.timed && entry.wait == wait && matches!(entry.state, State::Parking | State::Parked)
-            }),
-            TimerKind::Instance(id) => instances.get(id).is_some(),
-            TimerKind::Driver(_) | TimerKind::Run => true,
-        });
+        self.timers.now_stale(|what| is_live(threads, instances, what));
+    }
+
+    /// Whether a timer is still wanted.
+    pub(super) fn is_live(&self, what: TimerKind) -> bool {
+        is_live(&self.threads, &self.instances, what)
+    }
+}
+
+fn is_live<I>(threads: &Threads, instances: &Instances<I>, what: TimerKind) -> bool {
+    match what {
+        TimerKind::Thread(number, wait) => threads.find(number).is_some_and(|thread| {
+            let entry = &threads[thread];
+            entry.timed && entry.wait == wait && matches!(entry.state, State::Parking | State::Parked)
+        }),
+        TimerKind::Instance(id) => instances.get(id).is_some(),
+        TimerKind::Driver(_) | TimerKind::Run => true,
     }
 }

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::instance::InstanceConfig;
 use crate::lifecycle::Leaving;
 use monohull_abi::module::NEVER;
+use std::time::Duration;
 
 /// Ready threads go before instances that wait to be started, so that cells are used again while they are warm. Every so
 /// many ticks it is the other way round: a thread that polls cannot keep the instance it waits for from starting.
@@ -35,6 +36,8 @@ pub(crate) enum Work<I, L> {
     Leave(Leaving),
     /// Run a thread of this instance.
     Run(Running, I),
+    /// The workflow only waits, for as long as [`Resources::suspends`] asks for: capture it, and ask again.
+    Suspend,
     /// Nothing can change by itself. The caller resolves it under the same hold of the lock, and asks again.
     Deadlock,
     /// Wait for a wake-up, at most until then (monotonic ns); [`NEVER`] for no limit. The carrier counts as idle until
@@ -57,6 +60,8 @@ pub(crate) trait Resources {
     fn lease(&self, config: &InstanceConfig) -> Option<Self::Lease>;
     /// Whether [`Self::lease`] would find one.
     fn has_lease(&self) -> bool;
+    /// How long a workflow must only wait to be suspended; `None` if it is not to be.
+    fn suspends(&self) -> Option<Duration>;
     /// Whether there is something that external events come from.
     fn has_poller(&self) -> bool;
 }
@@ -109,8 +114,13 @@ impl<I: Clone> Scheduler<I> {
         if let Some(leaving) = self.take_leaving() {
             return Work::Leave(leaving);
         }
-        if self.carriers.others_idle() && !self.will_change() {
-            return Work::Deadlock;
+        if self.carriers.others_idle() {
+            if !self.will_change() {
+                return Work::Deadlock;
+            }
+            if resources.suspends().is_some_and(|least| self.only_waits(least, resources.now())) {
+                return Work::Suspend;
+            }
         }
         Work::Idle(self.carrier_sleeps(carrier))
     }

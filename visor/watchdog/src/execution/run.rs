@@ -175,14 +175,12 @@ impl Watchdog {
         let at_ns = || monotonic_ns() + (latest - Instant::now()).as_nanos() as u64;
         let latest = waited.then(|| Latest { at_ns: at_ns(), delay: Delay::Queue });
         let job = Job {
-            workflow,
-            inputs,
             files,
-            load_all: false,
             requested_ns: invocation.begin_ns,
             latest,
             lines: true,
             progress: invocation.mode == Mode::Async,
+            ..Job::new(workflow, inputs)
         };
         // The process cannot begin before this.
         invocation.point("dispatched");
@@ -257,6 +255,9 @@ impl Watchdog {
                         invocation.set_long(Some(permit));
                     }
                     return self.ended(invocation, *report, outputs);
+                }
+                Ok(Message::Suspended(_)) => {
+                    return (None, Err(ApiError::monohull("the workflow was suspended, which was not asked for")));
                 }
                 Ok(Message::Died(death)) => return (None, Err(ApiError::died(&death.failure()))),
                 Err(refusal) => return (None, Err(refusal)),

@@ -1,0 +1,175 @@
+//! From a domain at rest to its continuation.
+
+use super::record::{Continuation, InstanceRecord, ModuleRecord, PageRun, ThreadRecord, ThreadState};
+use super::{Suspended, pages};
+use crate::carrier::{clock_ns, monotonic_ns};
+use crate::driver::Driver;
+use crate::hostcall::RecordError;
+use crate::instance::{Instance, Usage};
+use crate::sched::{Scheduler, Unfit};
+use crate::shared::Shared;
+use monohull_abi::module::NEVER;
+use monohull_abi::number;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A domain cannot be captured as it is.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum CaptureError {
+    #[error("{instance} is in a call that cannot be captured: {call}")]
+    Call { instance: String, call: String },
+    #[error("a thread of {instance} has its stack pointer outside its stack")]
+    StackPointer { instance: String },
+    #[error("files are mapped into memory, which cannot be captured")]
+    MappedFiles,
+    #[error("{instance} has mapped memory, which cannot be captured")]
+    MappedMemory { instance: String },
+    #[error("an instance is being ended")]
+    Ending,
+    #[error(transparent)]
+    Module(#[from] RecordError),
+}
+
+/// What threads of an instance wait for.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Wait {
+    /// Its step, and which of the step's instances it is.
+    pub step: String,
+    /// See `step`.
+    pub index: u32,
+    /// Its function.
+    pub function: String,
+    /// What is waited for, in words.
+    pub what: String,
+    /// The end of the wait (wall clock, ns since 1970), if it has one.
+    pub until: Option<u64>,
+}
+
+impl Shared {
+    /// Captures the domain. Nothing runs, and the scheduler's lock is held. The domain stays as it is.
+    pub(super) fn capture(
+        &self,
+        scheduler: &Scheduler<Arc<Instance>>,
+        driver: Option<&mut (dyn Driver + 'static)>,
+    ) -> Result<Suspended, CaptureError> {
+        if self.files.pager.so_far().is_some() {
+            return Err(CaptureError::MappedFiles);
+        }
+        let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
+        let in_domain_time = |at| self.clock.of_host(at);
+        let (threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
+        let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
+        let mut captured = (Vec::new(), Vec::new());
+        let mut live = Vec::new();
+        for instance in self.instances.live() {
+            let of_instance = threads.remove(&instance.id).ok_or(CaptureError::Ending)?;
+            captured.0.push(self.capture_instance(&instance, of_instance, &mut captured.1)?);
+            let (run, park) = scheduler.ticks_of(instance.id);
+            live.push((instance.config.token, Usage { run, park, ..self.instances.usage(&instance) }));
+        }
+        let (instances, mut pages) = captured;
+        let mut modules = Vec::new();
+        for module in self.save_modules()? {
+            for range in module.pages {
+                // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
+                unsafe { pages::of_range(range, &mut pages) };
+            }
+            modules.push(ModuleRecord { name: module.name, bytes: module.bytes });
+        }
+        pages.sort_unstable_by_key(|run| run.address);
+        let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
+        let wall_at = |at: u64| wall.saturating_add(at.saturating_sub(clock));
+        let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
+        let waits = waits.collect();
+        let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
+        let continuation = Continuation {
+            clock,
+            wall,
+            run_deadline,
+            started: self.instances.started(),
+            instances,
+            pending: scheduler.pending_instances().map(|config| (config.token, config.attempt)).collect(),
+            scheduler: order,
+            modules,
+            driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
+            pages,
+        };
+        Ok(Suspended { continuation, waits, until: first })
+    }
+
+    fn capture_instance(
+        &self,
+        instance: &Instance,
+        threads: Vec<ThreadRecord>,
+        into: &mut Vec<PageRun>,
+    ) -> Result<InstanceRecord, CaptureError> {
+        let cell = instance.cell.lock().expect("cell");
+        let cell = cell.as_deref().ok_or(CaptureError::Ending)?;
+        if cell.mapped().lowest().is_some() {
+            return Err(CaptureError::MappedMemory { instance: instance.described() });
+        }
+        let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
+        let live: Option<Vec<_>> = live.collect();
+        let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
+        // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
+        unsafe { pages::of_cell(cell, &live, into) };
+        let (stacks, free_stacks) = cell.used_stacks();
+        let heap = cell.heap();
+        let output = instance.lines.lock().expect("lines");
+        let usage = self.instances.usage(instance);
+        Ok(InstanceRecord {
+            id: instance.id,
+            token: instance.config.token,
+            attempt: instance.config.attempt,
+            deadline: Some(instance.deadline).filter(|at| *at != NEVER).map(|at| self.clock.of_host(at)),
+            heap: heap.end - heap.start,
+            stacks,
+            free_stacks: free_stacks.to_vec(),
+            passed: (usage.bytes_in, usage.bytes_out),
+            refusal: instance.explanations.refusal(),
+            lines: output.lines.iter().map(|line| (line.stream, line.text.clone())).collect(),
+            lines_cost: output.bytes(),
+            lines_full: output.full,
+            threads,
+        })
+    }
+
+    /// What the threads wait for, in domain time. Equal waits of an instance are one.
+    fn waits(&self, instances: &[InstanceRecord]) -> Vec<Wait> {
+        let mut waits: Vec<Wait> = Vec::new();
+        for record in instances {
+            let Some(instance) = self.instance(record.id) else { continue };
+            let config = &instance.config;
+            for thread in &record.threads {
+                let ThreadState::Waits { until } = thread.state else { continue };
+                let what = match thread.call {
+                    number::FUTEX_WAIT => "for another of its threads",
+                    number::THREAD_JOIN => "for the end of a thread",
+                    number::NANOSLEEP => "in a sleep",
+                    _ => "for a slot",
+                };
+                let wait = Wait {
+                    step: config.labels.step.clone(),
+                    index: config.index,
+                    function: config.labels.function.clone(),
+                    what: what.to_owned(),
+                    until,
+                };
+                if !waits.contains(&wait) {
+                    waits.push(wait);
+                }
+            }
+        }
+        waits
+    }
+
+    fn unfit(&self, Unfit { instance, call }: Unfit) -> CaptureError {
+        let name = self.instance(instance).map_or_else(|| "an instance".to_owned(), |instance| instance.described());
+        let call = match call {
+            Some(call) => u32::try_from(call).ok().and_then(number::name_of).unwrap_or("an unknown call").to_owned(),
+            None => "it is running".to_owned(),
+        };
+        CaptureError::Call { instance: name, call }
+    }
+}

@@ -1,0 +1,193 @@
+//! Whether a continuation can be one: every field is checked as if a stranger had written it.
+//!
+//! What is kept out of the records needs no check: a thread's record lies inside its instance's, so it can name no other, and not
+//! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a
+//! hostile function writes.
+
+use super::record::{Continuation, InstanceRecord, ThreadRecord, ThreadState};
+use crate::instance::{InstanceConfig, cell_of};
+use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
+use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::module::SYSTEM_INSTANCE;
+use monohull_abi::number;
+use std::collections::{HashMap, HashSet};
+
+/// Why a continuation is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum Rejected {
+    #[error("an instance has the impossible id {0:#x}")]
+    InstanceId(u32),
+    #[error("two instances have the same cell")]
+    CellTwice,
+    #[error("the heap of an instance has an impossible size")]
+    Heap,
+    #[error("an instance has more memory than its limit")]
+    MemoryLimit,
+    #[error("the stacks of an instance do not fit together with its threads")]
+    Stacks,
+    #[error("an instance has no main thread, or several")]
+    MainThread,
+    #[error("an instance has more threads than its limit")]
+    ThreadLimit,
+    #[error("the numbers of threads are not those of a table")]
+    ThreadNumbers,
+    #[error("a thread has its stack pointer outside its stack")]
+    StackPointer,
+    #[error("a thread is in the call {0}, in which no thread is captured")]
+    Call(u32),
+    #[error("a thread waits in a way in which its call does not")]
+    Wait,
+    #[error("a thread waits for memory of another instance")]
+    FutexAddress,
+    #[error("a thread waits for the end of a thread that its instance does not have")]
+    Join,
+    #[error("the lists of threads do not have each thread once")]
+    Order,
+    #[error("output costs more than is possible")]
+    Output,
+    #[error("contents of memory lie outside the memory of functions")]
+    Pages,
+    #[error("a time lies before the capture")]
+    Time,
+}
+
+/// An instance's record and what the plan says of it.
+pub(super) type Planned<'c> = (&'c InstanceRecord, &'c InstanceConfig);
+
+/// Checks everything that can be checked before memory is mapped.
+pub(super) fn check(continuation: &Continuation, instances: &[Planned<'_>]) -> Result<(), Rejected> {
+    let mut cells = HashSet::new();
+    for (record, config) in instances {
+        let cell = cell_of(record.id);
+        if record.id == SYSTEM_INSTANCE || record.id >> 8 == 0 || cell >= CELL_COUNT {
+            return Err(Rejected::InstanceId(record.id));
+        }
+        if !cells.insert(cell) {
+            return Err(Rejected::CellTwice);
+        }
+        check_instance(record, config)?;
+    }
+    let threads = || instances.iter().flat_map(|(record, _)| record.threads.iter().map(|thread| (record.id, thread)));
+    check_numbers(threads().map(|(_, thread)| thread.number), &continuation.scheduler.free)?;
+    check_order(continuation, &threads().map(|(id, thread)| (thread.number, (id, thread))).collect())
+}
+
+fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {
+    if !record.heap.is_multiple_of(PAGE) || record.heap > THREAD_STACKS_OFFSET {
+        return Err(Rejected::Heap);
+    }
+    let kept = record.lines.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
+    if kept > config.output_limit
+        || kept > record.lines_cost
+        || record.lines.iter().any(|(stream, _)| !(1..=2).contains(stream))
+    {
+        return Err(Rejected::Output);
+    }
+    if record.threads.len() > config.max_threads.max(1) as usize {
+        return Err(Rejected::ThreadLimit);
+    }
+    if record.threads.iter().filter(|thread| thread.stack.is_none()).count() != 1 {
+        return Err(Rejected::MainThread);
+    }
+    // Each stack that was ever used has a thread or is free.
+    let used = record.threads.iter().filter_map(|thread| thread.stack).chain(record.free_stacks.iter().copied());
+    let used: Vec<u32> = used.collect();
+    let distinct: HashSet<u32> = used.iter().copied().filter(|slot| *slot < record.stacks).collect();
+    let room = (MAPPINGS_OFFSET - THREAD_STACKS_OFFSET) / config.stack_size;
+    if used.len() != record.stacks as usize || distinct.len() != used.len() || u64::from(record.stacks) > room {
+        return Err(Rejected::Stacks);
+    }
+    record.threads.iter().try_for_each(|thread| check_thread(record, config, thread))
+}
+
+fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &ThreadRecord) -> Result<(), Rejected> {
+    let base = cell_base(cell_of(record.id));
+    let stack = match thread.stack {
+        None => base,
+        Some(slot) => base + THREAD_STACKS_OFFSET + u64::from(slot) * config.stack_size,
+    };
+    // The word at the stack pointer is where the thread goes on.
+    let inside = stack + PAGE..=stack + config.stack_size - THREAD_HEADER_SIZE - 8;
+    if !inside.contains(&thread.user_rsp) || !thread.user_rsp.is_multiple_of(8) {
+        return Err(Rejected::StackPointer);
+    }
+    if let ThreadState::Returns(_) = thread.state {
+        return if thread.call == 0 { Ok(()) } else { Err(Rejected::Call(thread.call)) };
+    }
+    if !WAITS.contains(&thread.call) {
+        return Err(Rejected::Call(thread.call));
+    }
+    let has_end = matches!(thread.state, ThreadState::TimedOut | ThreadState::Waits { until: Some(_) });
+    if has_end && !matches!(thread.call, number::FUTEX_WAIT | number::NANOSLEEP) {
+        return Err(Rejected::Wait);
+    }
+    match thread.call {
+        number::FUTEX_WAIT if !(base..base + MAPPINGS_OFFSET).contains(&thread.args[0]) => Err(Rejected::FutexAddress),
+        number::THREAD_JOIN => {
+            let target = |other: &&ThreadRecord| u64::from(other.number) == thread.args[0];
+            let joined = record.threads.iter().find(target);
+            // A thread that was woken may find that the other has ended.
+            let ended = joined.is_none() && thread.state == ThreadState::Woken && thread.args[0] <= u32::MAX.into();
+            let valid = joined.is_some_and(|other| other.number != thread.number);
+            if valid || ended { Ok(()) } else { Err(Rejected::Join) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Each entry of a table has one number, used or free, and the table has a size to which it grows.
+fn check_numbers(used: impl Iterator<Item = u32>, free: &[u32]) -> Result<(), Rejected> {
+    let index = |number: u32| number & ((1 << INDEX_BITS) - 1);
+    let indices: Vec<u32> = used.chain(free.iter().copied()).map(index).collect();
+    let distinct: HashSet<u32> = indices.iter().copied().collect();
+    let whole = distinct.len() == indices.len() && indices.iter().all(|index| (*index as usize) < indices.len());
+    match whole && indices.len().is_multiple_of(CHUNK) && indices.len() <= THREADS_MAX as usize {
+        true => Ok(()),
+        false => Err(Rejected::ThreadNumbers),
+    }
+}
+
+/// Each thread is once in the list in which its state belongs; those of one queue wait for the same thing.
+fn check_order(continuation: &Continuation, threads: &HashMap<u32, (u32, &ThreadRecord)>) -> Result<(), Rejected> {
+    let order = &continuation.scheduler;
+    let waits = |thread: &ThreadRecord| matches!(thread.state, ThreadState::Waits { .. });
+    let queued = |thread: &ThreadRecord| waits(thread) && thread.call != number::NANOSLEEP;
+    let find = |number: &u32| threads.get(number).copied().ok_or(Rejected::Order);
+    let mut seen = HashSet::new();
+    for number in &order.ready {
+        if waits(find(number)?.1) || !seen.insert(*number) {
+            return Err(Rejected::Order);
+        }
+    }
+    for queue in &order.queues {
+        let first = what(find(queue.first().ok_or(Rejected::Order)?)?);
+        for number in queue {
+            let thread = find(number)?;
+            if !queued(thread.1) || what(thread) != first || !seen.insert(*number) {
+                return Err(Rejected::Order);
+            }
+        }
+    }
+    let sleeping = threads.values().filter(|(_, thread)| waits(thread) && !queued(thread)).count();
+    if seen.len() + sleeping != threads.len() {
+        return Err(Rejected::Order);
+    }
+    let ends = threads.values().filter_map(|(_, thread)| match thread.state {
+        ThreadState::Waits { until } => until,
+        _ => None,
+    });
+    // A timer that was due at the capture was served before.
+    if ends.chain(order.timers.iter().map(|(at, _)| *at)).any(|at| at < continuation.clock) {
+        return Err(Rejected::Time);
+    }
+    Ok(())
+}
+
+/// What a thread waits for. Names of slots are in user memory, where their module finds them again.
+fn what((id, thread): (u32, &ThreadRecord)) -> (u32, u32, u64) {
+    match thread.call {
+        number::SLOT_TAKE => (thread.call, 0, 0),
+        call => (call, id, thread.args[0]),
+    }
+}

@@ -1,0 +1,52 @@
+//! Continuations: the rest of a domain's run as data.
+//!
+//! While user code runs, a thread may be anywhere. At a hostcall it is two things: its frame (number, arguments, stack pointer)
+//! and its stack. The gate has saved the callee-saved registers there, and no vector or scratch register is live. User memory
+//! holds no address of trusted memory. So a domain whose threads are all off the carriers is a few records and some pages:
+//!
+//! ```text
+//!   domain                                       continuation                      fresh domain
+//!   ┌ scheduler: threads, waits, timers ──────▶  records, times in domain time ──▶ built anew, each field checked
+//!   ├ instances ──────────────────────────────▶  id, heap, stacks, attempt ──────▶ built anew from the plan
+//!   ├ modules: slots, descriptors, lines ─────▶  a record of each module ────────▶ `restore` of each module
+//!   ├ cell:  code, constants ─────────────────▶  -                                 mapped again from the image
+//!   │        data, bss ───────────────────────▶  pages that differ from the image  ┐
+//!   │        heap, slot buffers ──────────────▶  pages that are not zero           ├ written into pages that were tagged
+//!   │        stacks, from the red zone up ────▶  pages that are not zero           ┘
+//!   └ carriers, keys, descriptors, secrets ───▶  -                                 made anew
+//! ```
+//!
+//! No trusted pointer is ever written, so whoever changes a continuation gains no more than a hostile function has.
+//!
+//! **When.** [`quiesce`]: a carrier that finds nothing to do asks whether the workflow only waits. Then no thread is on a carrier,
+//! no handler runs, and no module's lock is held. The capture happens under the locks of driver and scheduler.
+//!
+//! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,
+//! `THREAD_JOIN`, `NANOSLEEP` and `SLOT_TAKE`. A thread in any other call is a refusal that names the call, and the run goes on.
+//!
+//! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits, stacks and labels come from the plan, not from the record.
+//!
+//! **Time.** While a workflow is away its clock goes on as far as its next timer and then stands still. A sleep ends in time, and a
+//! timeout does not pass because nobody resumed the workflow.
+
+pub(crate) mod capture;
+mod check;
+mod pages;
+pub(crate) mod quiesce;
+pub mod record;
+pub(crate) mod restore;
+
+pub use capture::{CaptureError, Wait};
+pub use check::Rejected;
+pub use record::Continuation;
+pub use restore::RestoreError;
+
+/// How a run came to rest before its end.
+pub struct Suspended {
+    /// The rest of it.
+    pub continuation: Continuation,
+    /// What its threads wait for, one entry per instance and kind of wait.
+    pub waits: Vec<Wait>,
+    /// When the first timer is due (wall clock, ns since 1970); `None` if nothing happens by itself.
+    pub until: Option<u64>,
+}

@@ -1,0 +1,117 @@
+//! Which pages of user memory belong to a continuation, and putting them back.
+//!
+//! ```text
+//!   main stack                     image                              heap              thread stack
+//!   | guard | dead … | rsp-128 ██ | code | const | relro | data | bss | ██ … | not yet |guard| dead … rsp-128 ██ |
+//!                      \________/                  if not 0  ≠ image  ≠ 0  ≠ 0                         \_______/
+//! ```
+//!
+//! Pages are compared by content: what was never touched reads as zero. That costs a look at each page in use, and is
+//! right whether a page is present, swapped out or part of a huge page. What lies below a stack's red zone is dead. It may hold
+//! old secrets, and is left out, in the first page by writing zeros.
+
+use super::record::PageRun;
+use crate::cell::Cell;
+use monohull_abi::layout::{PAGE, page_down};
+use std::ops::Range;
+
+/// Bytes below the stack pointer that a function may use without moving it (System V ABI).
+const RED_ZONE: u64 = 128;
+
+/// The stack of a thread in a cell: its slot, and the stack pointer, which is user code's own choice.
+pub(super) type Stack = (Option<u32>, u64);
+
+/// What of a stack is alive; `None` if the stack pointer lies outside it.
+pub(super) fn live_stack(cell: &Cell, (slot, user_rsp): Stack) -> Option<Range<u64>> {
+    let stack = cell.stack(slot);
+    let lowest = stack.start + PAGE;
+    (lowest..stack.end).contains(&user_rsp).then(|| user_rsp.saturating_sub(RED_ZONE).max(lowest)..stack.end)
+}
+
+/// The pages of a cell that differ from a fresh mapping of its image.
+///
+/// # Safety
+/// No thread of the cell runs.
+pub(super) unsafe fn of_cell(cell: &Cell, live_stacks: &[Range<u64>], into: &mut Vec<PageRun>) {
+    let (pristine, zeros) = cell.first_state();
+    for first in pristine {
+        for (page, before) in (first.address..).step_by(PAGE as usize).zip(first.bytes.chunks(PAGE as usize)) {
+            // SAFETY: pages of a writable segment, which stay mapped while there is the cell.
+            let now = unsafe { bytes_of(page) };
+            if now != before {
+                append(into, page, now);
+            }
+        }
+    }
+    for zeros in zeros.iter().cloned().chain([cell.heap()]) {
+        // SAFETY: as above; the heap up to its end is writable.
+        unsafe { of_range(zeros, into) };
+    }
+    for live in live_stacks {
+        let (page, skip) = (page_down(live.start), (live.start % PAGE) as usize);
+        // SAFETY: above the guard, a stack is writable.
+        let mut first = unsafe { bytes_of(page) }.to_vec();
+        first[..skip].fill(0);
+        if first.iter().any(|byte| *byte != 0) {
+            append(into, page, &first);
+        }
+        // SAFETY: as above.
+        unsafe { of_range(page + PAGE..live.end, into) };
+    }
+}
+
+/// The pages of a range that are not zero.
+///
+/// # Safety
+/// They are readable, and nothing writes to them meanwhile.
+pub(super) unsafe fn of_range(range: Range<u64>, into: &mut Vec<PageRun>) {
+    for page in range.step_by(PAGE as usize) {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { bytes_of(page) };
+        if !is_zero(bytes) {
+            append(into, page, bytes);
+        }
+    }
+}
+
+/// Where the pages of a cell's continuation may lie.
+pub(super) fn writable(cell: &Cell) -> Vec<Range<u64>> {
+    let (pristine, zeros) = cell.first_state();
+    let data = pristine.iter().map(|first| first.address..first.address + first.bytes.len() as u64);
+    let (stacks, _) = cell.used_stacks();
+    let stacks = std::iter::once(None).chain((0..stacks).map(Some)).map(|slot| {
+        let stack = cell.stack(slot);
+        stack.start + PAGE..stack.end
+    });
+    data.chain(zeros.iter().cloned()).chain([cell.heap()]).chain(stacks).filter(|range| !range.is_empty()).collect()
+}
+
+/// Writes captured pages back.
+///
+/// # Safety
+/// The run lies in writable memory of functions, and no function runs.
+pub(super) unsafe fn put_back(run: &PageRun) {
+    // SAFETY: the caller's promise; the record's bytes are the visor's own.
+    unsafe { std::ptr::copy_nonoverlapping(run.bytes.as_ptr(), run.address as *mut u8, run.bytes.len()) };
+}
+
+/// Adds a page, to the last run if it follows it.
+fn append(runs: &mut Vec<PageRun>, page: u64, bytes: &[u8]) {
+    match runs.last_mut() {
+        Some(last) if last.address + last.bytes.len() as u64 == page => last.bytes.extend_from_slice(bytes),
+        _ => runs.push(PageRun { address: page, bytes: bytes.to_vec() }),
+    }
+}
+
+/// # Safety
+/// The page is readable, and nothing writes to it while the bytes are used.
+unsafe fn bytes_of<'p>(page: u64) -> &'p [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(page as *const u8, PAGE as usize) }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // SAFETY: every bit pattern is a `u64`.
+    let (before, words, after) = unsafe { bytes.align_to::<u64>() };
+    words.iter().all(|word| *word == 0) && before.iter().chain(after).all(|byte| *byte == 0)
+}

@@ -1,0 +1,128 @@
+//! A continuation as plain data. No address of trusted memory is in it, no descriptor, and nothing that follows from the plan.
+//!
+//! Times are domain time ([`clock`](crate::clock)) in ns.
+
+use serde::{Deserialize, Serialize};
+
+/// The rest of a domain's run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Continuation {
+    /// Domain time of the capture.
+    pub clock: u64,
+    /// Wall-clock time of the capture, in ns since 1970.
+    pub wall: u64,
+    /// When the whole run's time is up.
+    pub run_deadline: Option<u64>,
+    /// How many instances have been started: ids go on from there.
+    pub started: u32,
+    /// All live instances with their threads.
+    pub instances: Vec<InstanceRecord>,
+    /// Instances that wait to be started: the driver's token and the attempt.
+    pub pending: Vec<(u64, u32)>,
+    /// Which thread is next, and what waits for what.
+    pub scheduler: SchedulerRecord,
+    /// The state of libos modules.
+    pub modules: Vec<ModuleRecord>,
+    /// The driver's own state.
+    #[serde(with = "serde_bytes")]
+    pub driver: Vec<u8>,
+    /// Contents of user memory that differ from a fresh mapping.
+    pub pages: Vec<PageRun>,
+}
+
+/// A live instance. Its code, limits, labels and arguments come from the plan.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InstanceRecord {
+    /// Its id, by which modules know it; the low byte is the cell.
+    pub id: u32,
+    /// The driver's name for it.
+    pub token: u64,
+    /// Which attempt it is.
+    pub attempt: u32,
+    /// When its time is up.
+    pub deadline: Option<u64>,
+    /// Bytes of committed heap.
+    pub heap: u64,
+    /// Thread stacks that have ever been used.
+    pub stacks: u32,
+    /// Those among them that are free; the last is used first.
+    pub free_stacks: Vec<u32>,
+    /// Bytes taken over and bytes given to others by reference.
+    pub passed: (u64, u64),
+    /// The first call of it that the workflow file does not allow.
+    pub refusal: Option<String>,
+    /// What it has printed: stream and text.
+    pub lines: Vec<(u32, String)>,
+    /// What it has printed costs, and whether something was dropped.
+    pub lines_cost: u64,
+    /// See `lines_cost`.
+    pub lines_full: bool,
+    /// Its threads.
+    pub threads: Vec<ThreadRecord>,
+}
+
+/// A thread of an instance. Which instance follows from where the record stands, so that none can name another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// Its number, which functions know; the high bits count how often its entry was used.
+    pub number: u32,
+    /// The stack slot; `None` for the main thread.
+    pub stack: Option<u32>,
+    /// Its stack pointer.
+    pub user_rsp: u64,
+    /// The hostcall in which it is, and its arguments; zeros if that is done.
+    pub call: u32,
+    /// See `call`.
+    pub args: [u64; 6],
+    /// How it goes on.
+    pub state: ThreadState,
+}
+
+/// How a captured thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ThreadState {
+    /// Its call is done and returns this value.
+    Returns(i64),
+    /// Its call's handler runs again and finds that what it waited for has changed.
+    Woken,
+    /// Its call's handler runs again and finds that the time is up.
+    TimedOut,
+    /// It waits in its call, at most until then.
+    Waits {
+        /// The end of the wait.
+        until: Option<u64>,
+    },
+}
+
+/// Order among threads. Threads are named by their numbers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SchedulerRecord {
+    /// Threads that are ready, the next first.
+    pub ready: Vec<u32>,
+    /// Threads that wait for the same thing, the first come first.
+    pub queues: Vec<Vec<u32>>,
+    /// The numbers that new threads get, the next first.
+    pub free: Vec<u32>,
+    /// The driver's timers: when, and its token.
+    pub timers: Vec<(u64, u64)>,
+}
+
+/// The state of a libos module. Only the module knows what the bytes mean.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ModuleRecord {
+    /// Its name.
+    pub name: String,
+    /// The record, which begins with a version.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// Contents of whole pages.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PageRun {
+    /// The address of the first.
+    pub address: u64,
+    /// The contents, a multiple of the page size.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}

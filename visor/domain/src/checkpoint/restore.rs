@@ -1,0 +1,154 @@
+//! From a continuation to a domain that goes on with it.
+
+use super::check::{Rejected, check};
+use super::pages;
+use super::record::{Continuation, InstanceRecord, ThreadState};
+use crate::address_space::AddressSpaceError;
+use crate::carrier::clock_ns;
+use crate::explanation::Explanations;
+use crate::hostcall::{self, RecordError};
+use crate::instance::{Counters, Instance, InstanceConfig, Line, Output, cell_of};
+use crate::shared::Shared;
+use monohull_abi::layout::PAGE;
+use monohull_abi::module::NEVER;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// A continuation cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum RestoreError {
+    #[error("it is damaged or was changed: {0}")]
+    Rejected(#[from] Rejected),
+    #[error("it has an instance that the workflow does not have")]
+    UnknownInstance,
+    #[error("there is no place for an instance")]
+    NoPlace,
+    #[error("its memory cannot be mapped: {0}")]
+    Memory(#[from] AddressSpaceError),
+    #[error(transparent)]
+    Module(#[from] RecordError),
+}
+
+impl Shared {
+    /// Rebuilds a captured domain in this one, which has not run yet. `config` is what the plan says of the instance with this token,
+    /// at this attempt. After an error this domain must not run.
+    pub fn restore(
+        &self,
+        continuation: Continuation,
+        config: impl Fn(u64, u32) -> Option<InstanceConfig>,
+    ) -> Result<(), RestoreError> {
+        let config = |token, attempt| config(token, attempt).ok_or(RestoreError::UnknownInstance);
+        let configs = continuation.instances.iter().map(|record| config(record.token, record.attempt));
+        let configs = configs.collect::<Result<Vec<_>, _>>()?;
+        let pending = continuation.pending.iter().map(|(token, attempt)| config(*token, *attempt));
+        let pending = pending.collect::<Result<Vec<_>, _>>()?;
+        let planned: Vec<_> = continuation.instances.iter().zip(&configs).collect();
+        check(&continuation, &planned)?;
+        self.clock.go_on_from(time_to_go_on_from(&continuation, clock_ns(libc::CLOCK_REALTIME)));
+        self.instances.go_on_from(continuation.started);
+        let mut writable = Vec::new();
+        let mut threads = Vec::new();
+        for (record, config) in continuation.instances.into_iter().zip(configs) {
+            threads.push((record.id, record.threads.clone()));
+            self.restore_instance(record, config, &mut writable)?;
+        }
+        let modules = continuation.modules.into_iter();
+        let modules: Vec<_> = modules
+            .map(|module| hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages: Vec::new() })
+            .collect();
+        writable.extend(self.restore_modules(&modules)?);
+        check_runs(&continuation.pages, &mut writable)?;
+        for run in &continuation.pages {
+            // SAFETY: checked above; the pages have been tagged, and no function runs.
+            unsafe { pages::put_back(run) };
+        }
+        if let Some(at) = continuation.run_deadline {
+            self.sched.set_run_deadline(self.clock.on_host(at));
+        }
+        let mut scheduler = self.lock();
+        scheduler.adopt(&threads, &continuation.scheduler, |at| self.clock.on_host(at));
+        pending.into_iter().for_each(|config| scheduler.push_pending(config));
+        scheduler.goes_on();
+        Ok(())
+    }
+
+    fn restore_instance(
+        &self,
+        record: InstanceRecord,
+        config: InstanceConfig,
+        writable: &mut Vec<Range<u64>>,
+    ) -> Result<(), RestoreError> {
+        let lease = self.cells.lease_at(cell_of(record.id)).ok_or(RestoreError::NoPlace)?;
+        let mut cell = self.cells.prepare(lease, &config.image, config.stack_size)?;
+        self.milestones.mapped();
+        if !cell.adopt(&self.space, record.heap, record.stacks, &record.free_stacks)? {
+            return Err(Rejected::Heap.into());
+        }
+        writable.extend(pages::writable(&cell));
+        // Accounts are not believed: this is what an instance is charged for what it has. Modules charge for the rest.
+        let stacks = (record.threads.len() as u64 - 1) * config.stack_size;
+        let charged = cell.data_bytes() + record.heap + stacks;
+        if charged > config.memory_limit {
+            return Err(Rejected::MemoryLimit.into());
+        }
+        let deadline = record.deadline.map_or(NEVER, |at| self.clock.on_host(at));
+        let lines = record.lines.into_iter().map(|(stream, text)| Line { stream, text }).collect();
+        let instance = Arc::new(Instance {
+            id: record.id,
+            key: cell.key(),
+            image_base: cell.image_base(),
+            cell: Mutex::new(Some(cell)),
+            stop: AtomicBool::new(false),
+            deadline,
+            counters: Counters::default(),
+            lines: Mutex::new(Output::restored(lines, record.lines_cost, record.lines_full)),
+            explanations: Explanations::restored(record.refusal),
+            config,
+        });
+        self.instances.insert(instance.clone(), charged);
+        if let Some(account) = self.account(record.id) {
+            account.restore_passed(record.passed);
+        }
+        let _ = self.lock().insert(record.id, instance, deadline);
+        Ok(())
+    }
+}
+
+/// The domain time at which a continuation goes on: it was away, but no longer than until its first timer.
+fn time_to_go_on_from(continuation: &Continuation, wall: u64) -> u64 {
+    let threads = continuation.instances.iter().flat_map(|instance| &instance.threads);
+    let ends = threads.filter_map(|thread| match thread.state {
+        ThreadState::Waits { until } => until,
+        _ => None,
+    });
+    let deadlines = continuation.instances.iter().filter_map(|instance| instance.deadline);
+    let timers = continuation.scheduler.timers.iter().map(|(at, _)| *at);
+    let first = ends.chain(deadlines).chain(timers).chain(continuation.run_deadline).min().unwrap_or(NEVER - 1);
+    // A clock that was set back does not take the domain back.
+    let away = wall.saturating_sub(continuation.wall);
+    continuation.clock.saturating_add(away).min(first.max(continuation.clock))
+}
+
+/// Whether all runs are whole pages, none twice, each inside one of these ranges.
+fn check_runs(runs: &[super::record::PageRun], writable: &mut [Range<u64>]) -> Result<(), Rejected> {
+    writable.sort_unstable_by_key(|range| range.start);
+    let mut last = 0;
+    for run in runs {
+        let len = run.bytes.len() as u64;
+        let end = run.address.checked_add(len).ok_or(Rejected::Pages)?;
+        let whole = run.address.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 && run.address >= last;
+        // Memory that is contiguous may be of several kinds.
+        let (mut at, mut index) = (run.address, writable.partition_point(|range| range.end <= run.address));
+        while at < end && writable.get(index).is_some_and(|range| range.start <= at) {
+            at = writable[index].end.max(at);
+            index += 1;
+        }
+        if !whole || at < end {
+            return Err(Rejected::Pages);
+        }
+        last = end;
+    }
+    Ok(())
+}

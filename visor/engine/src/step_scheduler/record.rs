@@ -1,0 +1,255 @@
+//! The state of a run as plain data, for its continuation, and back.
+//!
+//! What follows from the rest is not kept: which steps have ended, what they block, how many instances are open. Whoever changes a
+//! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
+
+use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
+use monohull_domain::checkpoint::Continuation;
+use monohull_domain::instance::{InstanceConfig, Usage};
+use monohull_report::{FailedAttempt, Failure, Line};
+use monohull_workflow::plan::Instances;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Raised when the record changes.
+const VERSION: u32 = 1;
+/// More attempts than any run has.
+const ATTEMPTS_MAX: u32 = 1 << 30;
+
+/// The state of a run.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    /// From the request to the capture.
+    elapsed_us: u64,
+    steps: Vec<StepRecord>,
+    /// Steps with instances that the domain does not have yet, the next first.
+    queue: Vec<usize>,
+    /// Attempts that were followed by another: step, instance, and what is reported of them.
+    failed: Vec<(usize, u32, Vec<FailedAttempt>)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StepRecord {
+    started: bool,
+    next: u32,
+    instances: Vec<InstanceRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct InstanceRecord {
+    attempts: u32,
+    failures: u32,
+    last: Option<LastRecord>,
+    before: Option<Spent>,
+    lines: Vec<Line>,
+    lines_dropped: bool,
+}
+
+/// The last attempt, if it has ended.
+#[derive(Serialize, Deserialize)]
+struct LastRecord {
+    id: u32,
+    result: Result<(), Box<Failure>>,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// What an attempt used before its run was captured, in µs: ticks mean nothing in another process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Spent {
+    /// From the request to its first instruction.
+    pub(super) start_us: u64,
+    /// Mapping and relocating.
+    pub(super) load_us: u64,
+    /// On carriers.
+    pub(super) run_us: u64,
+    /// Parked.
+    pub(super) park_us: u64,
+}
+
+/// The state of a run cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// It cannot be read.
+    #[error("the state of its run cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    /// Another version wrote it.
+    #[error("the state of its run has version {0}, which this version of Monohull does not know")]
+    Version(u32),
+    /// It does not belong to this workflow.
+    #[error("the state of its run does not fit the workflow: {0}")]
+    Unfit(&'static str),
+}
+
+impl State {
+    /// The state, while these instances live and have used so much.
+    pub(super) fn save(&self, live: &[(u64, Usage)]) -> Vec<u8> {
+        let scale = self.clock.scale();
+        let live: HashMap<u64, &Usage> = live.iter().map(|(token, usage)| (*token, usage)).collect();
+        let spent = |usage: &Usage, before: Option<Spent>| Spent {
+            start_us: before.map_or_else(|| self.elapsed_us + scale.since_request(usage.started), |b| b.start_us),
+            load_us: before.map_or(0, |b| b.load_us) + scale.us(usage.load),
+            run_us: before.map_or(0, |b| b.run_us) + scale.us(usage.run),
+            park_us: before.map_or(0, |b| b.park_us) + scale.us(usage.park),
+        };
+        let steps = self.steps.iter().enumerate().map(|(step, state)| {
+            let instances = (0..).zip(&state.instances).map(|(index, instance)| {
+                let usage = live.get(&token(step, index)).copied();
+                let usage = usage.or(instance.last.as_ref().map(|last| &last.usage));
+                InstanceRecord {
+                    attempts: instance.attempts,
+                    failures: instance.failures,
+                    last: instance.last.as_ref().map(|last| LastRecord {
+                        id: last.id,
+                        result: last.result.clone(),
+                        bytes_in: last.usage.bytes_in,
+                        bytes_out: last.usage.bytes_out,
+                    }),
+                    before: usage.map(|usage| spent(usage, instance.before)),
+                    lines: instance.lines.clone(),
+                    lines_dropped: instance.lines_dropped,
+                }
+            });
+            StepRecord { started: state.started, next: state.next, instances: instances.collect() }
+        });
+        let record = Record {
+            version: VERSION,
+            elapsed_us: self.elapsed_us + scale.since_request(monohull_domain::carrier::ticks()),
+            steps: steps.collect(),
+            queue: self.queue.iter().copied().collect(),
+            failed: self.failed.iter().map(|((step, index), failed)| (*step, *index, failed.clone())).collect(),
+        };
+        serde_json::to_vec(&record).expect("plain data is always JSON")
+    }
+
+    /// Takes the state of a captured run over, if it fits this workflow and the instances of the continuation.
+    fn restore(&mut self, continuation: &Continuation) -> Result<(), StateError> {
+        let record: Record = serde_json::from_slice(&continuation.driver)?;
+        if record.version != VERSION {
+            return Err(StateError::Version(record.version));
+        }
+        if record.steps.len() != self.steps.len() {
+            return Err(StateError::Unfit("it has other steps"));
+        }
+        let plan = self.plan.clone();
+        for ((state, step), record) in self.steps.iter_mut().zip(&plan.steps).zip(record.steps) {
+            let count = record.instances.len();
+            let fits = match &step.instances {
+                Instances::Fixed(fixed) => count == *fixed as usize || count == 0 && !record.started,
+                Instances::Each { max, .. } => count <= *max as usize,
+            };
+            let counted = |instance: &InstanceRecord| instance.attempts.max(instance.failures) <= ATTEMPTS_MAX;
+            if !fits || record.next as usize > count || !record.instances.iter().all(counted) {
+                return Err(StateError::Unfit("a step has other instances"));
+            }
+            (state.started, state.next) = (record.started, record.next);
+            state.instances = record.instances.into_iter().map(InstanceRecord::into_state).collect();
+            state.open = state.instances.iter().filter(|instance| !instance.is_done()).count() as u32;
+        }
+        self.restore_order()?;
+        self.restore_queue(record.queue)?;
+        self.restore_handed_over(continuation)?;
+        let kept = record.failed.iter().map(|(_, _, failed)| failed.len()).sum();
+        let known = |(step, index, _): &(usize, u32, Vec<_>)| {
+            self.steps.get(*step).is_some_and(|step| (*index as usize) < step.instances.len())
+        };
+        if kept > FAILED_KEPT_MAX || !record.failed.iter().all(known) {
+            return Err(StateError::Unfit("it has failed attempts of unknown instances"));
+        }
+        self.failed_kept = kept;
+        self.failed = BTreeMap::from_iter(record.failed.into_iter().map(|(step, index, all)| ((step, index), all)));
+        self.elapsed_us = record.elapsed_us;
+        let now = Instant::now();
+        self.begin = now.checked_sub(Duration::from_micros(record.elapsed_us)).unwrap_or(now);
+        Ok(())
+    }
+
+    /// Steps have started whose predecessors have ended, and no others.
+    fn restore_order(&mut self) -> Result<(), StateError> {
+        let ended: Vec<bool> = self.steps.iter().map(|step| step.started && step.open == 0).collect();
+        let plan = self.plan.clone();
+        for (state, step) in self.steps.iter_mut().zip(&plan.steps) {
+            state.blocked_by = step.after.iter().filter(|before| !ended[**before]).count();
+            if state.started != (state.blocked_by == 0) {
+                return Err(StateError::Unfit("its steps are in an impossible order"));
+            }
+        }
+        self.open_steps = ended.iter().filter(|ended| !**ended).count();
+        match self.open_steps {
+            0 => Err(StateError::Unfit("all of its steps have ended")),
+            _ => Ok(()),
+        }
+    }
+
+    fn restore_queue(&mut self, queue: Vec<usize>) -> Result<(), StateError> {
+        let waits = |step: &super::StepState| step.started && (step.next as usize) < step.instances.len();
+        let wanted: HashSet<usize> =
+            self.steps.iter().enumerate().filter(|(_, step)| waits(step)).map(|(index, _)| index).collect();
+        let queued: HashSet<usize> = queue.iter().copied().collect();
+        if queued != wanted || queue.len() != wanted.len() {
+            return Err(StateError::Unfit("its queue does not have the steps that wait"));
+        }
+        self.queue = VecDeque::from(queue);
+        Ok(())
+    }
+
+    /// Each instance that was handed over and has not succeeded lives, waits for a place, or waits for its next attempt.
+    fn restore_handed_over(&mut self, continuation: &Continuation) -> Result<(), StateError> {
+        let live = continuation.instances.iter().map(|instance| (instance.token, instance.attempt));
+        let domains: Vec<(u64, u32)> = live.chain(continuation.pending.iter().copied()).collect();
+        let timers = continuation.scheduler.timers.iter().map(|(_, token)| *token);
+        let tokens: Vec<u64> = domains.iter().map(|(token, _)| *token).chain(timers).collect();
+        let mut open = HashSet::new();
+        for (step, state) in self.steps.iter().enumerate() {
+            let handed = (0..state.next).filter(|index| !state.instances[*index as usize].is_done());
+            open.extend(handed.filter(|_| state.started).map(|index| token(step, index)));
+        }
+        if open != tokens.iter().copied().collect() || open.len() != tokens.len() {
+            return Err(StateError::Unfit("its instances are not those of the domain"));
+        }
+        self.handed_over = domains.len();
+        Ok(())
+    }
+}
+
+impl InstanceRecord {
+    fn into_state(self) -> super::InstanceState {
+        let last = self.last.map(|LastRecord { id, result, bytes_in, bytes_out }| Attempt {
+            id,
+            result,
+            usage: Usage { bytes_in, bytes_out, ..Usage::default() },
+        });
+        super::InstanceState {
+            attempts: self.attempts,
+            failures: self.failures,
+            last,
+            before: self.before,
+            lines: self.lines,
+            lines_dropped: self.lines_dropped,
+        }
+    }
+}
+
+impl super::InstanceState {
+    /// Whether it has succeeded.
+    fn is_done(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.result.is_ok())
+    }
+}
+
+impl StepScheduler {
+    /// Takes the state of a captured run over.
+    pub(in crate::step_scheduler) fn restore_state(&self, continuation: &Continuation) -> Result<(), StateError> {
+        self.lock().restore(continuation)
+    }
+
+    /// What the plan says of a captured instance, if it is one of the run's and at this attempt.
+    pub(crate) fn config(&self, of: u64, attempt: u32) -> Option<InstanceConfig> {
+        let state = self.lock();
+        let (step, index) = super::parts(of);
+        let instance = state.steps.get(step)?.instances.get(index as usize)?;
+        (instance.attempts == attempt).then(|| state.config(step, index))
+    }
+}

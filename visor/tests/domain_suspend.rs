@@ -1,0 +1,255 @@
+//! A workflow that only waits is captured, its domain is torn down, and another one goes on with it.
+
+mod support;
+
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, INFO_BASE, cell_base};
+use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, THREAD_JOIN};
+use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
+use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError, Suspended};
+use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
+use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use support::ready;
+
+/// Shorter waits are waited out.
+const LEAST: Duration = Duration::from_millis(20);
+
+fn run(ready: &Ready, continuation: Option<Continuation>, suspend: bool) -> RunEnd {
+    let least = suspend.then_some(LEAST);
+    ready.run_from(continuation, least, &RunOptions::default(), Arc::new(Silent)).expect("the host can hold a domain")
+}
+
+#[track_caller]
+fn report(end: RunEnd) -> RunReport {
+    match end {
+        RunEnd::Report(report) => *report,
+        RunEnd::Suspended(suspended) => panic!("it waits for {:#?}", suspended.waits),
+    }
+}
+
+#[track_caller]
+fn suspended(end: RunEnd) -> Suspended {
+    match end {
+        RunEnd::Suspended(suspended) => *suspended,
+        RunEnd::Report(report) => panic!("it has ended: {:#?}", report.error),
+    }
+}
+
+/// A step that naps, and one that waits for its slot.
+fn sleepers(naps: u32, milliseconds: u64, carriers: u32) -> Value {
+    let args = |takes: &str, fills: &str, naps: u32| json!({ "naps": naps, "milliseconds": milliseconds, "takes": takes, "fills": fills });
+    json!({
+        "name": "sleepers",
+        "functions": { "sleeper": { "image": "sleeper" } },
+        "steps": [
+            { "name": "first", "function": "sleeper", "args": args("", "between", naps) },
+            { "name": "second", "function": "sleeper", "args": args("between", "result", 1) },
+        ],
+        "outputs": ["result"],
+        "limits": { "carriers": carriers, "timeout": "60s" },
+    })
+}
+
+/// What a report says but for its times, and for the order in which modules were loaded.
+fn without_times(report: &RunReport) -> Value {
+    let mut value = serde_json::to_value(report).expect("JSON");
+    value["modules"].as_array_mut().expect("modules").sort_by_key(ToString::to_string);
+    let object = value.as_object_mut().expect("an object");
+    for name in ["cold_start_us", "duration_us", "timeline"] {
+        object.remove(name);
+    }
+    for step in value["steps"].as_array_mut().expect("steps") {
+        for instance in step["instances"].as_array_mut().expect("instances") {
+            let instance = instance.as_object_mut().expect("an object");
+            instance.retain(|name, _| !name.ends_with("_us"));
+        }
+    }
+    value
+}
+
+/// Goes on from each continuation as soon as there is one. The last report, and how often the workflow was suspended.
+fn run_with_interruptions(ready: &Ready) -> (RunReport, u32) {
+    let (mut end, mut times) = (run(ready, None, true), 0);
+    while let RunEnd::Suspended(suspended) = end {
+        times += 1;
+        end = run(ready, Some(suspended.continuation), true);
+    }
+    (report(end), times)
+}
+
+#[test]
+fn a_workflow_that_was_suspended_reports_what_an_uninterrupted_one_does() {
+    for carriers in [1, 2, 4] {
+        let ready = ready(&sleepers(4, 60, carriers));
+        let _one = support::one_at_a_time();
+        let uninterrupted = report(run(&ready, None, false));
+        assert_eq!(uninterrupted.status, Status::Done, "{:#?}", uninterrupted.error);
+        let (resumed, times) = run_with_interruptions(&ready);
+        assert!(times >= 4, "suspended {times} times");
+        assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+    }
+}
+
+#[test]
+fn what_is_waited_for_is_told_by_step_and_function() {
+    let ready = ready(&sleepers(1, 3_600_000, 2));
+    let _one = support::one_at_a_time();
+    let suspended = suspended(run(&ready, None, true));
+    let told: Vec<_> =
+        suspended.waits.iter().map(|wait| (wait.step.as_str(), wait.what.as_str(), wait.until)).collect();
+    assert!(
+        told.iter().any(|(step, what, until)| (*step, *what) == ("first", "in a sleep") && until.is_some()),
+        "{told:?}"
+    );
+    assert!(told.contains(&("second", "for a slot", None)), "{told:?}");
+    let pages: usize = suspended.continuation.pages.iter().map(|run| run.bytes.len() / 4096).sum();
+    assert!(pages < 40, "{pages} pages of two small functions");
+    // The workflow's own timeout comes before the end of the nap.
+    assert!(suspended.until < told.iter().filter_map(|(_, _, until)| *until).min());
+}
+
+/// A failed attempt and the pause before the next one are part of the continuation.
+#[test]
+fn a_pause_between_two_attempts_is_gone_on_with() {
+    let document = json!({
+        "name": "retried",
+        "functions": { "misbehave": { "image": "misbehave" } },
+        "steps": [{ "name": "fails", "function": "misbehave", "args": { "how": "panic" },
+            "retry": { "max_attempts": 3, "interval": "60ms" } }],
+    });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let uninterrupted = report(run(&ready, None, false));
+    let (resumed, times) = run_with_interruptions(&ready);
+    assert!(times >= 2, "suspended {times} times");
+    assert_eq!(resumed.steps[0].instances[0].failed_attempts.len(), 2);
+    assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+}
+
+/// A function that waits for nobody is reported as ever, and so is a workflow whose time is up while it is away.
+#[test]
+fn deadlocks_and_timeouts_are_those_of_an_uninterrupted_run() {
+    let document = json!({
+        "name": "late",
+        "functions": { "misbehave": { "image": "misbehave" } },
+        "steps": [{ "name": "sleeps", "function": "misbehave", "args": { "how": "sleep" }, "timeout": "100ms" }],
+    });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let continuation = suspended(run(&ready, None, true)).continuation;
+    std::thread::sleep(Duration::from_millis(150));
+    let resumed = report(run(&ready, Some(continuation), false));
+    assert_eq!(resumed.error.expect("its time is up").kind, FailureKind::Timeout);
+}
+
+/// What an edited continuation would give its author: the numbers name the field that was changed.
+#[test]
+fn a_continuation_is_checked_as_a_message_from_a_stranger() {
+    let ready = ready(&sleepers(1, 3_600_000, 1));
+    let _one = support::one_at_a_time();
+    let good = suspended(run(&ready, None, true)).continuation;
+    let sleeps = |thread: &ThreadRecord| thread.call == NANOSLEEP;
+    let joins = |thread: &ThreadRecord| thread.call == THREAD_JOIN;
+    let futex = |thread: &ThreadRecord| thread.call == FUTEX_WAIT;
+    type Change = Box<dyn Fn(&mut Continuation)>;
+    let with = |which: fn(&ThreadRecord) -> bool, change: fn(&mut ThreadRecord)| -> Change {
+        Box::new(move |c| {
+            let threads = c.instances.iter_mut().flat_map(|instance| &mut instance.threads);
+            change(threads.into_iter().find(|thread| which(thread)).expect("there is such a thread"));
+        })
+    };
+    let changes: Vec<(Rejected, Change)> = vec![
+        (Rejected::InstanceId(u32::MAX), Box::new(|c| c.instances[0].id = u32::MAX)),
+        (Rejected::InstanceId(0), Box::new(|c| c.instances[0].id = 0)),
+        (Rejected::CellTwice, Box::new(|c| c.instances[1].id = c.instances[0].id + 256)),
+        (Rejected::Heap, Box::new(|c| c.instances[0].heap += 1)),
+        (Rejected::Heap, Box::new(|c| c.instances[0].heap = 1 << 40)),
+        (Rejected::MemoryLimit, Box::new(|c| c.instances[0].heap = 8 << 30)),
+        (Rejected::Stacks, Box::new(|c| c.instances[0].stacks += 1)),
+        (Rejected::Stacks, Box::new(|c| c.instances[0].free_stacks.push(0))),
+        (Rejected::Stacks, Box::new(|c| c.instances[0].threads[2].stack = c.instances[0].threads[1].stack)),
+        (Rejected::MainThread, Box::new(|c| c.instances[0].threads[1].stack = None)),
+        (Rejected::ThreadNumbers, Box::new(|c| c.scheduler.free.push(1 << 19))),
+        (Rejected::ThreadNumbers, Box::new(|c| c.instances[0].threads[0].number = c.instances[0].threads[1].number)),
+        (Rejected::StackPointer, with(sleeps, |thread| thread.user_rsp = 0x7fff_0000_0000)),
+        (Rejected::StackPointer, with(sleeps, |thread| thread.user_rsp += 4)),
+        (Rejected::StackPointer, with(sleeps, |thread| thread.user_rsp += 1 << 36)),
+        (Rejected::Call(200), with(sleeps, |thread| thread.call = 200)),
+        (Rejected::Call(EXIT), with(sleeps, |thread| thread.call = EXIT)),
+        (Rejected::Call(FUTEX_WAIT), with(futex, |thread| thread.state = ThreadState::Returns(0))),
+        (Rejected::Wait, with(joins, |thread| thread.state = ThreadState::TimedOut)),
+        (Rejected::FutexAddress, with(futex, |thread| thread.args[0] = 0x1000)),
+        (Rejected::FutexAddress, with(futex, |thread| thread.args[0] += 1 << 36)),
+        (Rejected::Join, with(joins, |thread| thread.args[0] = thread.number.into())),
+        (Rejected::Join, with(joins, |thread| thread.args[0] = u64::MAX)),
+        (Rejected::Order, Box::new(|c| c.scheduler.queues.clear())),
+        (Rejected::Order, Box::new(|c| c.scheduler.queues[0].push(c.instances[0].threads[0].number))),
+        (Rejected::Order, Box::new(|c| c.scheduler.queues.push(Vec::new()))),
+        (Rejected::Order, Box::new(|c| c.scheduler.ready.push(c.instances[0].threads[0].number))),
+        (Rejected::Time, with(sleeps, |thread| thread.state = ThreadState::Waits { until: Some(0) })),
+        (Rejected::Output, Box::new(|c| c.instances[0].lines.push((7, String::new())))),
+        (Rejected::Pages, Box::new(|c| c.pages[0].address = 0x1000)),
+        (Rejected::Pages, Box::new(|c| c.pages[0].address += 8)),
+        (Rejected::Pages, Box::new(|c| _ = c.pages[0].bytes.pop())),
+        (Rejected::Pages, Box::new(|c| c.pages[0].bytes.resize(64 << 20, 0))),
+        (Rejected::Pages, Box::new(|c| c.pages.swap(0, 1))),
+        // Code, the guard of a stack, the info page, the arena, trusted memory.
+        (Rejected::Pages, Box::new(|c| c.pages[0].address = cell_base(0) + (1 << 20))),
+        (Rejected::Pages, Box::new(|c| c.pages[0].address = cell_base(0))),
+        (Rejected::Pages, Box::new(|c| c.pages[0].address = INFO_BASE)),
+        (Rejected::Pages, Box::new(|c| c.pages.last_mut().expect("a run").address = ARENA_BASE)),
+        (Rejected::Pages, Box::new(|c| c.pages[0].address = CARRIER_BASE)),
+    ];
+    for (index, (expected, change)) in changes.into_iter().enumerate() {
+        let mut bad = good.clone();
+        change(&mut bad);
+        let end = ready.run_from(Some(bad), None, &RunOptions::default(), Arc::new(Silent));
+        match end {
+            Err(HostError::Restore(RestoreError::Rejected(rejected))) if rejected == expected => {}
+            Err(error) => panic!("change {index} is refused otherwise: {error}"),
+            Ok(_) => panic!("change {index} is accepted, which should be refused: {expected}"),
+        }
+    }
+    let changes: [Change; 4] = [
+        Box::new(|c| c.instances[0].token = 7 << 32),
+        Box::new(|c| c.instances[0].attempt += 1),
+        Box::new(|c| _ = c.instances.pop()),
+        Box::new(|c| c.driver.truncate(10)),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut bad = good.clone();
+        change(&mut bad);
+        let end = ready.run_from(Some(bad), None, &RunOptions::default(), Arc::new(Silent));
+        assert!(matches!(end, Err(HostError::State(_) | HostError::Restore(_))), "change {index}");
+    }
+    // The unchanged one is good.
+    suspended(run(&ready, Some(good), true));
+}
+
+/// The words of a continuation are the functions' own: none is an address of the visor, of its modules or of their memory.
+#[test]
+fn no_trusted_address_is_in_a_continuation() {
+    let ready = ready(&sleepers(1, 3_600_000, 2));
+    let _one = support::one_at_a_time();
+    let continuation = suspended(run(&ready, None, true)).continuation;
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+    let ranges = maps.lines().filter_map(|line| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+    });
+    // Small values are more likely numbers than addresses.
+    let trusted: Vec<_> = ranges.filter(|range| range.start > 1 << 32).collect();
+    assert!(
+        trusted.iter().any(|range| range.contains(&(Arc::as_ptr(ready.plan()) as u64))),
+        "otherwise this shows nothing"
+    );
+    for run in &continuation.pages {
+        for (index, word) in run.bytes.chunks_exact(8).enumerate() {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let found = trusted.iter().find(|range| range.contains(&word));
+            assert!(found.is_none(), "{word:#x} at {:#x} is in {found:x?}", run.address + 8 * index as u64);
+        }
+    }
+}
