@@ -35,6 +35,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/checker.md", "monohull check --json FILE…", "FILE stands for any file"),
     ("docs/checker.md", "monohull check --instructions FILE…", "FILE stands for any file"),
     ("docs/checker.md", "cargo ", "builds the workspace"),
+    ("docs/continuations.md", "monohull checkpoint", "FILE stands for any checkpoint; `cli_checkpoint` has some"),
     ("docs/network.md", "monohull network", "needs a privilege (CAP_NET_ADMIN)"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
     (

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub enum Error {
     #[error("it is no checkpoint: it does not begin as one")]
     Foreign,
-    #[error("it is truncated: {part} needs {needed} bytes, and there are {there}")]
+    #[error("it is truncated, in {part}: {needed} bytes are needed, and there are {there}")]
     Truncated { part: Part, needed: u64, there: u64 },
     #[error("it goes on after its end: it has {there} bytes, and its header says {needed}")]
     TooLong { needed: u64, there: u64 },

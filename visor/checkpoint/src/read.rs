@@ -108,6 +108,13 @@ pub struct SectionSize {
     pub bytes: u64,
 }
 
+impl SectionSize {
+    /// The section's name in reports; its number if this program does not know it.
+    pub fn name(&self) -> String {
+        SectionId::of(self.id).map_or_else(|| format!("section {}", self.id), |section| section.name().to_owned())
+    }
+}
+
 impl<S: ReadAt> Checkpoint<S> {
     /// Reads everything but the pages.
     pub fn read(source: S, trust: Trust<'_>) -> Result<Checkpoint<S>, Error> {
@@ -172,6 +179,15 @@ impl<S: ReadAt> Checkpoint<S> {
     /// The key that claims to have sealed it. [`Trust::Key`] checks that.
     pub fn sealed_by(&self) -> Option<KeyId> {
         self.header.is_sealed().then_some(self.header.key)
+    }
+
+    /// Whether this key has sealed it; for one that was read by [`Trust::Unchecked`].
+    pub fn authenticate(&self, key: &Key) -> Result<(), Error> {
+        self.header.check_seal(&self.table_bytes(), key)
+    }
+
+    fn table_bytes(&self) -> Vec<u8> {
+        self.table.iter().flat_map(Entry::encode).collect()
     }
 
     /// How pages are stored.
@@ -290,8 +306,7 @@ pub fn seal(file: &File, key: &Key) -> Result<Hash, Error> {
 impl<S: ReadAt> Checkpoint<S> {
     /// Writes a seal of what has been read into the file that it was read from. Gives the digest.
     pub fn seal(&self, file: &File, key: &Key) -> Result<Hash, Error> {
-        let table: Vec<u8> = self.table.iter().flat_map(Entry::encode).collect();
-        let sealed = self.header.sealed(&table, key);
+        let sealed = self.header.sealed(&self.table_bytes(), key);
         let written = FileExt::write_all_at(file, &sealed, SEALED_FROM as u64);
         written.map_err(|source| Error::Io { doing: "sealing it", source })?;
         Ok(self.header.digest)

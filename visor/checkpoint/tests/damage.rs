@@ -82,7 +82,7 @@ fn every_truncation_is_found_and_called_one() {
 fn what_is_cut_off_is_named() {
     let [good, _] = samples();
     let text = |length: usize| read(&good[..length], Trust::Key(&KEY)).expect_err("truncated").to_string();
-    assert!(text(0).contains("the header needs 128 bytes, and there are 0"), "{}", text(0));
+    assert!(text(0).contains("in the header: 128 bytes are needed, and there are 0"), "{}", text(0));
     assert!(text(200).contains("the table of sections"), "{}", text(200));
     assert!(text(128 + 11 * 64 + 4).contains("section `identity`"), "{}", text(128 + 11 * 64 + 4));
     assert!(text(good.len() - 1).contains("the contents of pages"), "{}", text(good.len() - 1));

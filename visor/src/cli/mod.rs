@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 pub mod build;
 mod check;
+mod checkpoint;
 mod client;
 mod completions;
 mod deploy;
@@ -74,6 +75,7 @@ enum Verb {
     Build(build::Build),
     Check(check::Check),
     Image(image::Image),
+    Checkpoint(checkpoint::Checkpoint),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -97,10 +99,11 @@ fn run() -> ExitCode {
         Err(error) => return misunderstood(&error),
     };
     log(&verb);
-    // `check` and `image check` have exit codes of their own.
+    // These have exit codes of their own.
     let unwritten = match &verb {
         Verb::Check(_) => check::UNREADABLE,
         Verb::Image(image) if image.is_check() => check::UNREADABLE,
+        Verb::Checkpoint(checkpoint) if checkpoint.is_verdict() => check::UNREADABLE,
         _ => Exit::Host as u8,
     };
     let exit = match verb {
@@ -118,6 +121,7 @@ fn run() -> ExitCode {
         Verb::Build(verb) => verb.run(),
         Verb::Check(verb) => return end(verb.run(), unwritten),
         Verb::Image(verb) => return end(verb.run(), unwritten),
+        Verb::Checkpoint(verb) => return end(verb.run(), unwritten),
         Verb::Doctor(verb) => verb.run(),
         Verb::Schema(verb) => verb.run(),
         Verb::Completions(verb) => verb.run(),

@@ -197,7 +197,7 @@ fn read_token(path: &Path) -> io::Result<String> {
 }
 
 /// Where services, and then users, keep what should survive.
-fn usual_state() -> Option<PathBuf> {
+pub(super) fn usual_state() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
         return Some(folder.into());
     }

@@ -1,0 +1,241 @@
+//! `monohull checkpoint`: looks into files of captured workflows.
+//!
+//! Everything in such a file may be a stranger's: texts are escaped, and nothing is done with the file but reading.
+
+mod describe;
+mod diff;
+
+use super::output;
+use super::serve::usual_state;
+use super::{Exit, concat_help, fail};
+use clap::{Args, Subcommand};
+use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor, Trust};
+use monohull_report::escape::{Line, shown};
+use serde::Serialize;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Look into checkpoints: files of captured workflows
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!(
+    "monohull checkpoint describe orders.checkpoint",
+    "monohull checkpoint verify orders.checkpoint",
+    "monohull checkpoint diff monday.checkpoint tuesday.checkpoint"
+))]
+pub(super) struct Checkpoint {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Say what is in a checkpoint: workflow, functions, instances and what each waits for, bytes
+    #[command(after_help = concat_help!("monohull checkpoint describe orders.checkpoint"))]
+    Describe {
+        /// The checkpoint
+        file: PathBuf,
+        /// The key that should have sealed it; without it the user's own, if there is one
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check that a checkpoint is complete, as its owner sealed it, and fits this host
+    #[command(after_help = VERIFY_HELP)]
+    Verify {
+        /// The checkpoint
+        file: PathBuf,
+        /// The key that must have sealed it; without it the user's own
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare two checkpoints
+    #[command(after_help = DIFF_HELP)]
+    Diff {
+        /// The first checkpoint
+        first: PathBuf,
+        /// The second one
+        second: PathBuf,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// An example, and exit codes that never change their meaning.
+const VERIFY_HELP: &str = "\
+Example:
+  monohull checkpoint verify orders.checkpoint
+
+Exit codes:
+  0  the checkpoint is as it should be
+  1  it is not, or not for this host
+  2  the invocation is wrong, the file or the key cannot be read, or the output cannot be written";
+/// The same.
+const DIFF_HELP: &str = "\
+Example:
+  monohull checkpoint diff monday.checkpoint tuesday.checkpoint
+
+Exit codes:
+  0  they say the same
+  1  they differ
+  2  the invocation is wrong, a file cannot be read or is no good checkpoint, or the output cannot be written";
+
+/// The user's own key, in the state folder.
+const KEY_NAME: &str = "checkpoint.key";
+
+/// A checkpoint that has been read.
+type Read = format::Checkpoint<File>;
+
+impl Checkpoint {
+    pub(super) fn run(&self) -> u8 {
+        match &self.verb {
+            Verb::Describe { file, key, json } => describe(file, key.as_deref(), *json) as u8,
+            Verb::Verify { file, key, json } => verify(file, key.as_deref(), *json),
+            Verb::Diff { first, second, json } => diff(first, second, *json),
+        }
+    }
+
+    /// Whether the exit code is a verdict, and not one of the usual ones.
+    pub(super) fn is_verdict(&self) -> bool {
+        !matches!(self.verb, Verb::Describe { .. })
+    }
+}
+
+fn describe(file: &Path, key: Option<&Path>, json: bool) -> Exit {
+    let described = open(file).and_then(|checkpoint| Ok((seal(&checkpoint, key)?, checkpoint)));
+    match described {
+        Ok((seal, checkpoint)) => {
+            let description = describe::Description::of(&checkpoint, seal);
+            match json {
+                true => output::json(&description),
+                false => output::text(description.text()),
+            }
+            Exit::Done
+        }
+        Err(trouble) => fail(trouble.exit(), &trouble),
+    }
+}
+
+/// What is known of a seal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Seal {
+    /// There is none.
+    None,
+    /// The key at hand has sealed it.
+    Valid,
+    /// Another key claims to have sealed it, or there is no key at hand.
+    Unchecked,
+    /// The seal is not of what the file says.
+    Edited,
+}
+
+/// What the key that was given, or else the user's own, says of a checkpoint.
+fn seal(checkpoint: &Read, key: Option<&Path>) -> Result<Seal, Trouble> {
+    let Some(key) = find_key(key)? else {
+        return Ok(checkpoint.sealed_by().map_or(Seal::None, |_| Seal::Unchecked));
+    };
+    Ok(match checkpoint.authenticate(&key) {
+        Ok(()) => Seal::Valid,
+        Err(Error::NotSealed) => Seal::None,
+        Err(Error::OtherKey { .. }) => Seal::Unchecked,
+        Err(_) => Seal::Edited,
+    })
+}
+
+/// A verdict as it is printed.
+#[derive(Serialize)]
+struct Verdict<'v> {
+    #[serde(serialize_with = "as_shown")]
+    file: &'v Path,
+    good: bool,
+    reason: Option<String>,
+}
+
+/// Any name can be shown, also one that is no text.
+fn as_shown<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&shown(path))
+}
+
+fn verify(file: &Path, key: Option<&Path>, json: bool) -> u8 {
+    let verdict = match verdict(file, key) {
+        Ok(()) => None,
+        Err(Trouble::Checkpoint { error, .. }) if !matches!(error, Error::Io { .. }) => Some(error.to_string()),
+        Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
+    };
+    let exit = u8::from(verdict.is_some());
+    if json {
+        output::json(&Verdict { file, good: verdict.is_none(), reason: verdict });
+    } else {
+        let text = verdict.unwrap_or_else(|| "as it should be".to_owned());
+        output::text(format_args!("{}: {}\n", shown(file), Line(text)));
+    }
+    exit
+}
+
+fn verdict(file: &Path, key: Option<&Path>) -> Result<(), Trouble> {
+    let key = find_key(key)?.ok_or(Trouble::NoKey)?;
+    let wrong = |error| Trouble::Checkpoint { path: file.to_owned(), error };
+    let checkpoint = Read::read(open_file(file)?, Trust::Key(&key)).map_err(wrong)?;
+    checkpoint.verify_pages().and_then(|()| checkpoint.check_processor(&Processor::here())).map_err(wrong)
+}
+
+fn diff(first: &Path, second: &Path, json: bool) -> u8 {
+    let both = open(first).and_then(|first| Ok((first, open(second)?)));
+    let (a, b) = match both {
+        Ok(both) => both,
+        Err(trouble) => return fail(Exit::Usage, &trouble) as u8,
+    };
+    let comparison = format::compare(&a, &b);
+    let difference = diff::Differences::of(&a, &b, &comparison);
+    match json {
+        true => output::json(&difference),
+        false => output::text(difference.text()),
+    }
+    u8::from(!comparison.is_same())
+}
+
+/// Why a verb could not do its work.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("{}: {error}", shown(path))]
+    Checkpoint { path: PathBuf, error: Error },
+    #[error("{}: {error}", shown(path))]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{}: {error}", shown(path))]
+    Key { path: PathBuf, error: KeyError },
+    #[error("the user has no key yet, so no seal can be checked: `--key` names one")]
+    NoKey,
+}
+
+impl Trouble {
+    fn exit(&self) -> Exit {
+        match self {
+            Trouble::Checkpoint { error, .. } if error.is_hosts() => Exit::Host,
+            _ => Exit::Usage,
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, Trouble> {
+    File::open(path).map_err(|error| Trouble::Unreadable { path: path.to_owned(), error })
+}
+
+/// Reads a checkpoint, whoever has made it.
+fn open(path: &Path) -> Result<Read, Trouble> {
+    let error = |error| Trouble::Checkpoint { path: path.to_owned(), error };
+    Read::read(open_file(path)?, Trust::Unchecked).map_err(error)
+}
+
+/// The key that was named; or the user's own, if there is one.
+fn find_key(named: Option<&Path>) -> Result<Option<Key>, Trouble> {
+    let usual = || usual_state().map(|folder| folder.join(KEY_NAME)).filter(|path| path.exists());
+    let Some(path) = named.map(Path::to_owned).or_else(usual) else { return Ok(None) };
+    Key::load(&path).map(Some).map_err(|error| Trouble::Key { path, error })
+}
