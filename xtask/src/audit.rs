@@ -40,5 +40,5 @@ fn deny(checks: &[&str]) -> Result {
     deny("Cargo.toml", &["-D", "warnings", "-A", "license-exception-not-encountered"])?;
     // These have few of the workspace's dependencies.
     let unused = ["-A", "unmatched-skip", "-A", "unnecessary-skip", "-A", "license-not-encountered"];
-    ci::FUZZED.iter().try_for_each(|(workspace, _)| deny(&format!("{workspace}/Cargo.toml"), &unused))
+    ci::FUZZ_WORKSPACES.iter().try_for_each(|workspace| deny(&format!("{workspace}/Cargo.toml"), &unused))
 }

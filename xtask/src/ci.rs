@@ -6,9 +6,14 @@ use std::process::Command;
 
 /// Bytes of text the demonstration counts here.
 const DEMO_BYTES: u64 = 1 << 20;
-/// What is fuzzed: workspaces of their own, and their targets. Both take files, which begin with those that are kept for the loader.
-pub(crate) const FUZZED: [(&str, &str); 2] = [("visor/fuzz", "image_parse"), ("checker/fuzz", "check")];
-const SEEDS: &str = "visor/fuzz/corpus/image_parse";
+/// Workspaces of their own with what is fuzzed.
+pub(crate) const FUZZ_WORKSPACES: [&str; 2] = ["visor/fuzz", "checker/fuzz"];
+/// What is fuzzed: a workspace, a target, and the files that it begins with.
+const FUZZED: [(&str, &str, &str); 3] = [
+    (FUZZ_WORKSPACES[0], "image_parse", "visor/fuzz/corpus/image_parse"),
+    (FUZZ_WORKSPACES[0], "checkpoint_read", "visor/fuzz/corpus/checkpoint_read"),
+    (FUZZ_WORKSPACES[1], "check", "visor/fuzz/corpus/image_parse"),
+];
 /// How long each of them.
 const FUZZ_SECONDS: u32 = 20;
 /// Cases of each of the checker's properties.
@@ -35,7 +40,7 @@ fn fuzz() -> Result {
                             -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
                             -Cllvm-args=-sanitizer-coverage-pc-table";
     let target = Workspace::load()?.target().join("fuzz");
-    for (workspace, program) in FUZZED {
+    for (workspace, program, seeds) in FUZZED {
         shell::heading(&format!("fuzz: {program}"));
         let mut build = shell::cargo(["build", "--release", "--target", TRIPLE]);
         build.arg("--manifest-path").arg(root().join(workspace).join("Cargo.toml")).arg("--target-dir").arg(&target);
@@ -44,7 +49,7 @@ fn fuzz() -> Result {
         let found = target.join("found").join(program);
         std::fs::create_dir_all(&found).map_err(|error| format!("cannot make {}: {error}", found.display()))?;
         let mut fuzzer = Command::new(target.join(TRIPLE).join("release").join(program));
-        fuzzer.arg(&found).arg(root().join(SEEDS));
+        fuzzer.arg(&found).arg(root().join(seeds));
         fuzzer.arg(format!("-max_total_time={FUZZ_SECONDS}"));
         fuzzer.args(["-max_len=16384", "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
         fuzzer.arg(format!("-artifact_prefix={}/", target.display()));
