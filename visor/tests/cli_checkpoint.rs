@@ -91,6 +91,7 @@ fn describe_says_what_is_in_it() {
             "thread 0x5 is ready",
             "module      `mm`, version 1",
             "stacks: 2 stored",
+            "mapped memory: 1 stored",
             "4 as in the parent",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
@@ -160,7 +161,7 @@ fn files_that_are_not_as_they_should_be_are_refused_with_the_reason() {
         (
             "cut",
             good[..9000].to_vec(),
-            "it is truncated, in the contents of pages: 20480 bytes are needed, and there are 9000",
+            "it is truncated, in the contents of pages: 24576 bytes are needed, and there are 9000",
         ),
         ("longer", [&good[..], &[0]].concat(), "it goes on after its end"),
         ("foreign", b"\x7fELF and more".to_vec(), "it is no checkpoint: it does not begin as one"),
@@ -201,7 +202,7 @@ fn diff_says_what_differs() {
     let (raw, lz4) = (kept("format-1-raw.checkpoint"), kept("format-1-lz4.checkpoint"));
     let (raw, lz4) = (raw.to_str().expect("UTF-8"), lz4.to_str().expect("UTF-8"));
     let (code, json) = user.json(&["diff", raw, lz4]);
-    assert_eq!((code, &json["same"], &json["same_pages"]), (0, &true.into(), &15.into()));
+    assert_eq!((code, &json["same"], &json["same_pages"]), (0, &true.into(), &16.into()));
 
     let other = user.changed("other", |contents| {
         contents.identity.generation = 3;
@@ -210,7 +211,7 @@ fn diff_says_what_differs() {
     });
     let (code, text, _) = user.run(&["diff", raw, &other]);
     assert_eq!(code, 1, "{text}");
-    for part in ["instance    changed: wait[1] (0x203)", "module      only in the first: stdio", "15 only in the first"]
+    for part in ["instance    changed: wait[1] (0x203)", "module      only in the first: stdio", "16 only in the first"]
     {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

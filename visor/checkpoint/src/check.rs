@@ -13,8 +13,8 @@ use crate::hash::Hash;
 use crate::host::Layout;
 use crate::pages::{Content, Run};
 use crate::record::{
-    Contents, Frame, Identity, InstanceRecord, ModuleRecord, PageRange, Resumption, SchedulerRecord, ThreadRecord,
-    ThreadState, WaitOn,
+    Contents, Frame, Identity, InstanceRecord, MappedRange, MappedState, ModuleRecord, PageRange, Resumption,
+    SchedulerRecord, ThreadRecord, ThreadState, WaitOn,
 };
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
@@ -144,7 +144,14 @@ impl Cell<'_> {
             let slot = (pages.start - stacks) / self.record.stack_size;
             return slot < u64::from(self.record.stacks) && within(self.stack(Some(slot as u32)));
         }
-        within(self.stack(None)) || within(self.base + self.record.stack_size..self.record.heap_end)
+        let holds = |mapped: &MappedRange| {
+            mapped.state != MappedState::Reserved && within(mapped.pages.start..mapped.pages.end())
+        };
+        let mapped = &self.record.mapped;
+        let before = mapped.partition_point(|mapped| mapped.pages.start <= pages.start);
+        within(self.stack(None))
+            || within(self.base + self.record.stack_size..self.record.heap_end)
+            || before.checked_sub(1).is_some_and(|index| holds(&mapped[index]))
     }
 }
 
@@ -179,6 +186,15 @@ fn instances(contents: &Contents) -> Result<Cells<'_>> {
         }
         if record.heap_start > record.heap_end {
             return wrong("its heap ends before it begins");
+        }
+        // A page stays free between heap and mapped memory.
+        let mut free_from = record.heap_end + PAGE;
+        for MappedRange { pages, .. } in &record.mapped {
+            let (aligned, end) = (pages.start.is_multiple_of(PAGE), pages.end());
+            if !aligned || pages.count == 0 || pages.start < free_from || end > base + THREAD_STACKS_OFFSET {
+                return wrong("mapped memory is not between its heap and its thread stacks, or not in order");
+            }
+            free_from = end;
         }
         if u64::from(record.stacks) > (MAPPINGS_OFFSET - THREAD_STACKS_OFFSET) / stack {
             return wrong("it has more thread stacks than its cell has room for");
@@ -361,7 +377,7 @@ fn modules(records: &[ModuleRecord]) -> Result<Vec<PageRange>> {
         pages.extend_from_slice(&record.pages);
     }
     pages.sort();
-    match pages.windows(2).all(|two| two[0].start + two[0].count * PAGE <= two[1].start) {
+    match pages.windows(2).all(|two| two[0].end() <= two[1].start) {
         true => Ok(pages),
         false => Err(Error::wrong("the modules", "two have the same page")),
     }
@@ -373,7 +389,7 @@ fn place(run: &Run, cells: &Cells<'_>, modules: &[PageRange], has_parent: bool) 
     let of_a_module = || {
         let before = modules.partition_point(|range| range.start <= pages.start);
         let range = before.checked_sub(1).map(|index| modules[index]);
-        range.is_some_and(|range| pages.end <= range.start + range.count * PAGE)
+        range.is_some_and(|range| pages.end <= range.end())
     };
     let wrong = |reason| Err(Error::wrong(format_args!("page {:#x}", run.address), reason));
     if !of_a_module() && cells.owner(&pages).is_none() {

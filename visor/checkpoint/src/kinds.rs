@@ -1,7 +1,7 @@
 //! What the pages of a checkpoint belong to.
 
 use crate::pages::{Content, Run};
-use crate::record::Contents;
+use crate::record::{Contents, InstanceRecord};
 use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, PAGE, THREAD_STACKS_OFFSET};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ pub enum PageKind {
     Data,
     /// A heap.
     Heap,
+    /// Mapped memory.
+    Mapped,
     /// A mapped file.
     MappedFile,
     /// A libos module's state: a slot buffer.
@@ -27,6 +29,7 @@ impl PageKind {
             PageKind::Stack => "stacks",
             PageKind::Data => "data of images",
             PageKind::Heap => "heaps",
+            PageKind::Mapped => "mapped memory",
             PageKind::MappedFile => "mapped files",
             PageKind::Buffer => "slot buffers",
         }
@@ -48,16 +51,13 @@ pub struct PageCounts {
 
 /// Counts the pages of a checkpoint's runs.
 pub fn count_pages(contents: &Contents, runs: &[Run]) -> BTreeMap<PageKind, PageCounts> {
-    let heaps: BTreeMap<u64, (u64, u64)> = contents
-        .instances
-        .iter()
-        .map(|instance| (u64::from(instance.id & 0xff), (instance.stack_size, instance.heap_start)))
-        .collect();
+    let cells: BTreeMap<u64, &InstanceRecord> =
+        contents.instances.iter().map(|instance| (u64::from(instance.id & 0xff), instance)).collect();
     let mut counts: BTreeMap<PageKind, PageCounts> = BTreeMap::new();
     for run in runs {
         let mut rest = *run;
         while rest.count > 0 {
-            let (kind, end) = kind(&heaps, rest.address);
+            let (kind, end) = kind(&cells, rest.address);
             let pages = rest.count.min(end.saturating_sub(rest.address).div_ceil(PAGE).max(1));
             let counts = counts.entry(kind).or_default();
             *match run.content {
@@ -72,19 +72,21 @@ pub fn count_pages(contents: &Contents, runs: &[Run]) -> BTreeMap<PageKind, Page
     counts
 }
 
-/// What the page at an address belongs to, and where the pages that follow it no longer do. By cell: bytes of the main stack,
-/// and where the heap begins.
-fn kind(heaps: &BTreeMap<u64, (u64, u64)>, address: u64) -> (PageKind, u64) {
+/// What the page at an address belongs to, and where the pages that follow it no longer do.
+fn kind(cells: &BTreeMap<u64, &InstanceRecord>, address: u64) -> (PageKind, u64) {
     if address >= ARENA_BASE {
         return (PageKind::Buffer, u64::MAX);
     }
-    let cell = (address - CELLS_BASE) / CELL_SIZE;
+    let cell = address.saturating_sub(CELLS_BASE) / CELL_SIZE;
     let base = CELLS_BASE + cell * CELL_SIZE;
-    let (stack, heap) = heaps.get(&cell).copied().unwrap_or((0, base));
+    let (stack, heap, heap_end) = cells
+        .get(&cell)
+        .map_or((0, base, base), |instance| (instance.stack_size, instance.heap_start, instance.heap_end));
     let parts = [
         (PageKind::Stack, base + stack),
         (PageKind::Data, heap),
-        (PageKind::Heap, base + THREAD_STACKS_OFFSET),
+        (PageKind::Heap, heap_end),
+        (PageKind::Mapped, base + THREAD_STACKS_OFFSET),
         (PageKind::Stack, base + MAPPINGS_OFFSET),
     ];
     parts.into_iter().find(|(_, end)| address < *end).unwrap_or((PageKind::MappedFile, base + CELL_SIZE))

@@ -7,6 +7,7 @@
 
 use crate::hash::{CheckpointId, Hash};
 use crate::host::{Layout, Processor};
+use monohull_abi::layout::PAGE;
 use serde::{Deserialize, Serialize};
 
 /// Everything in a checkpoint but its pages.
@@ -108,8 +109,12 @@ pub struct InstanceRecord {
     pub stacks: u32,
     /// Those of them that no thread has, the next to be used last.
     pub free_stacks: Vec<u32>,
+    /// Memory that it has mapped between heap and thread stacks, upwards.
+    pub mapped: Vec<MappedRange>,
     /// When it must have ended.
     pub deadline: Option<u64>,
+    /// The first call of it that the workflow file does not allow.
+    pub refusal: Option<String>,
     /// What it has used.
     pub usage: UsageRecord,
     /// Lines that it has printed and that the report will have.
@@ -118,6 +123,28 @@ pub struct InstanceRecord {
     pub lines_cost: u64,
     /// Whether lines were dropped.
     pub lines_full: bool,
+}
+
+/// Whole pages that an instance has mapped (`MAP`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MappedRange {
+    /// Where they are.
+    pub pages: PageRange,
+    /// What they may be used for.
+    pub state: MappedState,
+}
+
+/// What mapped pages may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum MappedState {
+    /// Nothing; there is no memory behind them.
+    Reserved,
+    /// Nothing now; they keep what they hold.
+    Hidden,
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
 }
 
 /// What an instance has used.
@@ -243,8 +270,19 @@ pub struct SchedulerRecord {
     pub free: Vec<u32>,
     /// Timers that belong neither to a thread's wait nor to an instance.
     pub timers: Vec<TimerRecord>,
-    /// The engine's names for the instances that wait for a cell, the next one first.
-    pub pending: Vec<u64>,
+    /// The instances that wait for a cell, the next one first.
+    pub pending: Vec<PendingRecord>,
+    /// How many instances have been started: their numbers go on from there.
+    pub started: u32,
+}
+
+/// An instance that waits for a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PendingRecord {
+    /// The engine's name for it.
+    pub token: u64,
+    /// Which attempt it will be.
+    pub attempt: u32,
 }
 
 /// A timer.
@@ -285,6 +323,13 @@ pub struct ModuleRecord {
     pub bytes: Vec<u8>,
     /// The pages outside of cells that belong to the state, in ascending order.
     pub pages: Vec<PageRange>,
+}
+
+impl PageRange {
+    /// The address behind the last page; the highest address if that is beyond it.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.count.saturating_mul(PAGE))
+    }
 }
 
 impl ModuleRecord {

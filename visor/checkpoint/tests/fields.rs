@@ -48,6 +48,11 @@ const FREE: &[(&str, &str)] = &[
     ("instances[].count", "plan"),
     ("instances[].attempt", "engine"),
     ("instances[].deadline", "plan"),
+    ("instances[].refusal", "people"),
+    ("instances[].mapped", "limit"),
+    ("instances[].mapped[].pages.start", "limit"),
+    ("instances[].mapped[].pages.count", "limit"),
+    ("instances[].mapped[].state", "limit"),
     ("instances[].heap_start", "image"),
     ("instances[].heap_end", "limit"),
     ("instances[].stacks", "limit"),
@@ -90,7 +95,9 @@ const FREE: &[(&str, &str)] = &[
     ("scheduler.timers[].what", "engine"),
     ("scheduler.timers[].what.Driver", "engine"),
     ("scheduler.pending", "engine"),
-    ("scheduler.pending[]", "engine"),
+    ("scheduler.pending[].token", "engine"),
+    ("scheduler.pending[].attempt", "engine"),
+    ("scheduler.started", "numbers that are given later"),
     // Zeros in place of the image's or the parent's pages can be no worse than what a function writes.
     ("runs[].address", "a page of its owner"),
     ("runs[].count", "function"),
@@ -110,10 +117,12 @@ fn others(value: &Value) -> Vec<Value> {
             }
             None => vec![0.into(), i64::MIN.into()],
         },
-        Value::String(_) => ["", "x", &"y".repeat(5000), "Woken", "First", "Time", "Run", "Zero", "Base", "Parent"]
-            .into_iter()
-            .map(Value::from)
-            .collect(),
+        Value::String(_) => {
+            ["", "x", &"y".repeat(5000), "Woken", "First", "Time", "Run", "Zero", "Base", "Parent", "Reserved", "Read"]
+                .into_iter()
+                .map(Value::from)
+                .collect()
+        }
         Value::Null => vec![5.into(), 0.into()],
         Value::Array(list) => {
             let mut others = vec![Value::Array(Vec::new())];

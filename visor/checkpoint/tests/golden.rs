@@ -15,7 +15,7 @@ fn check(name: &str, packing: Packing) {
     let bytes = fs::read(golden(name)).expect("it is kept");
     let read = Checkpoint::read(bytes.as_slice(), Trust::Key(&KEY)).expect("it is good");
     assert_eq!(read.contents(), &contents());
-    assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, 4, 1));
+    assert_eq!((read.format(), read.packing(), read.stored_pages(), read.active_pages()), (1, packing, 5, 1));
     read.verify_pages().expect("its pages are good");
     let memory = memory();
     let mut page = [0; 4096];

@@ -34,6 +34,10 @@ pub(crate) struct Memory {
     pub(crate) heat: Heat,
 }
 
+fn mapped(start: u64, count: u64, state: MappedState) -> MappedRange {
+    MappedRange { pages: PageRange { start, count }, state }
+}
+
 fn instance(cell: usize, id: u32, index: u32) -> InstanceRecord {
     let base = cell_base(cell);
     InstanceRecord {
@@ -49,7 +53,12 @@ fn instance(cell: usize, id: u32, index: u32) -> InstanceRecord {
         heap_end: base + STACK + 24 * PAGE,
         stacks: 4,
         free_stacks: vec![1],
+        mapped: vec![
+            mapped(base + (32 << 30) - 8 * PAGE, 4, MappedState::Reserved),
+            mapped(base + (32 << 30) - 4 * PAGE, 4, MappedState::ReadWrite),
+        ],
         deadline: Some(90_000_000_000),
+        refusal: Some("takes slot `x`".to_owned()),
         usage: UsageRecord { started_ns: Some(1_000), load_ns: 2, run_ns: 3, park_ns: 4, bytes_in: 5, bytes_out: 6 },
         lines: vec![LineRecord { stream: 1, text: "still here\u{1b}[2J".to_owned() }],
         lines_cost: 42,
@@ -122,7 +131,8 @@ pub(crate) fn contents() -> Contents {
                 TimerRecord { at: 8_000_000_000, what: Timer::Driver(40) },
                 TimerRecord { at: 100_000_000_000, what: Timer::Run },
             ],
-            pending: vec![42, 43],
+            pending: vec![PendingRecord { token: 42, attempt: 1 }, PendingRecord { token: 43, attempt: 2 }],
+            started: 3,
         },
         plan: PLAN.to_vec(),
         engine: EngineRecord { version: 1, bytes: b"steps".to_vec() },
@@ -154,6 +164,7 @@ pub(crate) fn memory() -> Vec<Memory> {
         Memory { address: ARENA_BASE, bytes: [page("a buffer"), page("of two pages")].concat(), heat: Heat::Rest },
         Memory { address: stack, bytes: page("frames"), heat: Heat::Active },
         Memory { address: heap, bytes: [page("objects"), page(""), page("a buffer")].concat(), heat: Heat::Rest },
+        Memory { address: base + (32 << 30) - 2 * PAGE, bytes: page("mapped"), heat: Heat::Rest },
         Memory { address: other_stack, bytes: page("frames"), heat: Heat::Active },
     ]
 }
