@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 const MIB: u64 = 1 << 20;
 
-fn furnished() -> Server {
+fn server_with_examples() -> Server {
     let server = Server::start_with(&["--cgroup", "require", "--prefork", "4"]);
     assert_eq!(server.get("/healthz").expect(200).json()["cgroup"], "own");
     assert!(server.get("/metrics").text().contains("monohull_cgroup{mode=\"own\"} 1\n"));
@@ -76,7 +76,7 @@ fn made(server: i32) -> BTreeSet<PathBuf> {
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
 fn each_process_has_a_group_with_the_limits_of_its_workflow() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
     let folder = stuck_group(&server);
@@ -106,7 +106,7 @@ fn each_process_has_a_group_with_the_limits_of_its_workflow() {
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
 fn a_workflow_over_its_groups_limit_is_ended_alone_and_reported() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
     // What has got round the limits of the libos meets this one: here the limit comes to the process.
@@ -128,7 +128,7 @@ fn a_workflow_over_its_groups_limit_is_ended_alone_and_reported() {
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
 fn a_function_meets_its_own_limit_first() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut greedy = single("greedy", "misbehave", &json!({ "memory": "8MiB" }));
     greedy["steps"][0]["args"] = json!({ "how": "too-much-memory" });
     server.put_workflow(&greedy);
@@ -139,18 +139,18 @@ fn a_function_meets_its_own_limit_first() {
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
 fn groups_go_with_their_server() {
-    let server = furnished();
+    let server = server_with_examples();
     server.post("/invoke/echo", b"x").expect(200);
     let ended = server.pid();
     assert!(!made(ended).is_empty());
     let (code, log) = server.stop();
     assert_eq!((code, made(ended).len()), (Some(0), 0), "{log}");
 
-    let server = furnished();
+    let server = server_with_examples();
     let killed = server.pid();
     server.signal(Signal::SIGKILL);
     server.wait();
-    let server = furnished();
+    let server = server_with_examples();
     for gone in [ended, killed] {
         assert!(!Path::new(&format!("/sys/fs/cgroup/monohull-{gone}")).exists(), "of {gone}");
     }

@@ -201,7 +201,7 @@ pub static MONOHULL_IMAGE: [u64; 2] = [u64::from_le_bytes(*b"MONOHULL"), {versio
     folder
 }
 
-/// The image that a crate becomes if nobody looks at it.
+/// The image that a crate becomes without a check.
 fn build_unchecked(folder: &TempDir) -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder.path()).env_remove("CARGO_TARGET_DIR");

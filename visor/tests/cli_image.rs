@@ -394,7 +394,7 @@ fn images_with_shared_clusters_are_reported_and_not_written_to() {
 /// How often writers are killed until one was in the middle of something. On a host that is busy they may have ended before.
 const ROUNDS_MAX: usize = 200;
 
-/// Kills a process so long after the image says that somebody writes to it.
+/// Kills a process so long after the image is marked as being written.
 fn kill_when_marked(mut child: Child, path: &str, after: Duration) {
     let image = fs::File::open(path).expect("it is there");
     let flag = Geometry::read(&Bytes(fs::read(path).expect("readable"))).expect("an image").dirty_flag();
@@ -407,7 +407,7 @@ fn kill_when_marked(mut child: Child, path: &str, after: Duration) {
     child.kill().and_then(|()| child.wait()).expect("it ends");
 }
 
-/// Runs a workflow that writes to an image, and kills it so long after the image says that somebody writes to it: 1 if the check
+/// Runs a workflow that writes to an image, and kills it so long after the image is marked as being written: 1 if the check
 /// finds something then, which is not that bytes are gone.
 fn killed(workflow: &Path, path: &str, after: Duration) -> i32 {
     let mut command = Command::new(MONOHULL);
@@ -508,7 +508,7 @@ fn a_workflow_killed_at_any_moment_leaves_an_image_that_can_be_used() {
         done(image(&["cp", &format!("{path}:/"), text(&out)]));
         for (name, bytes) in tree(&out) {
             let lines = String::from_utf8(bytes).unwrap_or_else(|_| panic!("{}: no text", name.display()));
-            assert!(!lines.contains('\0'), "{}: bytes that nobody wrote", name.display());
+            assert!(!lines.contains('\0'), "{}: bytes that were never written", name.display());
             written += usize::from(name != Path::new("kept") && !lines.is_empty());
         }
         fs::remove_dir_all(&out).expect("ours");

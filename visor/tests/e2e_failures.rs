@@ -562,7 +562,7 @@ fn text_for_terminals() {
     function_fails("terminal-panic", "panic").says("fdp.exe");
 }
 
-/// Whoever adds a file adds a test: this file must name it.
+/// Each example has a test: this file must name it.
 #[test]
 fn every_file_has_its_test() {
     let tests = include_str!("e2e_failures.rs");

@@ -1,5 +1,5 @@
 //! What a workflow grants is all that its functions reach: a directory of the host has no way out, images and memory have
-//! their limits, and damage costs nobody else anything.
+//! their limits, and damage has no effect on others.
 
 mod support;
 

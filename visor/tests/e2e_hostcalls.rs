@@ -128,17 +128,17 @@ fn abuses_of_files_are_refused_on_every_kind_of_mount() {
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 3);
 }
 
-/// One address may be reached, nobody is there; the other may not, and somebody listens to hear nothing.
+/// One address is allowed, without a server; the other is not, and a listener there must receive nothing.
 #[test]
 fn addresses_that_change_during_a_call_are_compared_and_used_as_one() {
-    // A port that is free for both: somebody else may have one of the two.
+    // A port that is free for both: another process may use one of the two.
     let both = || {
         let listener = TcpListener::bind("127.0.0.2:0").ok()?;
         let port = listener.local_addr().ok()?.port();
         Some((listener, UdpSocket::bind(("127.0.0.2", port)).ok()?, port))
     };
     let (listener, datagrams, port) = (0..100).find_map(|_| both()).expect("a free port");
-    listener.set_nonblocking(true).and(datagrams.set_nonblocking(true)).expect("to hear nothing");
+    listener.set_nonblocking(true).and(datagrams.set_nonblocking(true)).expect("not to block");
     let mut document = alone("changing-addresses");
     document["steps"][0]["args"]["number"] = port.into();
     document["network"] = json!({
@@ -148,8 +148,8 @@ fn addresses_that_change_during_a_call_are_compared_and_used_as_one() {
         document["limits"]["carriers"] = carriers.into();
         let report = run(&document);
         assert!(report.error.is_none(), "{:#?}", report.error);
-        assert_eq!(listener.accept().expect_err("nobody connects").kind(), ErrorKind::WouldBlock);
-        assert_eq!(datagrams.recv(&mut [0; 8]).expect_err("nobody sends").kind(), ErrorKind::WouldBlock);
+        assert_eq!(listener.accept().expect_err("no connection").kind(), ErrorKind::WouldBlock);
+        assert_eq!(datagrams.recv(&mut [0; 8]).expect_err("no datagram").kind(), ErrorKind::WouldBlock);
     }
 }
 

@@ -260,7 +260,7 @@ impl Progress for Cut {
     }
 }
 
-/// Files on the host that somebody cuts while they are mapped.
+/// Files on the host that are truncated while they are mapped.
 fn cut(host: &Host, what: &str) -> Arc<Cut> {
     Arc::new(Cut { path: host.0.path().join(what), to: 1 << 20, done: AtomicBool::new(false) })
 }
@@ -340,7 +340,7 @@ fn a_deadline_ends_a_wait_for_pages() {
                 "files": [&mount],
             }))
         };
-        // On a host that is busy the time may be up before anybody waits.
+        // On a host that is busy the time may be up before a thread waits.
         let waited = |report: &RunReport| report.mapped_files.as_ref().is_some_and(|mapped| mapped.faults > 0);
         let mut reports = ["300ms", "3s", "30s"].into_iter().map(ended_after);
         let report = reports.find(waited).expect("it has mapped, and touched a page");

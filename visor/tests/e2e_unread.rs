@@ -1,4 +1,4 @@
-//! Slots that nobody takes: a run that leaves them fails, unless the workflow file lets them be.
+//! Slots that are never taken: a run that leaves them fails, unless the workflow file lets them be.
 
 mod support;
 

@@ -86,7 +86,7 @@ fn what_is_harmless_is_accepted() {
         ("a symbol right behind a segment", |elf| {
             elf.add_symbol("_end", symbol(STB_GLOBAL, STT_NOTYPE, 3, 0x4000, 0));
         }),
-        ("an absolute symbol that nobody uses", |elf| {
+        ("an absolute symbol that is not used", |elf| {
             elf.add_symbol("version", symbol(STB_GLOBAL, STT_OBJECT, 0xfff1, 1 << 40, 0));
         }),
         ("flags that ask for what is done anyway", |elf| {
@@ -494,7 +494,7 @@ fn forbidden_instructions_are_refused_by_verify() {
 fn bytes_behind_the_code_are_checked() {
     let file = changed(|elf| elf.patch(0x1ffd, &[0x0f, 0x01, 0xef])).build();
     assert!(matches!(verify("test", &file), Err(ImageError::Forbidden { .. })));
-    // Between the segments' file parts the pages belong to nobody.
+    // Between the segments' file parts the pages have no owner.
     let file = changed(|elf| elf.patch(0x30f0, &[0x0f, 0x01, 0xef])).build();
     assert!(verify("test", &file).is_ok());
 }

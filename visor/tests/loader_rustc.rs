@@ -61,7 +61,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder that stays behind in the temporary folder harms nobody.
+        // A folder that stays behind in the temporary folder is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

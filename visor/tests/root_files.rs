@@ -160,7 +160,7 @@ fn what_is_mounted_inside_of_a_grant_is_not_granted() {
 #[test]
 #[ignore = "needs root: cargo xtask test --network"]
 fn images_are_made_and_filled_by_an_ordinary_user() {
-    // Whoever is nobody may not look into the folder that this was built in.
+    // The user `nobody` has no access to the folder that this was built in.
     let folder = TempDir::new_in("/tmp").expect("a folder");
     let (program, own) = (folder.path().join("monohull"), folder.path().join("own"));
     fs::copy(MONOHULL, &program).and_then(|_| fs::create_dir(&own)).expect("room");

@@ -32,7 +32,7 @@ fn what_is_no_request_is_refused() {
         ("a negative length", format!("{post}Content-Length: -5\r\n\r\nhello")),
         ("a signed length", format!("{post}Content-Length: +5\r\n\r\nhello")),
         ("a length too long", format!("{post}Content-Length: 99999999999999999999\r\n\r\n")),
-        ("a coding nobody knows", format!("{post}Transfer-Encoding: magic\r\n\r\nhello")),
+        ("an unknown coding", format!("{post}Transfer-Encoding: magic\r\n\r\nhello")),
         ("chunks that are none", format!("{post}Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n")),
         ("a chunk too long", format!("{post}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n")),
         ("no host", "POST /invoke/echo HTTP/1.1\r\nContent-Length: 1\r\n\r\nx".to_owned()),

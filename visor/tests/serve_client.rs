@@ -277,7 +277,7 @@ fn a_workflow_is_removed_with_its_own_functions() {
     };
     monohull(&server, &["deploy", "workflows/word-count.json"]).expect(0);
     monohull(&server, &["deploy", "workflows/echo.json"]).expect(0);
-    // A workflow of somebody else that uses one of the functions: it goes on working.
+    // Another user's workflow with one of the functions: it continues to work.
     server.put_workflow(&single("shares", "word-count-map", &json!({ "inputs": ["part.0"] })));
     let done = monohull(&server, &["undeploy", "word-count", "--json"]).expect(0).json();
     let removed = ["word-count-merge", "word-count-reduce", "word-count-split"];

@@ -180,7 +180,7 @@ fn a_granted_network_reaches_what_it_lists_and_nothing_else() {
     assert!(said[1].starts_with("PermissionDenied: "), "{said:?}");
     serving.join().expect("it has served");
     unlisted.set_nonblocking(true).expect("set");
-    assert!(unlisted.accept().is_err(), "nobody came");
+    assert!(unlisted.accept().is_err(), "no connection");
     let message = refused(&server, &asking("other"));
     assert!(message.contains("grants the network `api`, but not to the workflow `other`"), "{message}");
 }
@@ -286,7 +286,7 @@ fn missing_grants_are_reported_before_anything_is_deployed() {
     assert!(output.status.code() == Some(1) && said.contains("is a grant of a server's operator"), "{said}");
 }
 
-/// A secret that a function prints and fails with is in nothing that anybody is told.
+/// A secret that a function prints and fails with is in no log, report or answer.
 #[test]
 fn the_value_of_a_secret_appears_nowhere() {
     const VALUE: &str = "sk-live-4eC39HqLyjWDarjtT1zdp7dc";

@@ -1,6 +1,6 @@
 //! A worker in the wrong hands: a server believes it about its own invocation, within bounds, and everybody else is served.
 //!
-//! What stands for those hands is a libos module `time` that speaks to the supervisor as its worker does.
+//! The compromised worker is simulated by a libos module `time` that sends messages to the supervisor.
 
 mod serve_support;
 #[path = "support/wrong_module.rs"]
@@ -24,7 +24,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// A server with `echo`, and others in which the module speaks.
+/// A server with `echo`, and others in which the module sends messages.
 fn hostile(options: &[&str]) -> Server {
     let server = Server::start_by(Command::new(&*PROGRAM), &StateFolder::new(), options, &[]);
     server.put_shipped("echo.json");

@@ -7,7 +7,7 @@ use serve_support::{Answer, Server, image_bytes, request, root, single};
 use std::io::Write;
 
 /// A server with the functions and workflows that these tests use.
-fn furnished() -> Server {
+fn server_with_examples() -> Server {
     let server = Server::start();
     server.put_shipped("no-op.json");
     server.put_shipped("word-count.json");
@@ -54,7 +54,7 @@ fn what_is_registered_can_be_listed_shown_replaced_and_removed() {
 
 #[test]
 fn a_body_goes_in_and_a_result_comes_out() {
-    let server = furnished();
+    let server = server_with_examples();
     let answer = server.post("/invoke/word-count", b"one two two\nthree three three\n").expect(200);
     assert_eq!(answer.text(), "3 three\n2 two\n1 one\n");
     assert_eq!(answer.headers["content-type"], "application/octet-stream");
@@ -67,7 +67,7 @@ fn a_body_goes_in_and_a_result_comes_out() {
 
 #[test]
 fn large_bodies_pass_in_both_directions() {
-    let server = furnished();
+    let server = server_with_examples();
     let line = "alpha beta gamma delta epsilon\n";
     let text = line.repeat((8 << 20) / line.len());
     let answer = server.post("/invoke/word-count", text.as_bytes()).expect(200);
@@ -84,7 +84,7 @@ fn large_bodies_pass_in_both_directions() {
 
 #[test]
 fn the_answer_has_the_media_type_of_the_workflow() {
-    let server = furnished();
+    let server = server_with_examples();
     let outputs = json!([{ "slot": "report", "content_type": "application/json; charset=utf-8" }]);
     let args = json!({ "title": "t", "orders": [] });
     server.put_workflow(&single("typed", "json-report", &json!({ "outputs": outputs, "args": args })));
@@ -95,7 +95,7 @@ fn the_answer_has_the_media_type_of_the_workflow() {
 
 #[test]
 fn calls_have_names_and_traces_go_on() {
-    let server = furnished();
+    let server = server_with_examples();
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let headers = [("X-Call-Id", "order-17"), ("traceparent", parent.as_str())];
@@ -115,7 +115,7 @@ fn calls_have_names_and_traces_go_on() {
 
 #[test]
 fn failures_name_cause_place_and_blame() {
-    let server = furnished();
+    let server = server_with_examples();
     let cases = [
         ("panic", 502, "panic", "function"),
         ("null-write", 502, "memory-fault", "function"),
@@ -147,7 +147,7 @@ fn the_servers_own_timeout_holds_too() {
     server.post(&path, b"").error(504, "timeout", "workflow");
 }
 
-/// What the host permits is used and told; whoever requires what it does not permit is told why.
+/// What the host permits is used and reported; requiring what it does not permit is an error with the reason.
 #[test]
 fn the_control_groups_of_processes_are_reported() {
     let told = |server: &Server| {
@@ -174,7 +174,7 @@ fn the_control_groups_of_processes_are_reported() {
 
 #[test]
 fn asynchronous_calls_are_accepted_and_answered_later() {
-    let server = furnished();
+    let server = server_with_examples();
     let accepted = server.ask_with("POST", "/async-invoke/word-count", &[("X-Call-Id", "later")], b"a b a").expect(202);
     let location = accepted.headers["location"].clone();
     assert_eq!(accepted.json()["location"], location.as_str());
@@ -211,7 +211,7 @@ fn asynchronous_calls_are_accepted_and_answered_later() {
 
 #[test]
 fn what_functions_print_is_kept() {
-    let server = furnished();
+    let server = server_with_examples();
     server.put_shipped("std-tour.json");
     let answer = server.post("/invoke/std-tour", b"").expect(200);
     let logs = format!("/invocations/{}/logs", answer.headers["x-invocation-id"]);
@@ -228,7 +228,7 @@ fn what_functions_print_is_kept() {
 
 #[test]
 fn a_whole_document_runs_without_being_registered() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut document: Value = server.get("/workflows/word-count").expect(200).json();
     document["name"] = "other".into();
     let body = json!({ "workflow": document, "inputs": { "text": "a b a" } });
@@ -253,7 +253,7 @@ fn a_whole_document_runs_without_being_registered() {
 /// A forgotten body is told from an input that is empty.
 #[test]
 fn a_request_without_a_body_gives_no_input() {
-    let server = furnished();
+    let server = server_with_examples();
     for path in ["/invoke/word-count", "/async-invoke/word-count"] {
         let error = server.post(path, b"").error(400, "missing-input", "client");
         let message = error["message"].as_str().expect("text");
@@ -270,7 +270,7 @@ fn a_request_without_a_body_gives_no_input() {
 
 #[test]
 fn several_inputs_and_outputs_are_json() {
-    let server = furnished();
+    let server = server_with_examples();
     let document = single(
         "both",
         "json-report",
@@ -292,7 +292,7 @@ fn several_inputs_and_outputs_are_json() {
 
 #[test]
 fn what_is_wrong_is_refused_with_its_reason() {
-    let server = furnished();
+    let server = server_with_examples();
     let error = server.ask("PUT", "/functions/bad", b"\x7fELF").error(422, "invalid", "function");
     assert!(error["message"].as_str().expect("a message").contains("bad"), "{error:#}");
     let error = server.ask("PUT", "/functions/bad", &image_bytes("forbidden-instruction"));
@@ -352,7 +352,7 @@ fn a_document_that_is_too_large_or_wrong_all_over_costs_little() {
 
 #[test]
 fn unregistered_names_are_not_counted_one_by_one() {
-    let server = furnished();
+    let server = server_with_examples();
     for name in ["made-up-1", "made-up-2"] {
         let document = json!({ "workflow": single(name, "no-op", &json!({})) });
         server.post("/run", document.to_string().as_bytes()).expect(200);
@@ -383,7 +383,7 @@ fn a_body_over_the_limit_is_refused() {
 
 #[test]
 fn health_and_metrics_are_there() {
-    let server = furnished();
+    let server = server_with_examples();
     for path in ["/livez", "/readyz"] {
         assert_eq!(server.get(path).expect(200).text(), "ok\n");
     }
@@ -415,7 +415,7 @@ fn health_and_metrics_are_there() {
 
 #[test]
 fn one_connection_carries_many_requests() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut stream = server.connect();
     // Sent at once, answered in order.
     let keep = [("Connection", "keep-alive")];

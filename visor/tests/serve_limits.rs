@@ -13,13 +13,13 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 /// A server with `echo`, and `stuck`, which never ends by itself.
-fn furnished(options: &[&str]) -> Server {
+fn server_with_examples(options: &[&str]) -> Server {
     let server = Server::start_with(options);
-    furnish(&server);
+    deploy_examples(&server);
     server
 }
 
-fn furnish(server: &Server) {
+fn deploy_examples(server: &Server) {
     server.put_shipped("echo.json");
     server.put_shipped("no-op.json");
     server.put_example("misbehave");
@@ -56,7 +56,7 @@ fn the_worker(server: &Server, before: &[i32]) -> i32 {
 
 #[test]
 fn a_client_that_goes_away_takes_its_workflow_with_it() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     for reset in [false, true] {
         let mut stream = server.connect();
         stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -77,7 +77,7 @@ fn a_client_that_goes_away_takes_its_workflow_with_it() {
 
 #[test]
 fn a_client_that_only_stops_sending_gets_its_answer() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/slow", &[("Connection", "keep-alive")], b"x")).expect("sent");
     half_close(&stream);
@@ -87,7 +87,7 @@ fn a_client_that_only_stops_sending_gets_its_answer() {
 
 #[test]
 fn a_slow_sender_is_disconnected() {
-    let server = furnished(&["--client-pause", "200ms", "--connections", "8"]);
+    let server = server_with_examples(&["--client-pause", "200ms", "--connections", "8"]);
     let mut heads: Vec<_> = (0..8).map(|_| server.connect()).collect();
     for stream in &mut heads {
         stream.write_all(b"POST /invoke/echo HTTP/1.1\r\nHost: x\r\nX-").expect("sent");
@@ -118,7 +118,7 @@ fn a_slow_sender_is_disconnected() {
 #[test]
 fn a_client_that_does_not_read_is_disconnected() {
     // Long enough for sending all of it, which is more than the kernel keeps.
-    let server = furnished(&["--client-pause", "3s"]);
+    let server = server_with_examples(&["--client-pause", "3s"]);
     let body = vec![b'x'; 16 << 20];
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/echo", &[], &body)).expect("sent");
@@ -134,7 +134,7 @@ fn a_client_that_does_not_read_is_disconnected() {
 
 #[test]
 fn more_than_may_run_waits_and_more_than_may_wait_is_turned_away() {
-    let server = furnished(&["--concurrency", "1", "--queue", "1"]);
+    let server = server_with_examples(&["--concurrency", "1", "--queue", "1"]);
     let mut first = server.connect();
     first.write_all(&request("POST", "/invoke/slow", &[], b"1")).expect("sent");
     eventually("it runs", || running(&server).len() == 1);
@@ -153,7 +153,7 @@ fn more_than_may_run_waits_and_more_than_may_wait_is_turned_away() {
 
 #[test]
 fn time_in_the_queue_counts() {
-    let server = furnished(&["--concurrency", "1", "--timeout", "500ms"]);
+    let server = server_with_examples(&["--concurrency", "1", "--timeout", "500ms"]);
     let stuck = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
     eventually("it runs", || running(&server).len() == 1);
     let later = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
@@ -164,7 +164,7 @@ fn time_in_the_queue_counts() {
 
 #[test]
 fn bodies_together_have_a_limit() {
-    let server = furnished(&["--max-bodies", "1MiB"]);
+    let server = server_with_examples(&["--max-bodies", "1MiB"]);
     let body = vec![b'x'; 700 << 10];
     let mut first = server.connect();
     first.write_all(&request("POST", "/invoke/slow", &[], &body)).expect("sent");
@@ -174,14 +174,14 @@ fn bodies_together_have_a_limit() {
     assert_eq!(Answer::read(&mut first).expect("an answer").expect(200).body.len(), body.len());
     eventually("there is room again", || server.post("/invoke/echo", &body).status == 200);
     // What there will never be room for need not be tried again.
-    let server = furnished(&["--max-bodies", "1MiB", "--max-body", "4MiB"]);
+    let server = server_with_examples(&["--max-bodies", "1MiB", "--max-body", "4MiB"]);
     let error = server.post("/invoke/echo", &vec![b'x'; (1 << 20) + 1]).error(413, "too-large", "client");
     assert!(error["message"].as_str().is_some_and(|message| message.contains("1048576")), "{error:#}");
 }
 
 #[test]
 fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
-    let server = furnished(&["--prefork", "2"]);
+    let server = server_with_examples(&["--prefork", "2"]);
     let ready = || server.get("/healthz").json()["idle_workers"] == 2;
     eventually("idle workers are ready", ready);
     let before = workers(&server);
@@ -193,7 +193,7 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
     assert!(error["message"].as_str().expect("a message").contains("SIGKILL"), "{error:#}");
     server.post("/invoke/echo", b"x").expect(200);
 
-    // Idle workers that are killed cost nobody anything.
+    // Killed idle workers have no effect on invocations.
     for _ in 0..3 {
         eventually("idle workers are ready", ready);
         for pid in workers(&server) {
@@ -206,7 +206,7 @@ fn a_process_that_is_killed_is_an_error_to_its_caller_alone() {
 
 #[test]
 fn a_process_that_hangs_is_ended_at_its_deadline() {
-    let server = furnished(&["--timeout", "400ms"]);
+    let server = server_with_examples(&["--timeout", "400ms"]);
     eventually("idle workers are ready", || workers(&server).len() >= 2);
     let before = workers(&server);
     let mut stream = server.connect();
@@ -220,7 +220,7 @@ fn a_process_that_hangs_is_ended_at_its_deadline() {
 
 #[test]
 fn without_its_spawner_a_server_ends() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let below = server.descendants();
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
@@ -235,7 +235,7 @@ fn without_its_spawner_a_server_ends() {
 
 #[test]
 fn a_server_whose_spawner_does_not_answer_is_not_ready() {
-    let server = furnished(&["--prefork", "1"]);
+    let server = server_with_examples(&["--prefork", "1"]);
     let spawner = Pid::from_raw(server.descendants()[0]);
     kill(spawner, Signal::SIGSTOP).expect("it runs");
     // This takes the idle worker, and another is asked for.
@@ -250,7 +250,7 @@ fn a_server_whose_spawner_does_not_answer_is_not_ready() {
 
 #[test]
 fn nothing_is_left_of_a_server_that_was_killed() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
     eventually("it runs", || running(&server).len() == 1);
@@ -264,7 +264,7 @@ fn nothing_is_left_of_a_server_that_was_killed() {
 
 #[test]
 fn a_server_that_ends_finishes_what_it_has() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
     eventually("it runs", || running(&server).len() == 1);
@@ -288,7 +288,7 @@ fn a_server_that_ends_finishes_what_it_has() {
 #[test]
 fn a_signal_to_all_of_its_processes_lets_a_server_finish_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let server = furnished(&[]);
+        let server = server_with_examples(&[]);
         let mut stream = server.connect();
         stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
         eventually("it runs", || running(&server).len() == 1);
@@ -305,7 +305,7 @@ fn a_signal_to_all_of_its_processes_lets_a_server_finish_too() {
 
 #[test]
 fn a_server_that_ends_does_not_wait_for_ever() {
-    let server = furnished(&["--drain", "200ms"]);
+    let server = server_with_examples(&["--drain", "200ms"]);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/stuck", &[], &[])).expect("sent");
     eventually("it runs", || running(&server).len() == 1);
@@ -318,7 +318,7 @@ fn a_server_that_ends_does_not_wait_for_ever() {
 
 #[test]
 fn an_invocation_can_be_stopped() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let location = server.post("/async-invoke/stuck", b"").expect(202).headers["location"].clone();
     eventually("it runs", || running(&server).len() == 1);
     server.ask("DELETE", &location, &[]).expect(204);
@@ -329,7 +329,7 @@ fn an_invocation_can_be_stopped() {
 
 #[test]
 fn old_invocations_are_forgotten() {
-    let server = furnished(&["--keep", "2"]);
+    let server = server_with_examples(&["--keep", "2"]);
     let locations: Vec<String> = ["a", "b", "c"]
         .iter()
         .map(|text| {
@@ -340,7 +340,7 @@ fn old_invocations_are_forgotten() {
         .collect();
     server.get(&locations[0]).error(404, "not-found", "client");
     assert_eq!(server.get(&locations[2]).expect(200).json()["result"]["out"]["text"], "c");
-    let server = furnished(&["--keep-bytes", "4KiB"]);
+    let server = server_with_examples(&["--keep-bytes", "4KiB"]);
     let location = server.post("/async-invoke/echo", &[b'x'; 4096]).expect(202).headers["location"].clone();
     eventually("it is forgotten, or its result is", || {
         let answer = server.get(&location);
@@ -357,7 +357,7 @@ fn census(server: &Server) -> (usize, usize, usize) {
 
 #[test]
 fn load_leaves_nothing_behind() {
-    let server = furnished(&["--keep", "0", "--prefork", "2"]);
+    let server = server_with_examples(&["--keep", "0", "--prefork", "2"]);
     server.put_workflow(&{
         let mut document = single("panic", "misbehave", &json!({}));
         document["steps"][0]["args"] = json!({ "how": "panic" });
@@ -439,7 +439,7 @@ fn a_server_without_a_descriptor_left_waits_for_better_times() {
 /// The time in the queue counts: what is left ends a workflow by itself, with a report that says where it was.
 #[test]
 fn a_workflow_that_had_to_wait_reports_its_deadline_itself() {
-    let server = furnished(&["--concurrency", "1", "--timeout", "4s"]);
+    let server = server_with_examples(&["--concurrency", "1", "--timeout", "4s"]);
     let mut short = single("short", "misbehave", &json!({ "limits": { "timeout": "2s" } }));
     short["steps"][0]["args"] = json!({ "how": "sleep" });
     server.put_workflow(&short);
@@ -456,7 +456,7 @@ fn a_workflow_that_had_to_wait_reports_its_deadline_itself() {
 fn a_callback_is_sent_at_the_end() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let host = listener.local_addr().expect("an address").to_string();
-    let server = furnished(&["--callback-host", &host]);
+    let server = server_with_examples(&["--callback-host", &host]);
     let url = format!("http://{host}/done?x=1");
     let headers = [("X-Callback-Url", url.as_str()), ("X-Call-Id", "c-1")];
     server.ask_with("POST", "/async-invoke/echo", &headers, b"hello").expect(202);
@@ -473,7 +473,7 @@ fn a_callback_is_sent_at_the_end() {
 #[test]
 fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
     const BODY: usize = 24 << 20;
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     server.put_workflow(&single("two", "echo", &json!({ "inputs": ["in", "more"], "outputs": ["out"] })));
     let filled = |begin: &str, again: &dyn Fn(usize) -> String, end: &str| {
         let mut text = begin.to_owned();
@@ -506,7 +506,7 @@ fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
 /// What runs of a workflow runs on with the functions it began with, whatever becomes of their names meanwhile.
 #[test]
 fn what_is_replaced_and_removed_meanwhile_does_not_change_what_runs() {
-    let server = furnished(&[]);
+    let server = server_with_examples(&[]);
     let mut stream = server.connect();
     stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
     let location = server.post("/async-invoke/slow", b"y").expect(202).headers["location"].clone();
@@ -524,12 +524,12 @@ fn what_is_replaced_and_removed_meanwhile_does_not_change_what_runs() {
     assert!(!server.get("/metrics").text().contains("workflow=\"slow\""));
 }
 
-/// Whoever is called may take its time with an answer, and each that does takes memory and a connection here.
+/// The receiver of a callback may be slow, and each slow one takes memory and a connection here.
 #[test]
 fn callbacks_that_are_under_way_have_a_limit() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let host = listener.local_addr().expect("an address").to_string();
-    let server = furnished(&["--callback-host", &host, "--max-callbacks", "2"]);
+    let server = server_with_examples(&["--callback-host", &host, "--max-callbacks", "2"]);
     let url = format!("http://{host}/");
     let headers = [("X-Callback-Url", url.as_str())];
     let send = |body: &[u8]| {
@@ -538,7 +538,7 @@ fn callbacks_that_are_under_way_have_a_limit() {
         server.ended(&location);
         location.rsplit('/').next().expect("an id").to_owned()
     };
-    // What is owed is kept until somebody has been told or it was given up.
+    // A callback is kept until it was made or given up.
     let state = server.state();
     let owed = || std::fs::read_dir(state.path().join("callbacks")).expect("a folder").count();
     let held: Vec<_> = [b"a", b"b"]
@@ -552,9 +552,9 @@ fn callbacks_that_are_under_way_have_a_limit() {
     eventually("it is given up", || !path.exists());
     assert_eq!(owed(), 2);
     listener.set_nonblocking(true).expect("set");
-    assert!(listener.accept().is_err(), "nobody is called beside those two");
+    assert!(listener.accept().is_err(), "no callback beside those two");
     listener.set_nonblocking(false).expect("set");
-    // What is not read before it is closed would be a reset to whoever calls, and tried again.
+    // What is not read before it is closed would be a reset for the caller, and tried again.
     let answer = |mut stream: std::net::TcpStream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("sent");
         half_close(&stream);
@@ -572,7 +572,7 @@ fn the_timeout_includes_the_wait_in_the_queue() {
     // A server on the same folder as one that was killed starts at once: nothing holds the lock of a dead process.
     let state = StateFolder::new();
     let server = Server::start_on(&state, &[], &[]);
-    furnish(&server);
+    deploy_examples(&server);
     server.signal(Signal::SIGKILL);
     server.wait();
     let begin = Instant::now();

@@ -35,7 +35,7 @@ fn element<'p>(page: &'p str, id: &str) -> &'p str {
     inside.split("</pre>").next().unwrap_or(inside)
 }
 
-fn furnished() -> Server {
+fn server_with_examples() -> Server {
     let server = Server::start();
     server.put_shipped("word-count.json");
     server.put_example("misbehave");
@@ -48,7 +48,7 @@ fn furnished() -> Server {
 
 #[test]
 fn the_overview_shows_what_is_registered_and_what_ran() {
-    let server = furnished();
+    let server = server_with_examples();
     server.post("/invoke/word-count", b"a b a").expect(200);
     server.ask_with("POST", "/invoke/panic", &[("X-Call-Id", "call-17")], &[]).expect(502);
     let (page, _) = browse(&format!("http://{}/", server.address));
@@ -62,7 +62,7 @@ fn the_overview_shows_what_is_registered_and_what_ran() {
 
 #[test]
 fn an_invocation_shows_where_its_time_went() {
-    let server = furnished();
+    let server = server_with_examples();
     let answer = server.post("/invoke/word-count", "one two two\n".repeat(20_000).as_bytes()).expect(200);
     let (page, _) = browse(&format!("http://{}/#{}", server.address, answer.headers["x-invocation-id"]));
     let gantt = element(&page, "gantt");
@@ -81,7 +81,7 @@ fn an_invocation_shows_where_its_time_went() {
 
 #[test]
 fn invocations_have_dates_and_can_be_filtered() {
-    let server = furnished();
+    let server = server_with_examples();
     server.post("/invoke/word-count", b"a b a").expect(200);
     server.ask_with("POST", "/invoke/panic", &[("X-Call-Id", "call-17")], &[]).expect(502);
     let (page, _) = browse(&format!("http://{}/#filter=failed%20CALL-17", server.address));
@@ -104,7 +104,7 @@ fn invocations_have_dates_and_can_be_filtered() {
 /// Being stopped is no failure of the workflow's.
 #[test]
 fn what_was_cancelled_does_not_look_like_a_failure() {
-    let server = furnished();
+    let server = server_with_examples();
     let mut sleeping = single("sleeping", "misbehave", &json!({}));
     sleeping["steps"][0]["args"] = json!({ "how": "sleep" });
     server.put_workflow(&sleeping);
@@ -166,7 +166,7 @@ fn a_workflow_can_be_invoked_on_it() {
     const HAND: &str = "const waiting = setInterval(() => { const form = document.getElementById('invoke'); \
                         if (!form) return; clearInterval(waiting); form.querySelector('textarea').value = 'two two one'; \
                         form.requestSubmit(); }, 50);";
-    let server = furnished();
+    let server = server_with_examples();
     let (page, _) = browse(&format!("http://{}/", server.address));
     assert!(page.contains("href=\"#invoke=word-count\""), "{page}");
     let hand = with_a_hand(&server, HAND);
@@ -180,7 +180,7 @@ fn a_workflow_can_be_invoked_on_it() {
 
 #[test]
 fn a_failure_shows_its_report() {
-    let server = furnished();
+    let server = server_with_examples();
     let answer = server.post("/invoke/panic", b"").expect(502);
     let (page, _) = browse(&format!("http://{}/#{}", server.address, answer.headers["x-invocation-id"]));
     assert!(page.contains("panic in main[0], blame: function"), "{page}");
@@ -190,7 +190,7 @@ fn a_failure_shows_its_report() {
 
 #[test]
 fn output_of_functions_is_text_on_it() {
-    let server = furnished();
+    let server = server_with_examples();
     let evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
     let more = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "say": evil } });
     server.put_workflow(&single("evil", "echo", &more));
@@ -203,7 +203,7 @@ fn output_of_functions_is_text_on_it() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
-    let server = furnished();
+    let server = server_with_examples();
     for path in ["/", "/page.js"] {
         let answer = server.get(path).expect(200);
         assert!(!answer.text().contains("://"), "{path}");

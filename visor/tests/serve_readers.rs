@@ -1,4 +1,4 @@
-//! Those who read what a server gives: its log, its answers, the lines that functions print. None of them holds up anybody else,
+//! Slow readers of a server's log, its answers, and the lines that functions print. None of them delays others,
 //! and who is slow, but goes on, is served to the end.
 
 mod serve_support;

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// A server with `echo`, `slow`, which answers after a while, and `stuck`, which never does.
-fn furnished(state: &StateFolder, options: &[&str]) -> Server {
+fn server_with_examples(state: &StateFolder, options: &[&str]) -> Server {
     let server = Server::start_on(state, options, &[]);
     server.put_shipped("echo.json");
     let slots = json!({ "inputs": ["in"], "outputs": ["out"], "args": { "wait_ms": 500, "say": "soon" } });
@@ -81,11 +81,11 @@ struct Sent {
 fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
     const ROUNDS: u64 = 25;
     let state = StateFolder::new();
-    drop(furnished(&state, &[]));
+    drop(server_with_examples(&state, &[]));
     let calls = Mutex::new(HashMap::<String, Sent>::new());
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let check = |server: &Server, round: u64| {
-        for (location, sent) in calls.lock().expect("nobody panics with it").iter_mut() {
+        for (location, sent) in calls.lock().expect("no thread panics while it holds the lock").iter_mut() {
             let shown = server.get(location).expect(200).json();
             match &sent.ended {
                 // What has been told stays true.
@@ -123,13 +123,13 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
                         let location = answer.headers["location"].clone();
                         calls
                             .lock()
-                            .expect("nobody panics with it")
+                            .expect("no thread panics while it holds the lock")
                             .insert(location.clone(), Sent { body, ended: None });
-                        // Now and then somebody asks, and must not be told otherwise later.
+                        // Now and then the state is read, and later answers must not contradict it.
                         let Some(shown) = try_ask(address, "GET", &location, b"") else { return };
                         let shown = shown.expect(200).json();
                         if shown["status"] == "done" {
-                            let mut calls = calls.lock().expect("nobody panics with it");
+                            let mut calls = calls.lock().expect("no thread panics while it holds the lock");
                             calls.get_mut(&location).expect("it was sent").ended = Some(shown);
                         }
                     }
@@ -141,7 +141,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
     }
     let server = Server::start_on(&state, &["--keep", "100000"], &[]);
     check(&server, ROUNDS);
-    let calls = calls.into_inner().expect("nobody panics with it");
+    let calls = calls.into_inner().expect("no thread panics while it holds the lock");
     let done = calls.values().filter(|sent| sent.ended.as_ref().is_some_and(|ended| ended["status"] == "done")).count();
     // Some of both, or the test shows nothing.
     assert!(done > 0 && done < calls.len(), "{done} of {}", calls.len());
@@ -152,7 +152,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
 #[test]
 fn what_came_of_a_call_outlives_the_server() {
     let state = StateFolder::new();
-    let server = furnished(&state, &[]);
+    let server = server_with_examples(&state, &[]);
     server.put_shipped("word-count.json");
     server.put_example("no-op");
     // A report that travels, and is read, apart from the others.
@@ -199,7 +199,7 @@ fn what_came_of_a_call_outlives_the_server() {
 #[test]
 fn a_call_that_ran_when_its_server_was_killed_is_interrupted_and_not_run_again() {
     let state = StateFolder::new();
-    let server = furnished(&state, &["--concurrency", "1"]);
+    let server = server_with_examples(&state, &["--concurrency", "1"]);
     let running = accepted(&server, "stuck", &[], b"");
     eventually("it runs", || server.get(&running).json()["status"] == "running");
     let queued = accepted(&server, "echo", &[], b"x");
@@ -220,7 +220,7 @@ fn a_call_that_ran_when_its_server_was_killed_is_interrupted_and_not_run_again()
 #[test]
 fn a_call_that_is_stopped_at_the_end_is_cancelled() {
     let state = StateFolder::new();
-    let server = furnished(&state, &["--drain", "200ms"]);
+    let server = server_with_examples(&state, &["--drain", "200ms"]);
     let location = accepted(&server, "stuck", &[], b"");
     eventually("it runs", || server.get(&location).json()["status"] == "running");
     assert_eq!(server.stop().0, Some(0));
@@ -236,7 +236,7 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
     let host = listener.local_addr().expect("an address").to_string();
     let url = format!("http://{host}/done?x=1");
     let options = ["--callback-host", &host];
-    let server = furnished(&state, &options);
+    let server = server_with_examples(&state, &options);
     let headers = [("X-Callback-Url", url.as_str())];
     let stuck = accepted(&server, "stuck", &headers, b"");
     eventually("it runs", || server.get(&stuck).json()["status"] == "running");
@@ -260,11 +260,11 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
     assert_eq!(format!("/invocations/{}", late[0]["id"].as_str().expect("an id")), stuck);
     assert_eq!(format!("/invocations/{}", late[1]["id"].as_str().expect("an id")), refused);
     assert_eq!(late[1]["result"]["out"]["text"], "refused");
-    eventually("nobody has to be told any more", || owed().is_empty());
+    eventually("no callback is pending", || owed().is_empty());
     kill_now(server);
 
     // A host that the operator has taken back is not called.
-    let server = furnished(&state, &options);
+    let server = server_with_examples(&state, &options);
     accepted(&server, "stuck", &headers, b"");
     kill_now(server);
     let server = Server::start_on(&state, &[], &[]);
@@ -272,13 +272,13 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
     let (_, log) = server.stop();
     assert!(log.contains("are not allowed"), "{log}");
     listener.set_nonblocking(true).expect("set");
-    assert!(listener.accept().is_err(), "nobody was called once more");
+    assert!(listener.accept().is_err(), "no second callback");
 }
 
 #[test]
 fn damaged_records_are_set_aside_and_the_rest_works() {
     let state = StateFolder::new();
-    let server = furnished(&state, &[]);
+    let server = server_with_examples(&state, &[]);
     let locations: Vec<String> =
         (0..4).map(|number| accepted(&server, "echo", &[], format!("{number}").as_bytes())).collect();
     locations.iter().for_each(|location| drop(server.ended(location)));
@@ -324,7 +324,7 @@ fn limit_files(server: &Server, bytes: Option<u64>) {
 #[test]
 fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
     let state = StateFolder::new();
-    let server = furnished(&state, &[]);
+    let server = server_with_examples(&state, &[]);
     let slow = accepted(&server, "slow", &[], b"x");
     limit_files(&server, Some(0));
     let error = server.post("/async-invoke/echo", b"x").error(507, "storage", "host");
@@ -350,7 +350,7 @@ fn a_full_disk_is_reported_instead_of_an_acknowledgement() {
 #[test]
 fn records_are_bounded_like_what_is_remembered() {
     let state = StateFolder::new();
-    let server = furnished(&state, &["--keep", "2"]);
+    let server = server_with_examples(&state, &["--keep", "2"]);
     let locations: Vec<String> = (0..5)
         .map(|number| {
             let location = accepted(&server, "echo", &[], format!("{number}").as_bytes());
@@ -377,11 +377,11 @@ fn records_are_bounded_like_what_is_remembered() {
     assert!(records(&state).is_empty());
 }
 
-/// Nobody was told that such a call was accepted; yet it does not stay half done.
+/// Such a call was not acknowledged, and still leaves no partial state.
 #[test]
 fn a_client_that_goes_away_leaves_no_record_without_an_end() {
     let state = StateFolder::new();
-    let server = furnished(&state, &[]);
+    let server = server_with_examples(&state, &[]);
     for _ in 0..40 {
         let mut stream = server.connect();
         stream.write_all(&request("POST", "/async-invoke/echo", &[], b"x")).expect("sent");

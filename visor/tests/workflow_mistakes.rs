@@ -428,7 +428,7 @@ fn unused_functions_are_only_warned_about() {
     assert_eq!(checked.plan.expect("a plan").functions.len(), 1);
 }
 
-/// A document is shown to whoever asks a server for it.
+/// A server shows a document to all its clients.
 #[test]
 fn an_environment_variable_that_looks_like_a_secret_is_warned_about() {
     let with = |variable: &str, more: &str| {

@@ -34,8 +34,8 @@ fn options(modules: PathBuf) -> RunOptions {
     RunOptions { modules: Some(modules), ..RunOptions::default() }
 }
 
-/// What the function heard, from a run with these modules.
-fn heard(number: u32, modules: PathBuf) -> String {
+/// The error that the function received, from a run with these modules.
+fn error_of_call(number: u32, modules: PathBuf) -> String {
     let report = run_with(&ask(number), &options(modules), Arc::new(Silent));
     report.error.expect("it always fails").message
 }
@@ -43,7 +43,7 @@ fn heard(number: u32, modules: PathBuf) -> String {
 /// Both calls are refused as the module's failure, with these words.
 #[track_caller]
 fn refused(way: &str, words: &str) {
-    let heard = heard(number::CLOCK_GETTIME, with_wrong_time(way));
+    let heard = error_of_call(number::CLOCK_GETTIME, with_wrong_time(way));
     let answers: Vec<&str> = heard.lines().collect();
     assert_eq!(answers.len(), 2, "{heard}");
     for answer in answers {
@@ -96,14 +96,14 @@ fn what_modules_take_of_libc_has_a_version() {
 
 #[test]
 fn a_right_module_made_here_serves() {
-    let heard = heard(number::CLOCK_GETTIME, with_wrong_time("nothing_wrong"));
+    let heard = error_of_call(number::CLOCK_GETTIME, with_wrong_time("nothing_wrong"));
     assert_eq!(heard, "42: \n42: ");
 }
 
 #[test]
 fn a_missing_module_fails_its_callers_only() {
     let empty = fresh_folder("empty");
-    let heard = heard(number::CLOCK_GETTIME, empty.clone());
+    let heard = error_of_call(number::CLOCK_GETTIME, empty.clone());
     assert!(heard.contains("time.so cannot be loaded"), "{heard}");
     let report = run_with(&nothing(), &options(empty), Arc::new(Silent));
     assert!(report.error.is_none(), "{:#?}", report.error);
@@ -126,7 +126,7 @@ fn a_missing_module_behind_an_input_slot_is_reported() {
 fn a_file_that_is_no_shared_object() {
     let folder = fresh_folder("text");
     std::fs::write(folder.join("time.so"), "tick tock").expect("a file");
-    let heard = heard(number::CLOCK_GETTIME, folder);
+    let heard = error_of_call(number::CLOCK_GETTIME, folder);
     assert!(heard.contains("time.so cannot be loaded: "), "{heard}");
 }
 
@@ -173,7 +173,7 @@ fn a_module_that_cannot_start() {
 #[test]
 fn a_module_that_serves_less_than_it_should() {
     let folder = with_wrong_time("serves_less");
-    assert_eq!(heard(number::CLOCK_GETTIME, folder.clone()), "42: \n42: ");
+    assert_eq!(error_of_call(number::CLOCK_GETTIME, folder.clone()), "42: \n42: ");
     let refusal = format!("{}: NANOSLEEP: no such hostcall", Errno::NoSuchCall.to_value());
-    assert_eq!(heard(number::NANOSLEEP, folder), format!("{refusal}\n{refusal}"));
+    assert_eq!(error_of_call(number::NANOSLEEP, folder), format!("{refusal}\n{refusal}"));
 }

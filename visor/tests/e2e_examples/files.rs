@@ -130,14 +130,14 @@ fn an_image_has_one_writer_or_many_readers() {
     let folder = fresh_folder();
     let path = empty_image(&folder, "8MiB");
     let held = fs::File::open(&path).expect("it is there");
-    claim_image(&held, true).expect("nobody has it");
+    claim_image(&held, true).expect("it is free");
     for access in ["read", "copy", "write"] {
         let ran = with_files("file-tour", json!([{ "at": "/tour", "image": path, "access": access }])).run(None, None);
         assert!(ran.failure().contains("is in use"), "{}", ran.failure());
     }
     drop(held);
     let held = fs::File::open(&path).expect("it is there");
-    claim_image(&held, false).expect("nobody has it");
+    claim_image(&held, false).expect("it is free");
     let ran = with_files("file-tour", json!([{ "at": "/tour", "image": path, "access": "copy" }])).run(None, None);
     assert_eq!(ran.code, 0, "{:#}", ran.report);
     let ran = with_files("file-tour", json!([{ "at": "/tour", "image": path, "access": "write" }])).run(None, None);

@@ -13,7 +13,7 @@ fn it_reads_from_a_server() {
     let address = server.local_addr().expect("its address");
     let serving = std::thread::spawn(move || {
         let (mut client, _) = server.accept().expect("a client");
-        // Gone before the client hears anything.
+        // Closed before the client receives anything.
         drop(server);
         client.write_all(b"from outside")
     });
@@ -23,7 +23,7 @@ fn it_reads_from_a_server() {
     );
     serving.join().expect("no panic").expect("written");
     assert_eq!(answers[0], "from outside");
-    // The same address in other clothes: the list lets it through, and nobody listens any more.
+    // The same address in other clothes: the list allows it, and the listener is closed.
     assert!(answers[1].starts_with("ConnectionRefused: "), "{answers:?}");
 }
 
@@ -77,7 +77,7 @@ fn a_datagram_is_answered() {
     let serving = std::thread::spawn(move || {
         let mut room = [0; 64];
         let (bytes, from) = server.recv_from(&mut room).expect("a datagram");
-        // Somebody who is not on the list speaks first, and is not heard.
+        // A peer that is not on the list sends first, and its datagram is dropped.
         let stranger = UdpSocket::bind("127.0.0.1:0").expect("a stranger");
         stranger.send_to(b"lie", ("127.0.0.1", from.port())).expect("sent");
         server.send_to(b"answer", from).expect("sent");
@@ -91,7 +91,7 @@ fn a_datagram_is_answered() {
 #[test]
 fn a_datagram_server_answers_whom_it_has_heard() {
     let document = probe(json!({ "mode": "host", "listen": ["127.0.0.1:0"] }), json!([{ "answer": "127.0.0.1:0" }]));
-    let (report, heard) = beside(&document, |printed| {
+    let (report, received) = beside(&document, |printed| {
         let address = printed.recv().expect("an address");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client");
         client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
@@ -100,7 +100,7 @@ fn a_datagram_server_answers_whom_it_has_heard() {
         let bytes = client.recv(&mut room).expect("an answer");
         String::from_utf8_lossy(&room[..bytes]).into_owned()
     });
-    assert_eq!((heard.as_str(), lines(&report)[1].as_str()), ("answer", "anybody?"));
+    assert_eq!((received.as_str(), lines(&report)[1].as_str()), ("answer", "anybody?"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn lines(report: &RunReport) -> Vec<String> {
     report.steps[0].instances[0].lines.iter().map(|line| line.text.clone()).collect()
 }
 
-/// Runs a workflow while the test hears what it prints.
+/// Runs a workflow while the test reads its output.
 fn beside<T>(document: &Value, work: impl FnOnce(&Receiver<String>) -> T) -> (RunReport, T) {
     let (sender, receiver) = channel();
     std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ struct Ear(Mutex<Sender<String>>);
 
 impl Progress for Ear {
     fn line(&self, _: &str, _: u32, _: Stream, text: &str) {
-        // The test may have heard enough.
+        // The test may have read enough.
         let _ = self.0.lock().expect("the sender").send(text.to_owned());
     }
 }

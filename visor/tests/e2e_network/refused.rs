@@ -1,4 +1,4 @@
-//! What a workflow's list does not allow is refused before a packet leaves, and the victim hears nothing.
+//! What a workflow's list does not allow is refused before a packet leaves, and the victim receives nothing.
 
 use crate::{ask, beside, probe};
 use monohull_visor::report::FailureKind;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 
-/// A server that must not be reached: whoever connects is heard of when it is asked.
+/// A server that must not be reached: a connection is found when it is asked.
 fn victim() -> (TcpListener, String) {
     let victim = TcpListener::bind("0.0.0.0:0").expect("a victim");
     victim.set_nonblocking(true).expect("it does not wait");
@@ -16,7 +16,7 @@ fn victim() -> (TcpListener, String) {
 
 #[track_caller]
 fn assert_untouched(victim: &TcpListener) {
-    let why = victim.accept().expect_err("nobody got through").kind();
+    let why = victim.accept().expect_err("no connection").kind();
     assert_eq!(why, std::io::ErrorKind::WouldBlock);
 }
 

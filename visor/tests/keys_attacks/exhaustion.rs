@@ -43,7 +43,7 @@ fn keys_and_cells() {
     assert_eq!(ran.homes().len(), CELL_COUNT, "{}", ran.output);
 }
 
-/// Who waits for somebody that no key is left for is told so, instead of waiting for ever.
+/// A wait for an instance without a key is an error, and not endless.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_wait_for_an_instance_without_a_key_is_an_error() {

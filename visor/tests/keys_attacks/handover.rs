@@ -1,5 +1,5 @@
 //! Buffers that change hands while a hostcall reads or writes them, where each instance has a key of its own: the libos, which
-//! has all keys, reads and writes them for nobody but their owner.
+//! has all keys, reads and writes them for their owner only.
 
 use crate::harness::{self, image};
 use crate::support::{document, is_refused};

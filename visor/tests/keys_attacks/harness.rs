@@ -57,7 +57,7 @@ pub(crate) struct Attack {
     image: PathBuf,
     /// Who runs it.
     visor: PathBuf,
-    /// Who is kept apart from whom: `workflow` or `function`.
+    /// The isolation: `workflow` or `function`.
     separation: &'static str,
     /// How the victim spends its time.
     victim: &'static str,
@@ -286,7 +286,7 @@ impl Attack {
         assert_eq!(ran.step("attacker")["attempts"], attempts, "{}: {}", self.name(), ran.output);
     }
 
-    /// The attack gets nowhere and hurts nobody: everybody ends well.
+    /// The attack fails without harm: all instances end well.
     #[track_caller]
     pub(crate) fn is_harmless(&self) {
         for threads in ["1", "8"] {

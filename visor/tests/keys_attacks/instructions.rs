@@ -40,7 +40,7 @@ fn instructions_that_need_privilege_end_the_instance() {
         instruction(what).fails("memory-fault", &["an instruction that needs privilege"]);
     }
     instruction("swapgs").fails("memory-fault", &["an instruction that needs privilege"]);
-    // Where the processor does not know it, nobody gets as far as privilege.
+    // A processor without it raises an invalid opcode before it checks privilege.
     match has_xsaves() {
         true => instruction("xrstors").fails("memory-fault", &["an instruction that needs privilege"]),
         false => instruction("xrstors").fails("illegal-instruction", &["the processor refuses"]),
@@ -121,7 +121,7 @@ fn has_xsaves() -> bool {
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn other_code_segments_lead_nowhere() {
     leads_nowhere("far-jump");
-    // Whoever has lost the way to the gate stays inside.
+    // Code that has lost the way to the gate stays inside.
     instruction("load-gs").fails("memory-fault", &["the null page"]);
 }
 
@@ -148,7 +148,7 @@ fn dirty_registers_do_not_leak() {
     for what in ["dirty", "fxrstor", "x87-pending"] {
         instruction(what).is_harmless();
     }
-    // One carrier: whoever runs next there goes on with what the gate has made of it.
+    // One carrier: the next thread there gets the state that the gate has left.
     instruction("control-words").carriers(1).is_harmless();
     let ran = instruction("direction").carriers(1).works("mpk");
     assert!(ran.printed("attacker").contains(&LINE), "{}", ran.output);

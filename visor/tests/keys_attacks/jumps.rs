@@ -11,7 +11,7 @@ fn jump(what: &str, how: &str) -> Attack {
     attack("jump", what, how)
 }
 
-/// Whoever arrives with rights that are not the stub's is stopped by the comparison behind WRPKRU.
+/// Control that arrives with other rights than the stub's is stopped by the comparison behind WRPKRU.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_stub_gives_no_rights_but_its_own() {
@@ -125,7 +125,7 @@ fn no_byte_of_a_gate_is_a_way_in() {
     }
 }
 
-/// Trusted functions have the rights of whoever runs them.
+/// Trusted functions have the rights of the calling thread.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn trusted_code_runs_with_ones_own_rights() {

@@ -20,7 +20,7 @@ fn trusted(what: &str, owner: &str) {
         memory(what, how).fails("memory-fault", &[DENIED, owner]);
     }
     memory(what, "read").apart().fails("memory-fault", &[DENIED, owner]);
-    // Data is not executable, whoever's it is.
+    // Data is not executable, of any owner.
     memory(what, "run").fails("memory-fault", &["jumped to", owner]);
 }
 
@@ -119,7 +119,7 @@ fn a_function_cannot_touch_its_neighbour() {
     }
 }
 
-/// Pages of a mapped file have their owner's key before anybody sees them, and nobody else has them made.
+/// Pages of a mapped file have their owner's key before they are visible, and only the owner's accesses populate them.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_function_cannot_touch_a_file_its_neighbour_has_mapped() {
@@ -172,7 +172,7 @@ fn a_buffer_that_was_handed_on_or_freed_is_out_of_reach() {
     }
 }
 
-/// A buffer that has grown and lies elsewhere now: its old place is nobody's.
+/// A buffer that has grown and lies elsewhere now: its old range has no owner.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn the_old_place_of_a_buffer_that_has_moved_is_out_of_reach() {
@@ -181,7 +181,7 @@ fn the_old_place_of_a_buffer_that_has_moved_is_out_of_reach() {
     }
 }
 
-/// Fresh mappings have key 0: whoever maps again must tag again. Victim and attacker get cells and keys that others have had, for
+/// Fresh mappings have key 0: each new mapping must be tagged again. Victim and attacker get cells and keys that others have had, for
 /// another image: all keys there are.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
@@ -200,7 +200,7 @@ fn cells_and_keys_that_were_used_before_keep_functions_apart_too() {
     used("handed-on", "read").fails("memory-fault", &[DENIED, "slot"]);
     used("selector", "write").fails("memory-fault", &[DENIED, "the info page"]);
     used("visor-data", "read").fails("memory-fault", &[DENIED, "in the system partition"]);
-    // In a domain without separation the same, where everybody has the one key, and every cell has been somebody's.
+    // In a domain without separation the same, where all instances have one key, and every cell has been used.
     let ran = memory("visor-data", "read")
         .after(CELL_COUNT as u32, CELL_COUNT as u32)
         .fails("memory-fault", &[DENIED, "in the system partition"]);

@@ -106,7 +106,7 @@ fn in_process(visor: &Path, process: u32) -> Vec<Place> {
         let last = maps.iter().rfind(|map| map.path.ends_with(file) && map.writable);
         places.push((name, last.unwrap_or_else(|| panic!("no {file}")).range.end - SPARE));
     }
-    // Its end is elsewhere in another process, and the word before its first block is nobody's.
+    // Its end is elsewhere in another process, and the word before its first block is unused.
     places.push(("visor-heap", mapping("[heap]").range.start));
     let handlers: Vec<u64> = program.handlers().map(|handler| handler + base).collect();
     places.push(("dispatch-table", dispatch_table(process, &maps, &handlers).expect("hostcalls are served")));

@@ -4,7 +4,7 @@
 use crate::harness::{self, KEYS, image};
 use serde_json::{Value, json};
 
-/// Instances of a race that keys are lent to in turns.
+/// Instances of a race that get keys in turns.
 const MANY: u32 = 3 * KEYS;
 
 /// Runs `instances` of this image so, each with a key of its own.

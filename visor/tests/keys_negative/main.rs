@@ -28,7 +28,7 @@ const ARCH_PRCTL: &str = "made system call 158 directly";
 const RACES: usize = 1000;
 /// Attempts to hand a buffer on while it is read or written; natively one in three succeeds.
 const HANDOVERS: u32 = 100;
-/// What the victim's code ends with if it finds that it runs as somebody else; see `examples/attacks`.
+/// The exit value of the victim's code if it runs as another instance; see `examples/attacks`.
 const NOT_THE_VICTIM: &str = "exited with status 77";
 
 impl Attack {
@@ -115,7 +115,7 @@ fn held_buffers() {
     let limits = json!({ "limits": { "carriers": 8, "slots": "1GiB", "timeout": "600s" } });
     // As many mappings as a process may usually have (`vm.max_map_count`), and some.
     let hoard = attack("exhaustion", "mappings", "33000").workflow(limits).attempts("1").apart();
-    // There is nothing left for anybody.
+    // Nothing is left.
     hoard.ends_without("held-buffers", "memory-limit", "the memory for slot buffers is exhausted");
 }
 
@@ -156,7 +156,7 @@ fn dispatch() {
         let ran = attack("door", door, "syscall").without("dispatch").run("mpk", "1");
         let answered = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
         let kind = &ran.report["error"]["kind"];
-        // Whoever returns from a signal that there was not gets what happens to lie on the stack for registers, and goes there.
+        // A return from a signal that did not occur loads registers from the present stack, and jumps there.
         let gone_astray =
             door == "rt-sigreturn" && ["memory-fault", "illegal-instruction"].iter().any(|fault| kind == fault);
         assert!(answered || kind == "process" || gone_astray, "{door}: {}: {}", ran.status, ran.output);

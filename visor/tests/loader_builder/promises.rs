@@ -1,4 +1,4 @@
-//! What an accepted image promises whoever maps it. Shared by the tests and the fuzz target.
+//! The guarantees of an accepted image. Shared by the tests and the fuzz target.
 
 use monohull_domain::image::{Access, Image, Segment};
 

@@ -83,14 +83,14 @@ fn a_process_killed_at_any_moment_is_reported(spawners: &Spawners) {
         let running = spawners.usual.idle_worker().expect("an idle worker").assign(&job).expect("a job is taken");
         std::thread::sleep(Duration::from_micros(delay * delay * 5));
         running.kill();
-        let heard = listen(running);
-        match heard.report {
+        let received = listen(running);
+        match received.report {
             Some(_) => {
-                assert!(heard.death().answered);
+                assert!(received.death().answered);
                 after += 1;
             }
             None => {
-                was_killed(heard.death());
+                was_killed(received.death());
                 before += 1;
             }
         }
@@ -111,8 +111,8 @@ fn a_killed_idle_worker_is_reported_with_its_job(spawners: &Spawners) {
     let worker = spawners.usual.idle_worker().expect("an idle worker");
     kill(Pid::from_raw(worker.pid()), Signal::SIGKILL).expect("it is there");
     eventually("it is gone", || state(worker.pid()).is_none());
-    let heard = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is told as any other"));
-    was_killed(heard.death());
+    let received = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is reported as any other"));
+    was_killed(received.death());
 }
 
 fn a_stopped_process_can_be_ended(spawners: &Spawners) {
@@ -120,9 +120,9 @@ fn a_stopped_process_can_be_ended(spawners: &Spawners) {
     kill(Pid::from_raw(stopped.pid()), Signal::SIGSTOP).expect("it is there");
     eventually("it has stopped", || state(stopped.pid()) == Some('T'));
     // Others are not held up by it.
-    let heard = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
-    assert!(heard.report.is_some());
-    while stopped.next_message().expect("hearing").is_some() {}
+    let received = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
+    assert!(received.report.is_some());
+    while stopped.next_message().expect("a readable channel").is_some() {}
     stopped.kill();
     was_killed(listen(stopped).death());
 }
@@ -137,9 +137,9 @@ fn a_dropped_process_ends(spawners: &Spawners) {
 
 fn a_function_that_fails_does_not_end_its_process_badly(spawners: &Spawners) {
     for how in ["null-write", "panic", "raw-system-call"] {
-        let heard = run(&spawners.usual, &job(&one_step("misbehave", json!({ "how": how })), Vec::new()));
-        assert!(heard.report().error.is_some(), "{how}");
-        assert_eq!(heard.death().cause, Cause::Exited(0), "{how}");
+        let received = run(&spawners.usual, &job(&one_step("misbehave", json!({ "how": how })), Vec::new()));
+        assert!(received.report().error.is_some(), "{how}");
+        assert_eq!(received.death().cause, Cause::Exited(0), "{how}");
     }
 }
 
@@ -149,13 +149,13 @@ fn the_end_of_the_spawner_ends_all_below_it(spawners: &Spawners) {
     let at_work = running(spawner);
     let pids = [worker.pid(), at_work.pid()];
     kill(Pid::from_raw(spawner.pid()), Signal::SIGKILL).expect("it is there");
-    let heard = listen(at_work);
-    assert_eq!(heard.death().cause, Cause::Unknown);
-    let heard = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is told as any other"));
-    assert_eq!(heard.death().cause, Cause::Unknown);
+    let received = listen(at_work);
+    assert_eq!(received.death().cause, Cause::Unknown);
+    let received = listen(worker.assign(&job(&endless(), Vec::new())).expect("its death is reported as any other"));
+    assert_eq!(received.death().cause, Cause::Unknown);
     eventually("both are gone", || pids.iter().all(|pid| state(*pid).is_none()));
     assert!(matches!(spawner.idle_worker(), Err(ProcessError::SpawnerEnded)));
-    // Who polls the spawner hears of its end.
+    // A poll of the spawner reports its end.
     let mut polled = [nix::poll::PollFd::new(spawner.as_fd(), nix::poll::PollFlags::POLLIN)];
     assert_eq!(nix::poll::poll(&mut polled, nix::poll::PollTimeout::NONE), Ok(1));
 }
@@ -239,7 +239,7 @@ fn children(parent: u32) -> Vec<i32> {
     pids.filter(is_child).collect()
 }
 
-/// How many descriptors a process has. The kernel tells root, or nobody if the process is not dumpable: then 0.
+/// How many descriptors a process has. The kernel shows it to root only, or not at all if the process is not dumpable: then 0.
 fn open_files(pid: i32) -> usize {
     std::fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).map_or(0, Iterator::count)
 }

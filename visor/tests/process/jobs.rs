@@ -26,10 +26,10 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn a_workflow_runs_and_its_process_ends(spawners: &Spawners) {
-    let heard = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
-    assert_eq!(heard.report().status, Status::Done);
-    assert_eq!((&heard.death().cause, heard.death().answered), (&Cause::Exited(0), true));
-    assert_eq!(heard.death().stderr, "");
+    let received = run(&spawners.usual, &job(&one_step("no-op", json!({})), Vec::new()));
+    assert_eq!(received.report().status, Status::Done);
+    assert_eq!((&received.death().cause, received.death().answered), (&Cause::Exited(0), true));
+    assert_eq!(received.death().stderr, "");
 }
 
 fn every_shipped_workflow_runs(spawners: &Spawners) {
@@ -41,8 +41,8 @@ fn every_shipped_workflow_runs(spawners: &Spawners) {
     for name in ["no-op", "function-chain", "json-report", "parallel-sort", "std-tour", "word-count"] {
         for worker in [&spawners.usual, &spawners.quiet] {
             let job = Job::new(Arc::new(support::shipped(name)), inputs(name));
-            let heard = run(worker, &job);
-            assert_eq!(heard.report().status, Status::Done, "{name}: {:?}", heard.report().error);
+            let received = run(worker, &job);
+            assert_eq!(received.report().status, Status::Done, "{name}: {:?}", received.report().error);
         }
     }
 }
@@ -63,9 +63,9 @@ fn pattern(size: usize) -> Vec<u8> {
 fn slots_of_any_size_pass_through(spawners: &Spawners) {
     for size in [0, 1, 4096, 16 << 10, (16 << 10) + 1, 100_000, 3 << 20] {
         let document = through(&["slot".to_owned()]);
-        let heard = run(&spawners.usual, &job(&document, vec![("slot".to_owned(), Data::Bytes(pattern(size)))]));
-        assert_eq!(heard.report().output["slot"].bytes, size as u64);
-        let [(slot, data)] = <[_; 1]>::try_from(heard.outputs).expect("one output");
+        let received = run(&spawners.usual, &job(&document, vec![("slot".to_owned(), Data::Bytes(pattern(size)))]));
+        assert_eq!(received.report().output["slot"].bytes, size as u64);
+        let [(slot, data)] = <[_; 1]>::try_from(received.outputs).expect("one output");
         assert_eq!((slot.as_str(), data.size().expect("its size")), ("slot", size as u64));
         assert!(data.into_bytes().expect("its bytes") == pattern(size), "{size} bytes came out otherwise");
     }
@@ -78,21 +78,21 @@ fn an_input_may_be_an_open_file(spawners: &Spawners) {
     let file = OwnedFd::from(File::open(&path).expect("it is there"));
     std::fs::remove_file(&path).expect("it is ours");
     let document = through(&["slot".to_owned()]);
-    let heard = run(&spawners.usual, &job(&document, vec![("slot".to_owned(), Data::File(file))]));
-    let [(_, data)] = <[_; 1]>::try_from(heard.outputs).expect("one output");
+    let received = run(&spawners.usual, &job(&document, vec![("slot".to_owned(), Data::File(file))]));
+    let [(_, data)] = <[_; 1]>::try_from(received.outputs).expect("one output");
     assert!(data.into_bytes().expect("its bytes") == pattern(50_000));
 }
 
 fn output_and_progress_are_reported_as_they_happen(spawners: &Spawners) {
-    let heard = run(&spawners.usual, &job(&one_step("std-tour", json!({})), Vec::new()));
-    let told = |wanted: fn(&Notice) -> bool| heard.told.iter().filter(|notice| wanted(notice)).count();
-    assert_eq!(told(|notice| matches!(notice, Notice::StepStarted { instances: 1, .. })), 1, "{:?}", heard.told);
-    assert_eq!(told(|notice| matches!(notice, Notice::InstanceEnded { instance: 0, ok: true, .. })), 1);
-    assert_eq!(told(|notice| matches!(notice, Notice::StepEnded { step } if step == "step")), 1);
-    assert!(told(|notice| matches!(notice, Notice::Point { .. })) >= 2);
-    let lines: Vec<&str> = heard.told.iter().filter_map(printed).collect();
+    let received = run(&spawners.usual, &job(&one_step("std-tour", json!({})), Vec::new()));
+    let count = |wanted: fn(&Notice) -> bool| received.notices.iter().filter(|notice| wanted(notice)).count();
+    assert_eq!(count(|notice| matches!(notice, Notice::StepStarted { instances: 1, .. })), 1, "{:?}", received.notices);
+    assert_eq!(count(|notice| matches!(notice, Notice::InstanceEnded { instance: 0, ok: true, .. })), 1);
+    assert_eq!(count(|notice| matches!(notice, Notice::StepEnded { step } if step == "step")), 1);
+    assert!(count(|notice| matches!(notice, Notice::Point { .. })) >= 2);
+    let lines: Vec<&str> = received.notices.iter().filter_map(printed).collect();
     assert!(!lines.is_empty());
-    assert!(heard.report().steps[0].instances[0].lines.is_empty(), "they have been told");
+    assert!(received.report().steps[0].instances[0].lines.is_empty(), "they were sent before");
 }
 
 fn printed(notice: &Notice) -> Option<&str> {
@@ -105,9 +105,9 @@ fn printed(notice: &Notice) -> Option<&str> {
 fn unrequested_notices_are_not_sent(spawners: &Spawners) {
     let mut job = job(&one_step("std-tour", json!({})), Vec::new());
     (job.lines, job.progress) = (false, false);
-    let heard = run(&spawners.usual, &job);
-    assert!(heard.told.is_empty(), "{:?}", heard.told);
-    assert!(!heard.report().steps[0].instances[0].lines.is_empty(), "the report has them");
+    let received = run(&spawners.usual, &job);
+    assert!(received.notices.is_empty(), "{:?}", received.notices);
+    assert!(!received.report().steps[0].instances[0].lines.is_empty(), "the report has them");
 }
 
 fn a_report_longer_than_a_message_arrives_whole(spawners: &Spawners) {
@@ -115,8 +115,8 @@ fn a_report_longer_than_a_message_arrives_whole(spawners: &Spawners) {
     document["limits"] = json!({ "output": "2MiB" });
     let mut job = job(&document, Vec::new());
     job.lines = false;
-    let heard = run(&spawners.usual, &job);
-    let lines = &heard.report().steps[0].instances[0].lines;
+    let received = run(&spawners.usual, &job);
+    let lines = &received.report().steps[0].instances[0].lines;
     assert!(lines.iter().map(|line| line.text.len()).sum::<usize>() > 500_000);
 }
 
@@ -130,15 +130,15 @@ fn a_workflow_is_run_again_in_its_process(spawners: &Spawners) {
         }
     ]);
     document["outputs"] = json!(["result"]);
-    let heard = run(&spawners.usual, &job(&document, Vec::new()));
-    assert_eq!(heard.report().status, Status::Done, "{:?}", heard.report().error);
-    assert!(heard.report().steps[0].attempts > 1, "all of it was run again");
+    let received = run(&spawners.usual, &job(&document, Vec::new()));
+    assert_eq!(received.report().status, Status::Done, "{:?}", received.report().error);
+    assert!(received.report().steps[0].attempts > 1, "all of it was run again");
 }
 
 fn the_timeline_is_in_order(spawners: &Spawners) {
     let job = job(&one_step("no-op", json!({})), Vec::new());
-    let heard = run(&spawners.usual, &job);
-    let timeline = &heard.report().timeline;
+    let received = run(&spawners.usual, &job);
+    let timeline = &received.report().timeline;
     let names: Vec<&str> = timeline.iter().map(|point| point.name.as_str()).collect();
     assert_eq!(names, ["dispatched", "domain-ready", "image-mapped", "first-instruction", "answered"]);
     let mut before = job.requested_ns;
@@ -146,7 +146,7 @@ fn the_timeline_is_in_order(spawners: &Spawners) {
         assert!((before..=monotonic_ns()).contains(&point.at_ns), "{timeline:?}");
         before = point.at_ns;
     }
-    let sandbox = heard.report().sandbox.as_ref().expect("a process has a sandbox");
+    let sandbox = received.report().sandbox.as_ref().expect("a process has a sandbox");
     assert!(sandbox.seccomp && sandbox.no_new_privs, "{sandbox:?}");
 }
 
@@ -158,8 +158,8 @@ fn more_files_than_fit_into_a_message(spawners: &Spawners) {
     document["outputs"] = json!(["slot-449"]);
     document["unread"] = json!("ignore");
     let job = job(&document, slots.iter().map(large).collect());
-    let heard = listen(spawners.usual.idle_worker().expect("an idle worker").assign(&job).expect("a job is taken"));
-    assert_eq!(heard.report().error.as_ref().map(|error| error.kind), None::<FailureKind>);
-    let [(_, data)] = <[_; 1]>::try_from(heard.outputs).expect("one output");
+    let received = listen(spawners.usual.idle_worker().expect("an idle worker").assign(&job).expect("a job is taken"));
+    assert_eq!(received.report().error.as_ref().map(|error| error.kind), None::<FailureKind>);
+    let [(_, data)] = <[_; 1]>::try_from(received.outputs).expect("one output");
     assert!(data.into_bytes().expect("its bytes").ends_with(b"slot-449"));
 }

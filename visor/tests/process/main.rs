@@ -21,7 +21,7 @@ struct Spawners {
     usual: Spawner,
     /// To be killed.
     mortal: Spawner,
-    /// For counting what is left behind: nobody else uses it.
+    /// For counting what is left behind: no other test uses it.
     quiet: Spawner,
 }
 

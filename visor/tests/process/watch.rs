@@ -1,4 +1,4 @@
-//! Giving jobs and hearing what becomes of them.
+//! Assigning jobs, and receiving the messages of their workers.
 
 use monohull_visor::report::RunReport;
 use monohull_visor::worker::{Data, Death, Job, Message, Notice, Running, Spawner};
@@ -9,20 +9,20 @@ use std::time::Duration;
 /// Longer than anything here takes: only a test that would hang runs into it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// All that was heard of a workflow.
+/// All messages of a workflow.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     /// Everything but the answer and the death.
-    pub(crate) told: Vec<Notice>,
+    pub(crate) notices: Vec<Notice>,
     pub(crate) report: Option<Box<RunReport>>,
     pub(crate) outputs: Vec<(String, Data)>,
     pub(crate) death: Option<Death>,
 }
 
-impl Heard {
+impl Received {
     /// How its process ended.
     pub(crate) fn death(&self) -> &Death {
-        self.death.as_ref().expect("a process that was listened to has died")
+        self.death.as_ref().expect("the process has died")
     }
 
     /// Its report; that it has none is a failure.
@@ -35,33 +35,33 @@ impl Heard {
 /// The next message.
 #[track_caller]
 pub(crate) fn next(running: &mut Running) -> Option<Message> {
-    assert!(running.wait(Some(PATIENCE)).expect("waiting"), "nothing is heard of the workflow");
-    running.next_message().expect("hearing")
+    assert!(running.wait(Some(PATIENCE)).expect("waiting"), "no message of the workflow arrives");
+    running.next_message().expect("a readable channel")
 }
 
-/// Listens to the end.
+/// Receives messages until the process has died.
 #[track_caller]
-pub(crate) fn listen(mut running: Running) -> Heard {
-    let mut heard = Heard::default();
+pub(crate) fn listen(mut running: Running) -> Received {
+    let mut received = Received::default();
     loop {
         match next(&mut running) {
             None | Some(Message::Stderr) => {}
             Some(Message::Suspended(_)) => panic!("that was not asked for"),
             Some(Message::Ended { report, outputs }) => {
-                heard.report = Some(report);
-                heard.outputs = outputs;
+                received.report = Some(report);
+                received.outputs = outputs;
             }
             Some(Message::Died(death)) => {
-                heard.death = Some(death);
-                assert!(running.next_message().expect("hearing").is_none(), "nothing comes after a death");
-                return heard;
+                received.death = Some(death);
+                assert!(running.next_message().expect("a readable channel").is_none(), "nothing comes after a death");
+                return received;
             }
-            Some(Message::Notice(notice)) => heard.told.push(notice),
+            Some(Message::Notice(notice)) => received.notices.push(notice),
         }
     }
 }
 
-/// A job of this document, of which everything is told.
+/// A job of this document, with all notices.
 pub(crate) fn job(document: &Value, inputs: Vec<(String, Data)>) -> Job {
     let mut job = Job::new(Arc::new(crate::support::ready(document)), inputs);
     job.lines = true;
@@ -71,7 +71,7 @@ pub(crate) fn job(document: &Value, inputs: Vec<(String, Data)>) -> Job {
 
 /// Runs a job in a new process.
 #[track_caller]
-pub(crate) fn run(spawner: &Spawner, job: &Job) -> Heard {
+pub(crate) fn run(spawner: &Spawner, job: &Job) -> Received {
     listen(spawner.idle_worker().expect("an idle worker").assign(job).expect("a job is taken"))
 }
 

@@ -46,8 +46,8 @@ fn asking(call: i64, arguments: &[i64]) -> Value {
 
 /// What the call answered.
 fn answer(spawner: &Spawner, call: i64, arguments: &[i64]) -> i64 {
-    let heard = run(spawner, &job(&asking(call, arguments), Vec::new()));
-    first(&heard.report().error.as_ref().expect("it always fails").message)
+    let received = run(spawner, &job(&asking(call, arguments), Vec::new()));
+    first(&received.report().error.as_ref().expect("it always fails").message)
 }
 
 fn first(message: &str) -> i64 {
@@ -67,8 +67,8 @@ fn the_module_makes_system_calls_where_nothing_stops_it(_: &Spawner) {
 fn a_call_on_the_list_is_made(spawner: &Spawner) {
     let worker = spawner.idle_worker().expect("an idle worker");
     let pid = worker.pid();
-    let heard = listen(worker.assign(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
-    assert_eq!(first(&heard.report().error.as_ref().expect("it always fails").message), i64::from(pid));
+    let received = listen(worker.assign(&job(&asking(libc::SYS_getpid, &[]), Vec::new())).expect("a job is taken"));
+    assert_eq!(first(&received.report().error.as_ref().expect("it always fails").message), i64::from(pid));
 }
 
 fn any_descriptor_but_the_link_can_be_closed(spawner: &Spawner) {
@@ -84,9 +84,9 @@ fn files_beside_the_modules_cannot_be_opened(spawner: &Spawner) {
 fn a_call_outside_the_list_ends_only_its_process(spawner: &Spawner) {
     let neighbour = spawner.idle_worker().expect("an idle worker").assign(&job(&endless(), Vec::new())).expect("taken");
     for (name, call, arguments) in forbidden() {
-        let heard = run(spawner, &job(&asking(call, &arguments), Vec::new()));
-        assert!(heard.report.is_none(), "{name} was made: {:?}", heard.report().error);
-        let death = heard.death();
+        let received = run(spawner, &job(&asking(call, &arguments), Vec::new()));
+        assert!(received.report.is_none(), "{name} was made: {:?}", received.report().error);
+        let death = received.death();
         assert_eq!((&death.cause, death.blame), (&Cause::Signaled(libc::SIGSYS), Blame::Monohull), "{name}: {death:?}");
         let failure = death.failure();
         assert_eq!(failure.kind, FailureKind::Process);
@@ -201,6 +201,6 @@ fn forbidden() -> Vec<(&'static str, i64, Vec<i64>)> {
         ("futex that hands on a lock", libc::SYS_futex, vec![0, int(libc::FUTEX_LOCK_PI), 0, 0, 0]),
         ("futex that moves waiters", libc::SYS_futex, vec![0, int(libc::FUTEX_REQUEUE), 0, 0, 0]),
         ("a number of the x32 interface", X32 | libc::SYS_getpid, vec![]),
-        ("a number that nobody has", 100_000, vec![]),
+        ("an unassigned number", 100_000, vec![]),
     ]
 }

@@ -48,9 +48,9 @@ pub(crate) fn a_module_that_panics_ends_its_process(all: &[Panicking]) {
             ],
             "limits": { "carriers": 2 },
         });
-        let heard = run(spawner, &job(&document, Vec::new()));
-        assert!(heard.report.is_none(), "{way}: {:?}", heard.report().error);
-        let death = heard.death();
+        let received = run(spawner, &job(&document, Vec::new()));
+        assert!(received.report.is_none(), "{way}: {:?}", received.report().error);
+        let death = received.death();
         assert_eq!((&death.cause, death.blame), (&Cause::Exited(101), Blame::Monohull), "{way}: {death:?}");
         let failure = death.failure();
         assert_eq!(failure.kind, FailureKind::Process);

@@ -28,8 +28,8 @@ pub(crate) fn a_worker_that_takes_all_timers_keeps_no_other_from_running(greedy:
         assert!(begin.elapsed() < PATIENCE, "{:?} of timers and signals: the attack has not begun", signals());
         std::thread::sleep(Duration::from_millis(10));
     }
-    let heard = run(others, &job(&one_step("no-op", json!({})), Vec::new()));
-    assert_eq!(heard.report().status, Status::Done, "{:?}", heard.report().error);
+    let received = run(others, &job(&one_step("no-op", json!({})), Vec::new()));
+    assert_eq!(received.report().status, Status::Done, "{:?}", received.report().error);
     let (taken, limit) = signals();
     assert!(taken >= limit / 2 - 1000, "the attack was over too early to show anything: {taken} of {limit}");
     attacker.kill();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Long enough for anything on a busy machine; whoever waits longer hangs.
+/// Long enough for anything on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running server.
@@ -182,9 +182,9 @@ impl Server {
         std::thread::spawn(move || {
             let mut piece = vec![0; 64 << 10];
             while let Ok(length @ 1..) = errors.read(&mut piece) {
-                all.lock().expect("nobody panics with it").extend_from_slice(&piece[..length]);
+                all.lock().expect("no thread panics while it holds the lock").extend_from_slice(&piece[..length]);
             }
-            let _ = sender.send(all.lock().expect("nobody panics with it").clone());
+            let _ = sender.send(all.lock().expect("no thread panics while it holds the lock").clone());
         });
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
@@ -203,7 +203,7 @@ impl Server {
 
     /// What it has said so far.
     pub(crate) fn log(&self) -> String {
-        String::from_utf8_lossy(&self.log_so_far.lock().expect("nobody panics with it")).into_owned()
+        String::from_utf8_lossy(&self.log_so_far.lock().expect("no thread panics while it holds the lock")).into_owned()
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -227,7 +227,7 @@ impl Server {
         let log = self
             .log
             .lock()
-            .expect("nobody panics with it")
+            .expect("no thread panics while it holds the lock")
             .recv_timeout(PATIENCE)
             .expect("its standard error ends with it");
         (status.code(), String::from_utf8_lossy(&log).into_owned())
@@ -352,7 +352,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     [head.as_bytes(), body].concat()
 }
 
-/// Says that nothing more will be sent, if that still matters to anybody.
+/// Closes the sending side; errors are ignored.
 pub(crate) fn half_close(stream: &TcpStream) {
     let said = stream.shutdown(Shutdown::Write);
     assert!(said.is_ok() || said.is_err_and(|error| error.kind() == std::io::ErrorKind::NotConnected));

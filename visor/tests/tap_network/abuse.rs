@@ -22,7 +22,7 @@ fn workflow(roles: &[&str], carriers: u32, outputs: &[&str]) -> Value {
     })
 }
 
-/// One place, so that the host has the address that the cases name, and nobody who knows names.
+/// A pool of one address, so that the host has the address that the cases name, and no DNS server.
 fn net() -> Net {
     Net::with(&["--pool", "10.99.0.0/30"])
 }
@@ -36,8 +36,8 @@ fn host(net: &Net, connections: usize) -> JoinHandle<Vec<u64>> {
         std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).expect("read"))
     };
     std::thread::spawn(move || {
-        let heard: Vec<_> = (0..connections).map(|_| serve()).collect();
-        heard.into_iter().map(|stream| stream.join().expect("no panic")).collect()
+        let received: Vec<_> = (0..connections).map(|_| serve()).collect();
+        received.into_iter().map(|stream| stream.join().expect("no panic")).collect()
     })
 }
 
@@ -60,9 +60,9 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
         assert_eq!(tried(" that is closed during a call"), 7, "{verdicts}");
         assert_eq!(victim, "intact");
         // What the attacker may send has arrived, and nothing of what it may not, in whosever connection.
-        let mut heard = host.join().expect("no panic");
-        heard.sort_unstable();
-        assert_eq!(heard, [0, 16]);
+        let mut received = host.join().expect("no panic");
+        received.sort_unstable();
+        assert_eq!(received, [0, 16]);
         net.wait_for_devices(0);
     }
 }

@@ -98,7 +98,7 @@ fn everything_fails_once_the_device_is_gone_and_the_function_goes_on() {
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn a_lookup_fails_when_the_device_is_removed() {
     let net = Net::new();
-    // It hears, and says nothing.
+    // It receives, and does not answer.
     let silent = net.inside(|| UdpSocket::bind((FAR4, 53)).expect("a resolver"));
     let mut run = net.run("network-probe", json!({ "questions": [{ "resolve": "www.test" }] }));
     silent.set_read_timeout(Some(PATIENCE)).expect("a timeout");

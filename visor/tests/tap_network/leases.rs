@@ -1,4 +1,4 @@
-//! Devices are lent, one to each workflow, and come back however it ends.
+//! Devices are leased, one to each workflow, and released however it ends.
 
 use crate::net::Net;
 use nix::sys::signal::{Signal, kill};

@@ -1,4 +1,4 @@
-//! Workflows with a network of their own, against programs that nobody wrote for us, between network namespaces.
+//! Workflows with a network of their own, against programs of other projects, between network namespaces.
 //!
 //! All of this needs root and `/dev/net/tun`, so it is a lane of its own: `cargo xtask test --network`. Elsewhere these
 //! tests are ignored.

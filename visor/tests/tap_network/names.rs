@@ -71,7 +71,7 @@ fn names_are_resolved_by_the_configured_resolver() {
 #[ignore = "needs root and /dev/net/tun: cargo xtask test --network"]
 fn a_resolver_that_keeps_silent_is_a_timeout_unless_there_is_another() {
     let (alone, two) = (net(&[FAR4.into()]), net(&[FAR4.into(), FAR6.into()]));
-    // It hears, and says nothing.
+    // It receives, and does not answer.
     let silent = [&alone, &two].map(|net| net.inside(|| UdpSocket::bind((FAR4, 53)).expect("a resolver")));
     let _dnsmasq = dnsmasq(&two, FAR6.into());
     let question = || json!({ "questions": [{ "resolve": "www.test" }] });
@@ -83,9 +83,9 @@ fn a_resolver_that_keeps_silent_is_a_timeout_unless_there_is_another() {
         run.end();
     }
     for resolver in silent {
-        resolver.set_nonblocking(true).expect("what it has heard is here");
-        let heard = std::iter::from_fn(|| resolver.recv(&mut [0; 512]).ok()).count();
-        assert!(heard > 2, "both questions were asked more than once, but {heard} came");
+        resolver.set_nonblocking(true).expect("what it has received is here");
+        let received = std::iter::from_fn(|| resolver.recv(&mut [0; 512]).ok()).count();
+        assert!(received > 2, "both questions were asked more than once, but {received} came");
     }
 }
 

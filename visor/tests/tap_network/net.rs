@@ -76,7 +76,7 @@ impl Net {
         command.arg(folder.path().join("socket")).args(options).stdout(Stdio::piped());
         let mut helper = command.spawn().expect("the helper starts");
         let mut said = String::new();
-        BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
+        BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut said).expect("it prints a line");
         assert!(said.starts_with("leasing devices at "), "{said}");
         Net { near, far, helper, folder }
     }
@@ -159,7 +159,7 @@ impl Net {
         ip(&["-n", &self.near, "link", "del", device]);
     }
 
-    /// Whether nothing that the namespace sends to an address arrives, and nobody is told.
+    /// Whether nothing that the namespace sends to an address arrives, and no error comes back.
     pub(crate) fn silence(&self, address: IpAddr, silent: bool) {
         let change = if silent { "add" } else { "del" };
         ip(&["-n", &self.near, "route", change, "blackhole", &format!("{address}/32")]);
@@ -375,7 +375,7 @@ impl Run {
         }
     }
 
-    /// Who connects next to a server of the test's. If nobody does, what the run said instead.
+    /// The next connection to a server of the test's. Without one, the run's output.
     #[track_caller]
     pub(crate) fn accept(&mut self, server: &TcpListener) -> (TcpStream, SocketAddr) {
         server.set_nonblocking(true).expect("it waits here, not there");
@@ -388,7 +388,7 @@ impl Run {
             let runs = self.child.try_wait().is_ok_and(|ended| ended.is_none());
             if error.kind() != ErrorKind::WouldBlock || !runs || start.elapsed() > PATIENCE {
                 let _ = self.child.kill();
-                panic!("nobody connects: {error}: {}", self.errors());
+                panic!("no connection: {error}: {}", self.errors());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

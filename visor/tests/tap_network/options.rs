@@ -1,4 +1,4 @@
-//! Options of sockets, on a device of the kernel's: as they are set, and what those do that somebody else can see.
+//! Options of sockets, on a device of the kernel's: as they are set, and their effects on the wire.
 
 use crate::net::{Net, PATIENCE};
 use serde_json::json;
@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Somebody to connect to, and where.
+/// A peer, and its address.
 fn server(net: &Net) -> (TcpListener, String) {
     let server = net.inside(|| TcpListener::bind((crate::net::FAR4, 0)).expect("a server"));
     let at = server.local_addr().expect("its address").to_string();
@@ -55,11 +55,11 @@ fn a_silent_peer_is_asked_whether_it_is_there_and_given_up_if_not() {
     let quiet = segments_in(other);
     let start = Instant::now();
     while segments_in(kept) < before + 3 {
-        assert!(start.elapsed() < PATIENCE, "nobody asks");
+        assert!(start.elapsed() < PATIENCE, "no probe arrived");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(segments_in(other), quiet, "nobody is asked who was not to be");
-    // From here on nobody answers, as if the peer's computer were gone. One of the connections does not notice.
+    assert_eq!(segments_in(other), quiet, "no probes without keepalive");
+    // From here on no peer answers, as if the peer's computer were gone. One of the connections does not notice.
     net.silence(net.workflow4(), true);
     assert_eq!(run.line(), "kept alive: Err(ConnectionReset)");
     net.silence(net.workflow4(), false);

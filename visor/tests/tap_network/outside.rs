@@ -48,7 +48,7 @@ fn only_workflows_with_outside_get_out_and_only_where_allowed() {
     let mut run = with_a_way_out(&net);
     assert!(answered(&run.line()), "this is what it has asked for");
     assert!(!answered(&run.line()), "that network is not on the operator's list");
-    assert_eq!(world.heard(), [NEAR], "masquerading hides the pool");
+    assert_eq!(world.received(), [NEAR], "masquerading hides the pool");
     // Beside it, still not.
     let mut beside = net.run("network-probe", curious(1000));
     assert!(!answered(&beside.line()), "the way is its neighbour's");
@@ -65,10 +65,10 @@ fn what_the_world_begins_does_not_come_in() {
     let net = Net::beside(&world, &OPTIONS);
     let mut run = with_a_way_out(&net);
     assert!(answered(&run.line()), "the way is open");
-    assert!(!answered(&run.line()), "nobody is there");
+    assert!(!answered(&run.line()), "no answer");
     assert_eq!(run.line(), "0.0.0.0:80");
     let at = SocketAddr::new(net.workflow4(), 80);
-    // Somebody outside who guesses the pool.
+    // A host outside that guesses the pool.
     world.knows_the_way_to("10.99.0.0/24");
     assert!(!world.connects(at), "only answers come in");
     assert!(net.inside(|| TcpStream::connect_timeout(&at, Duration::from_secs(20))).is_ok(), "it does listen");

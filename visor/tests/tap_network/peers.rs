@@ -167,7 +167,7 @@ fn iperf3_measures_a_function() {
     let at = SocketAddr::new(FAR4.into(), 5201);
     for reverse in [false, true] {
         let mut server = net.command("iperf3");
-        // A client that asks whether somebody listens would be the one it serves.
+        // A probing client would be the one client that it serves.
         let mut server =
             server.args(["--server", "--one-off", "--forceflush"]).stdout(Stdio::piped()).spawn().expect("iperf3");
         let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines();
@@ -182,7 +182,7 @@ fn iperf3_measures_a_function() {
         let (ours, theirs) = (ours.parse::<u64>().expect("a number"), theirs["streams"][0]["bytes"].as_u64());
         let theirs = theirs.expect("a number");
         assert!(ours >= bytes, "{said}");
-        // Whoever receives has counted no more than was sent, and what is on its way at the end not at all.
+        // The receiver has counted no more than was sent, and what is on its way at the end not at all.
         let (sent, received) = if reverse { (theirs, ours) } else { (ours, theirs) };
         assert!(0 < received && received <= sent, "{said}");
         run.end();
@@ -211,12 +211,12 @@ fn datagrams_go_both_ways() {
             asked += times.parse::<usize>().expect("a number");
         }
         run.end();
-        let heard = serving.end();
-        assert!(asked >= QUESTIONS && heard >= QUESTIONS, "{heard} of {asked}");
+        let received = serving.end();
+        assert!(asked >= QUESTIONS && received >= QUESTIONS, "{received} of {asked}");
     }
 }
 
-/// Somebody who answers every datagram.
+/// A peer that answers every datagram.
 struct Serving {
     over: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -226,17 +226,17 @@ impl Serving {
     fn start(server: UdpSocket) -> Serving {
         server.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
         let over = Arc::<AtomicBool>::default();
-        let (end, mut heard, mut room) = (over.clone(), 0, [0; 64]);
+        let (end, mut received, mut room) = (over.clone(), 0, [0; 64]);
         let thread = std::thread::spawn(move || {
             while !end.load(Ordering::Relaxed) {
                 if let Ok((bytes, from)) = server.recv_from(&mut room) {
                     assert_eq!(&room[..bytes], b"question");
                     // Who has asked again may have had an answer, and be gone.
                     let _ = server.send_to(b"answer", from);
-                    heard += 1;
+                    received += 1;
                 }
             }
-            heard
+            received
         });
         Serving { over, thread }
     }
@@ -262,7 +262,7 @@ fn a_function_echoes_datagrams_whatever_the_wire_does_to_them() {
     let client = net.inside(|| UdpSocket::bind("0.0.0.0:0").expect("a client"));
     client.connect(workflow).expect("an address");
     let (mut echoes, mut times) = (Vec::new(), Vec::new());
-    let hear = |patience: u64| {
+    let receive = |patience: u64| {
         let mut room = [0; 4];
         client.set_read_timeout(Some(Duration::from_millis(patience))).expect("a timeout");
         client.recv(&mut room).is_ok_and(|bytes| bytes == 4).then(|| u32::from_be_bytes(room))
@@ -274,14 +274,14 @@ fn a_function_echoes_datagrams_whatever_the_wire_does_to_them() {
             let _ = client.send(&number.to_be_bytes());
         }
         for _ in 0..AT_ONCE {
-            let Some(number) = hear(if net.is_bad() { 200 } else { 20_000 }) else { break };
+            let Some(number) = receive(if net.is_bad() { 200 } else { 20_000 }) else { break };
             times.push(start.elapsed());
             echoes.push(number);
         }
     }
     let sent = (ROUNDS * AT_ONCE) as usize;
     // Where nothing is lost, the last of them are waited for.
-    while let Some(number) = hear(if net.is_bad() || echoes.len() >= sent { 1000 } else { 20_000 }) {
+    while let Some(number) = receive(if net.is_bad() || echoes.len() >= sent { 1000 } else { 20_000 }) {
         echoes.push(number);
     }
     let different: BTreeSet<u32> = echoes.iter().copied().collect();
@@ -302,7 +302,7 @@ fn a_function_echoes_datagrams_whatever_the_wire_does_to_them() {
         }
     }
     for _ in 0..20 {
-        // Once it has heard this, its device goes.
+        // Once it has received this, its device goes.
         let _ = client.send(b"end");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -325,7 +325,7 @@ fn what_goes_wrong_has_the_kind_that_std_gives_it() {
     run.end();
 }
 
-/// Waits until somebody listens.
+/// Waits for a listener.
 #[track_caller]
 fn wait_for(net: &Net, address: SocketAddr) {
     let start = Instant::now();
@@ -335,5 +335,5 @@ fn wait_for(net: &Net, address: SocketAddr) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("nobody listens at {address}");
+    panic!("no listener at {address}");
 }

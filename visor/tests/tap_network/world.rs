@@ -14,38 +14,38 @@ pub(crate) const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 97, 1, 1)
 const FAR: &str = "10.97.1.2";
 /// What is there.
 const ALL: &str = "10.96.0.0/16";
-/// Somebody answers datagrams there.
+/// Datagrams are answered there.
 const PORT: u16 = 7;
 
 /// The namespace; it goes with this.
 pub(crate) struct World {
     name: String,
-    heard: Arc<Mutex<Vec<IpAddr>>>,
+    received: Arc<Mutex<Vec<IpAddr>>>,
     over: Arc<AtomicBool>,
     servers: Vec<JoinHandle<()>>,
 }
 
 impl World {
-    /// Somebody answers at each of these addresses.
+    /// A peer answers at each of these addresses.
     pub(crate) fn new(addresses: &[&str]) -> World {
         let name = namespace();
-        let (heard, over) = (Arc::<Mutex<Vec<IpAddr>>>::default(), Arc::<AtomicBool>::default());
+        let (received, over) = (Arc::<Mutex<Vec<IpAddr>>>::default(), Arc::<AtomicBool>::default());
         let serve = |address: &&str| {
             ip(&["-n", &name, "addr", "add", &format!("{address}/32"), "dev", "lo"]);
             let socket = within(&name, || UdpSocket::bind((*address, PORT)).expect("a server"));
             socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
-            let (heard, over) = (heard.clone(), over.clone());
+            let (received, over) = (received.clone(), over.clone());
             std::thread::spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     if let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
-                        heard.lock().expect("no panic").push(from.ip());
+                        received.lock().expect("no panic").push(from.ip());
                         let _ = socket.send_to(b"answer", from);
                     }
                 }
             })
         };
         let servers = addresses.iter().map(serve).collect();
-        World { name, heard, over, servers }
+        World { name, received, over, servers }
     }
 
     /// Lies beyond the device `out` of another namespace.
@@ -60,8 +60,8 @@ impl World {
     }
 
     /// Who has asked since this was asked before.
-    pub(crate) fn heard(&self) -> Vec<IpAddr> {
-        std::mem::take(&mut *self.heard.lock().expect("no panic"))
+    pub(crate) fn received(&self) -> Vec<IpAddr> {
+        std::mem::take(&mut *self.received.lock().expect("no panic"))
     }
 
     /// From now on it sends what is for a network to the helper's namespace.
@@ -69,7 +69,7 @@ impl World {
         ip(&["-n", &self.name, "route", "add", network, "via", &NEAR.to_string()]);
     }
 
-    /// Whether somebody in it gets a connection.
+    /// Whether a connection from it succeeds.
     pub(crate) fn connects(&self, to: SocketAddr) -> bool {
         within(&self.name, || TcpStream::connect_timeout(&to, Duration::from_secs(2)).is_ok())
     }
