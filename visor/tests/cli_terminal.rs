@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -156,16 +155,12 @@ fn names_in_a_disk_image_are_escaped() {
 
 /// Runs a program whose standard output is a terminal, and gives what the terminal received.
 fn in_a_terminal(mut command: Command) -> Vec<u8> {
-    use rustix::fs::{Mode, OFlags, open};
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
-    let name = ptsname(&terminal, Vec::new()).expect("its name");
-    let end: OwnedFd = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("its other end");
+    use nix::pty::{OpenptyResult, openpty};
+    use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+    let OpenptyResult { master: terminal, slave: end } = openpty(None, None).expect("a terminal");
     let mut settings = tcgetattr(&end).expect("settings");
-    settings.make_raw();
-    tcsetattr(&end, OptionalActions::Now, &settings).expect("settings");
+    cfmakeraw(&mut settings);
+    tcsetattr(&end, SetArg::TCSANOW, &settings).expect("settings");
     let mut child = command.stdout(Stdio::from(end)).spawn().expect("it starts");
     // It holds the other end too, and would never see the end of the output.
     drop(command);

@@ -280,8 +280,8 @@ fn run(page: &Page) -> Vec<String> {
         }
     };
     // What it has left in the background, too. It may have left nothing.
-    let group = rustix::process::Pid::from_child(&shell);
-    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let group = nix::unistd::Pid::from_raw(shell.id().cast_signed());
+    let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
     let _ = shell.wait();
     let mut wrong = Vec::new();
     if !ended {

@@ -14,8 +14,9 @@
 use super::clone3;
 pub use super::clone3::ThreadIdAddress;
 use super::syscall_cookie::{FORK, call};
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::{Mode, fstat};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
-use rustix::fs::{Mode, OFlags, fstat, open};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -69,7 +70,7 @@ pub struct OnlyThread {
 impl OnlyThread {
     /// Counts the threads of this process.
     pub fn new() -> Result<OnlyThread, ThreadsError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let tasks = open("/proc/self/task", flags, Mode::empty());
         let tasks = tasks.map_err(|errno| ThreadsError::Unknown(errno.into()))?;
         let only = OnlyThread { tasks, _of_one_thread: PhantomData };
