@@ -32,6 +32,17 @@
 //! The verdict is about bytes. That the bytes stay what they were (no segment both writable and executable, no
 //! relocation into code) is the loader's part; an executable segment that is writable is an error here, too.
 //! Relocatable objects are judged by their sections ([`Form`]); what a linker still fills in is counted, not guessed.
+//!
+//! ```
+//! // This program was not built for Monohull, but can be scanned like an image.
+//! let program = std::fs::read("/proc/self/exe").expect("the file of this program");
+//! let report = monohull_checker::check(&program)?;
+//! assert!(report.scanned_bytes > 0);
+//! for finding in &report.findings {
+//!     println!("{finding:?}");
+//! }
+//! # Ok::<(), monohull_checker::CheckError>(())
+//! ```
 #![deny(unsafe_code)]
 
 pub mod context;

@@ -5,6 +5,11 @@
 //! ```
 //!
 //! An arrow means "uses". A crate also uses those further to the right of it, and none to the left.
+//!
+//! ```no_run
+//! // The whole program: `monohull run`, `monohull serve` and the other verbs.
+//! let status: std::process::ExitCode = monohull_visor::cli::main();
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

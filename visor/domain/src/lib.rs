@@ -11,6 +11,15 @@
 //!
 //! Locks, outermost first: driver, scheduler, an instance's cell. Module locks are taken around the scheduler's, never
 //! inside it.
+//!
+//! ```
+//! use monohull_domain::keys;
+//!
+//! match keys::support() {
+//!     keys::Support::Available => println!("protection keys can be used"),
+//!     keys::Support::Missing(reason) => println!("isolation by process only: {reason}"),
+//! }
+//! ```
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;

@@ -6,6 +6,19 @@
 //!                                                                                            ▼
 //!                                                                     start, retry, cancel, or run it all again
 //! ```
+//!
+//! ```no_run
+//! use monohull_engine::{Ready, RunOptions};
+//! use monohull_report::Silent;
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! let plan = monohull_workflow::load(Path::new("workflows/word-count.json"))?;
+//! // Runs in this process. The worker crate runs workflows in processes of their own.
+//! let report = Ready::new(plan)?.run(&RunOptions::default(), Arc::new(Silent))?;
+//! println!("{:?}", report.status);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

@@ -13,6 +13,15 @@
 //! of the granted directory and nothing else.
 //!
 //! What a granted directory has in it is the operator's choice: a hard link in it to a file elsewhere is a file in it.
+//!
+//! ```
+//! use monohull_host_files::Directory;
+//! use std::path::Path;
+//!
+//! assert!(Directory::open(Path::new("/usr"), false).is_ok());
+//! // Files of processes are refused: memory can be read through them.
+//! assert!(Directory::open(Path::new("/proc"), false).is_err());
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

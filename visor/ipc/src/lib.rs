@@ -10,6 +10,17 @@
 //!
 //! The process at the other end may be under an attacker's control. What it sends is bounded before it is read: its bytes, its
 //! descriptors, and the memory that it names. What is received and not used is closed.
+//!
+//! ```
+//! use monohull_ipc::Channel;
+//!
+//! let (supervisor, worker) = Channel::<String, u32>::pair()?;
+//! supervisor.send(&"a job".to_owned(), &[])?;
+//! let message = worker.receive().expect("a message").expect("not the end");
+//! assert_eq!(message.read().expect("a string"), "a job");
+//! worker.send(&0, &[])?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

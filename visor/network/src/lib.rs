@@ -10,6 +10,15 @@
 //!   way_out   masquerading for devices whose workflows ask for it, where the operator has it
 //!   probe     what this host has for all that
 //! ```
+//!
+//! ```
+//! use monohull_network::Rule;
+//!
+//! let rule = Rule::parse("10.0.0.0/8:443")?;
+//! assert!(rule.covers("10.1.2.3:443".parse().expect("an address")));
+//! assert!(!rule.covers("10.1.2.3:80".parse().expect("an address")));
+//! # Ok::<(), monohull_network::RuleError>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

@@ -6,6 +6,16 @@
 //!   text      names in messages; what a misspelt one might have meant
 //!   escape    text without characters that a terminal acts on
 //! ```
+//!
+//! ```
+//! use monohull_report::{Blame, Failure, FailureKind, escape, text};
+//!
+//! let failure = Failure::new(FailureKind::Panic, "index out of bounds");
+//! assert_eq!(failure.blame, Blame::Function);
+//! assert!(text::suggestion("stpes", ["steps", "slots"]).contains("`steps`"));
+//! // No escape sequence of a file's name reaches the terminal.
+//! assert!(!escape::shown("a\u{1b}[2J").to_string().contains('\u{1b}'));
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

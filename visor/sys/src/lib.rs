@@ -13,6 +13,13 @@
 //! `unsafe` stands in this crate, in `domain`, where memory of functions is handled, and in `trampoline`; the other crates
 //! of the visor forbid it. Each function here checks what its system call relies on, or takes a value that proves it
 //! ([`fork::OnlyThread`]). The comments name the manual page or the kernel header that a reason comes from.
+//!
+//! ```
+//! match monohull_sys::probe::seccomp() {
+//!     Ok(()) => println!("this host has seccomp filters"),
+//!     Err(error) => println!("workers cannot be confined: {error}"),
+//! }
+//! ```
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 pub mod capabilities;

@@ -16,6 +16,14 @@
 //! One thread serves all connections: between two processes of a workflow there is little to do, and a request that
 //! stays on one core is answered sooner. This process never maps user code. What a worker says may come from hostile
 //! code: it is bounded, escaped, and believed only about the invocation that it is for.
+//!
+//! ```no_run
+//! use monohull_watchdog::{Settings, serve};
+//!
+//! // On the main thread, before others start. Returns after SIGTERM or SIGINT.
+//! serve(Settings::new("/var/lib/monohull".into()), |address| println!("{address}"))?;
+//! # Ok::<(), monohull_watchdog::ServeError>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 

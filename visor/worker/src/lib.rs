@@ -15,6 +15,27 @@
 //! end of a socket).
 //!
 //! All of this is synchronous, on descriptors: [`Running`] can be polled.
+//!
+//! ```no_run
+//! use monohull_engine::{IsolationWish, Ready};
+//! use monohull_worker::{Job, Message, Settings, Spawner};
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! // Before this program starts a second thread.
+//! let spawner = Spawner::start(&Settings::usual(IsolationWish::Auto)?)?;
+//! let plan = monohull_workflow::load(Path::new("workflows/word-count.json"))?;
+//! let job = Job::new(Arc::new(Ready::new(plan)?), Vec::new());
+//! let mut running = spawner.idle_worker()?.assign(&job)?;
+//! while running.wait(None)? {
+//!     match running.next_message()? {
+//!         Some(Message::Ended { report, .. }) => println!("{:?}", report.status),
+//!         Some(Message::Died(_)) => break,
+//!         _ => {}
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::disallowed_methods)]
 

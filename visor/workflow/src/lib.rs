@@ -12,6 +12,24 @@
 //!   grants     what a server's operator gives to workflows
 //!   places     from a document made of the file back to the file
 //! ```
+//!
+//! ```
+//! use monohull_workflow::load_str;
+//! use std::path::Path;
+//!
+//! let text = r#"{
+//!     "name": "hello",
+//!     "functions": { "greet": { "image": "greet.so" } },
+//!     "steps": [{ "name": "all", "function": "greet" }]
+//! }"#;
+//! let plan = load_str(Path::new("hello.json"), text)?;
+//! assert_eq!(plan.name, "hello");
+//!
+//! let misspelt = text.replace(r#""steps""#, r#""stpes""#);
+//! let error = load_str(Path::new("hello.json"), &misspelt).expect_err("it has no steps");
+//! assert!(error.to_string().contains("did you mean `steps`?"));
+//! # Ok::<(), monohull_workflow::WorkflowError>(())
+//! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
