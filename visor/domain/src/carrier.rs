@@ -236,7 +236,7 @@ impl Carrier {
         state.deadline.store(deadline, Ordering::Relaxed);
         state.stop.store(std::ptr::from_ref(stop).cast_mut(), Ordering::Release);
         // If `stop` is set after this, the setting thread sees this carrier and preempts it. If it was set before, the run loop
-        // sees it before it enters. `Shared::end` has the other fence of the pair.
+        // sees it before it enters. `Shared::end` has the other fence of the pair; `carrier_orders` tries all orders.
         fence(Ordering::SeqCst);
         if self.armed != deadline || state.timer_set.load(Ordering::Relaxed) {
             state.timer_set.store(false, Ordering::Relaxed);

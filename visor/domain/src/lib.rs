@@ -25,6 +25,8 @@
 mod account;
 pub mod address_space;
 pub mod carrier;
+#[cfg(all(test, not(miri)))]
+mod carrier_orders;
 pub mod cell;
 mod cell_pool;
 pub mod checkpoint;
