@@ -35,9 +35,10 @@ impl Sockets {
         let network = self.network(call)?;
         let at = self.address(call, address)?;
         self.need_room(call)?;
-        let socket = network.listen(call.instance, &at, backlog.clamp(1, BACKLOG_MAX) as u32);
+        let backlog = backlog.clamp(1, BACKLOG_MAX) as u32;
+        let socket = network.listen(call.instance, &at, backlog);
         let socket = socket.map_err(|errno| self.refused(call, errno, "listen on", &at))?;
-        self.insert(call, network, socket, Kind::Stream)
+        self.insert(call, network, socket, Kind::Listener { backlog })
     }
 
     pub(crate) fn connect(&self, call: &mut Call) -> Outcome {
@@ -114,8 +115,8 @@ impl Sockets {
             let buffer = this.range(call, buffer, len, "the room for what is read")?;
             let peek = this.peeks(call, flags)?;
             match socket.kind {
-                Kind::Stream if buffer.is_empty() => Ok(0),
-                Kind::Stream => socket.network.receive(socket.handle, &buffer, peek, None),
+                Kind::Stream | Kind::Listener { .. } if buffer.is_empty() => Ok(0),
+                Kind::Stream | Kind::Listener { .. } => socket.network.receive(socket.handle, &buffer, peek, None),
                 // The network checks the sender even if the caller does not need the address.
                 Kind::Datagram => {
                     socket.network.receive(socket.handle, &buffer, peek, Some(&mut SocketAddress::default()))
@@ -328,7 +329,9 @@ impl Sockets {
     fn need_datagrams(&self, call: &Call, socket: &Socket) -> Result<(), Errno> {
         match socket.kind {
             Kind::Datagram => Ok(()),
-            Kind::Stream => Err(self.explain(call, Errno::NotSupported, "a TCP socket has one peer only")),
+            Kind::Stream | Kind::Listener { .. } => {
+                Err(self.explain(call, Errno::NotSupported, "a TCP socket has one peer only"))
+            }
         }
     }
 

@@ -27,7 +27,7 @@ use alloc::sync::Arc;
 use monohull_abi::module::{Ending, Released};
 use monohull_abi::network::NetworkKind;
 use monohull_abi::number;
-use monohull_module::record::{RecordsRef, Refused, fields};
+use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use network::Network;
 use table::Tables;
@@ -94,8 +94,8 @@ impl Module for Sockets {
         self.save_sockets(records)
     }
 
-    fn restore(&self, _version: u32, record: &[u8], _records: RecordsRef<'_>) -> Result<(), Refused> {
-        fields(record)
+    fn restore(&self, _version: u32, record: &[u8], records: RecordsRef<'_>) -> Result<(), Refused> {
+        self.restore_sockets(record, records)
     }
 
     fn poll(&self) {

@@ -10,7 +10,12 @@ use monohull_abi::network::{SOCKETS_MAX, SocketHandle};
 /// What a socket is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// It listens, or it is one end of a connection.
+    /// It listens.
+    Listener {
+        /// The most connections that wait in it.
+        backlog: u32,
+    },
+    /// It is one end of a connection.
     Stream,
     /// It sends and receives datagrams.
     Datagram,
@@ -97,13 +102,14 @@ impl Tables {
         Some(socket)
     }
 
-    /// A socket, if there is one: its instance, and its number.
-    pub(crate) fn first(&self) -> Option<(u32, u32, &Socket)> {
-        self.0.iter().find_map(|(instance, table)| {
-            let (number, socket) =
-                (0..).zip(&table.sockets).find_map(|(number, socket)| Some((number, socket.as_ref()?)))?;
-            Some((*instance, number, &**socket))
-        })
+    /// The sockets of each instance.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Table)> {
+        self.0.iter().map(|(instance, table)| (*instance, table))
+    }
+
+    /// Gives an instance that has none its sockets.
+    pub(crate) fn set(&mut self, instance: u32, table: Table) {
+        self.0.insert(instance, table);
     }
 
     /// Takes some sockets of an instance that has ended out of use, those with the highest numbers. None once none is left.
@@ -115,5 +121,22 @@ impl Tables {
             self.0.remove(&instance);
         }
         some
+    }
+}
+
+impl Table {
+    /// A table with these sockets, by number, and the numbers that are not in use.
+    pub(crate) fn of(sockets: Vec<Option<Arc<Socket>>>, free: Vec<u32>) -> Table {
+        Table { sockets, free }
+    }
+
+    /// The sockets, by number.
+    pub(crate) fn sockets(&self) -> &[Option<Arc<Socket>>] {
+        &self.sockets
+    }
+
+    /// Numbers that are not in use.
+    pub(crate) fn free(&self) -> &[u32] {
+        &self.free
     }
 }

@@ -4,12 +4,14 @@
 //! Everything else of a module goes through its record.
 
 use crate::memory::Memory;
+use crate::network::Device;
 use crate::services::text;
 use crate::{Account, Domain, Shared};
 use monohull_abi::Errno;
 use monohull_abi::file::MountInfo;
 use monohull_abi::layout::{ARENA_BASE, ARENA_END};
 use monohull_abi::module::{ModuleTable, SYSTEM_INSTANCE};
+use monohull_abi::network::TapConfig;
 use monohull_abi::record::{RecordServices, Records};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
@@ -30,6 +32,7 @@ pub struct Captured {
     accounts: HashMap<u32, Account>,
     time: (u64, u64),
     kept_apart: bool,
+    tap: Option<TapConfig>,
 }
 
 impl Captured {
@@ -93,12 +96,14 @@ impl Domain {
             accounts,
             time: self.shared.time.get(),
             kept_apart: self.shared.kept_apart.get(),
+            tap: self.shared.device.as_ref().map(|device| device.config),
         })
     }
 
     /// A new domain that goes on from there, with the same modules in the same order; or why a record was refused.
     pub fn resume(tables: &[&'static ModuleTable], captured: &Captured) -> Result<Domain, String> {
-        let domain = Domain::with_mounts(tables, captured.mounts.clone());
+        let device = captured.tap.map(|config| Device { config, ..Device::default() });
+        let domain = Domain::with(tables, captured.mounts.clone(), device);
         let shared = &domain.shared;
         *shared.live.borrow_mut() = captured.live.clone();
         *shared.accounts.borrow_mut() = captured.accounts.clone();

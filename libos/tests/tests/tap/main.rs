@@ -1,5 +1,6 @@
 //! The module on a network that these tests are: another computer, and a wire that loses, delays and damages frames.
 
+mod captured;
 mod hostile;
 mod names;
 mod peer;

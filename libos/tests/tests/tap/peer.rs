@@ -114,6 +114,11 @@ impl World {
         }
     }
 
+    /// The same world with another domain in it.
+    pub(crate) fn with_domain(self, change: impl FnOnce(Domain) -> Domain) -> World {
+        World { domain: change(self.domain), ..self }
+    }
+
     pub(crate) fn time(&self) -> u64 {
         self.now
     }
