@@ -3,6 +3,7 @@
 //! ```text
 //! target/release/monohull     the visor (and monohull-unhardened, for the lane with keys alone)
 //! target/modules/NAME.so      libos modules: shared objects for dlopen, everything bound at load
+//! target/libc/                the libc of C programs and of the real std
 //! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
 //! ```
 //!
@@ -12,7 +13,7 @@
 //! are they linked as shared objects, without C's start files.
 
 use crate::workspace::{Package, Workspace, root};
-use crate::{Result, shell};
+use crate::{Result, libc, shell};
 use std::path::Path;
 
 /// How libos modules are linked. They name libc, which the visor's process has anyway, for the versions of its symbols: a `memcpy` of
@@ -33,6 +34,7 @@ const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_back
 pub(crate) fn everything() -> Result {
     let workspace = Workspace::load()?;
     visor()?;
+    libc::build(&workspace)?;
     for module in workspace.modules() {
         let name = module.name.trim_start_matches("monohull-libos-");
         link(&workspace, module, MODULE_FLAGS, &root().join(format!("target/modules/{name}.so")))?;
@@ -41,6 +43,11 @@ pub(crate) fn everything() -> Result {
         link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
     }
     Ok(())
+}
+
+/// The libc alone.
+pub(crate) fn libc() -> Result {
+    libc::build(&Workspace::load()?)
 }
 
 /// The visor alone.

@@ -13,6 +13,7 @@ mod ci;
 mod demo;
 mod fat_tools;
 mod install;
+mod libc;
 mod lint;
 mod miri;
 mod network;
@@ -43,8 +44,12 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Builds the visor, the libos modules and all example functions.
-    Build,
+    /// Builds the visor, the libc, the libos modules and all example functions.
+    Build {
+        /// Build the libc of C programs and of the real std alone.
+        #[arg(long)]
+        libc: bool,
+    },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
         /// The folder, such as /usr/local or ~/.local; the program goes to its `bin`.
@@ -105,7 +110,8 @@ fn main() -> ExitCode {
 
 fn perform(chore: Chore) -> Result<ExitCode> {
     match chore {
-        Chore::Build => build::everything(),
+        Chore::Build { libc: true } => build::libc(),
+        Chore::Build { libc: false } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
@@ -115,6 +121,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Bench { arguments } => bench::run(&arguments),
         Chore::Fetch => vm::fetch()
             .and_then(|()| browser::ready())
+            .and_then(|()| libc::fetch())
             .and_then(|()| fat_tools::ready())
             .and_then(|()| apache::ready())
             .and_then(|()| network::peers().map(drop)),

@@ -1,0 +1,190 @@
+//! Descriptors: small numbers that a program has, and what they stand for.
+//!
+//! ```text
+//!   0 1 2 3 4 …                      the program's numbers, lowest free first
+//!   │ │ │ │ └─ Socket(7)  ─────────▶ SOCKET_*
+//!   │ │ │ └─── File(3)    ─────────▶ FILE_*          a hostcall's number each: a duplicate has its own
+//!   │ └─┴───── Output(1), Output(2)  STDIO_WRITE
+//!   └───────── Input                 the slot that is the step's standard input
+//! ```
+
+use crate::errno::{Answer, EBADF, EINVAL, EMFILE};
+use crate::lock::Lock;
+use crate::{host, sockets};
+use monohull_abi::file::LOWEST_FREE;
+use monohull_abi::number;
+
+/// The most descriptors of a program.
+pub(crate) const MOST: usize = 1024;
+/// `O_CLOEXEC` is accepted and means nothing: there is no `exec`.
+const FD_CLOEXEC: Answer = 1;
+
+/// What a descriptor stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The standard input.
+    Input,
+    /// Stream 1 or 2.
+    Output(u64),
+    /// A file or directory, by its number in `FILE_*`.
+    File(u64),
+    /// A socket, by its place in the table of sockets.
+    Socket(usize),
+    /// `/dev/null`.
+    Null,
+    /// `/dev/zero`.
+    Zero,
+    /// `/dev/random`, `/dev/urandom`.
+    Random,
+}
+
+static TABLE: Lock<[Option<Kind>; MOST]> = Lock::new({
+    let mut table = [None; MOST];
+    table[0] = Some(Kind::Input);
+    table[1] = Some(Kind::Output(1));
+    table[2] = Some(Kind::Output(2));
+    table
+});
+
+/// What a number stands for.
+pub(crate) fn get(descriptor: u64) -> Result<Kind, Answer> {
+    // Descriptors are `int`s: what is above the lower half of the register means nothing.
+    let table = TABLE.hold();
+    table.get(descriptor as u32 as usize).copied().flatten().ok_or(EBADF)
+}
+
+/// The lowest free number from `lowest` on, for something that is open; it is closed if there is none.
+pub(crate) fn add_from(lowest: u64, kind: Kind) -> Answer {
+    let mut table = TABLE.hold();
+    let free = (lowest as usize..MOST).find(|at| table[*at].is_none());
+    match free {
+        Some(at) => {
+            table[at] = Some(kind);
+            at as Answer
+        }
+        None => {
+            drop(table);
+            release(kind);
+            EMFILE
+        }
+    }
+}
+
+/// The lowest free number.
+pub(crate) fn add(kind: Kind) -> Answer {
+    add_from(0, kind)
+}
+
+/// Ends what a number stood for.
+fn release(kind: Kind) -> Answer {
+    match kind {
+        Kind::File(file) => host::call(number::FILE_CLOSE, [file]),
+        Kind::Socket(socket) => sockets::release(socket),
+        Kind::Input | Kind::Output(_) | Kind::Null | Kind::Zero | Kind::Random => 0,
+    }
+}
+
+/// Another of the same.
+fn duplicate(kind: Kind) -> Result<Kind, Answer> {
+    match kind {
+        Kind::File(file) => match host::call(number::FILE_DUP, [file, LOWEST_FREE]) {
+            error @ ..0 => Err(error),
+            file => Ok(Kind::File(file as u64)),
+        },
+        Kind::Socket(socket) => {
+            sockets::retain(socket);
+            Ok(kind)
+        }
+        other => Ok(other),
+    }
+}
+
+/// `close(descriptor)`.
+pub(crate) fn close([descriptor, ..]: [u64; 6]) -> Answer {
+    let taken = TABLE.hold().get_mut(descriptor as u32 as usize).and_then(Option::take);
+    taken.map_or(EBADF, release)
+}
+
+/// `close_range(first, last, flags)`.
+pub(crate) fn close_range([first, last, ..]: [u64; 6]) -> Answer {
+    if first as u32 > last as u32 {
+        return EINVAL;
+    }
+    for descriptor in first as u32 as u64..=u64::from(last as u32).min(MOST as u64 - 1) {
+        close([descriptor, 0, 0, 0, 0, 0]);
+    }
+    0
+}
+
+/// `dup(descriptor)`.
+pub(crate) fn dup([descriptor, ..]: [u64; 6]) -> Answer {
+    dup_from(descriptor, 0)
+}
+
+fn dup_from(descriptor: u64, lowest: u64) -> Answer {
+    match get(descriptor).and_then(duplicate) {
+        Ok(kind) => add_from(lowest, kind),
+        Err(error) => error,
+    }
+}
+
+/// `dup2(descriptor, target)`.
+pub(crate) fn dup2([descriptor, target, ..]: [u64; 6]) -> Answer {
+    if descriptor as u32 == target as u32 {
+        return get(descriptor).map_or_else(|error| error, |_| Answer::from(target as u32));
+    }
+    dup3([descriptor, target, 0, 0, 0, 0])
+}
+
+/// `dup3(descriptor, target, flags)`.
+pub(crate) fn dup3([descriptor, target, ..]: [u64; 6]) -> Answer {
+    let at = target as u32 as usize;
+    if descriptor as u32 == target as u32 {
+        return EINVAL;
+    }
+    if at >= MOST {
+        return EBADF;
+    }
+    match get(descriptor).and_then(duplicate) {
+        Ok(kind) => {
+            let replaced = TABLE.hold()[at].replace(kind);
+            replaced.map(release);
+            at as Answer
+        }
+        Err(error) => error,
+    }
+}
+
+/// `fcntl(descriptor, command, argument)`.
+pub(crate) fn fcntl([descriptor, command, argument, ..]: [u64; 6]) -> Answer {
+    const DUPFD: u32 = 0;
+    const GETFD: u32 = 1;
+    const SETFD: u32 = 2;
+    const GETFL: u32 = 3;
+    const SETFL: u32 = 4;
+    const GETLK: u32 = 5;
+    const SETLK: u32 = 6;
+    const SETLKW: u32 = 7;
+    const DUPFD_CLOEXEC: u32 = 1030;
+    const UNLOCKED: i16 = 2;
+    let kind = match get(descriptor) {
+        Ok(kind) => kind,
+        Err(error) => return error,
+    };
+    match command as u32 {
+        DUPFD | DUPFD_CLOEXEC if argument as u32 as usize >= MOST => EINVAL,
+        DUPFD | DUPFD_CLOEXEC => dup_from(descriptor, argument),
+        GETFD => FD_CLOEXEC,
+        SETFD => 0,
+        GETFL => crate::files::flags(kind),
+        SETFL => crate::files::set_flags(kind, argument),
+        GETLK => {
+            // SAFETY: the caller's `struct flock`, which begins with the kind of lock.
+            unsafe { (argument as *mut i16).write_unaligned(UNLOCKED) };
+            0
+        }
+        // An instance's files are its own: no other program can hold a lock on them.
+        SETLK | SETLKW => 0,
+        _ => EINVAL,
+    }
+}

@@ -1,0 +1,59 @@
+//! The *personality*: what a C library below Monohull asks of Linux, answered by hostcalls.
+//!
+//! ```text
+//!   C program, or Rust's real std                    unchanged
+//!   ─────────────────────────────
+//!   musl                                             its `syscall` instruction is a call of `__monohull_syscall`
+//!   ─────────────────────────────
+//!   this crate                                       number ─▶ table ─▶ descriptors, memory, threads, clocks, …
+//!   ─────────────────────────────
+//!   gate                                             hostcalls
+//! ```
+//!
+//! All of it is a function's own code, runs with its rights, and is trusted by nothing. `cargo xtask build` makes one
+//! object of it, in which only the names of `libc/musl/exports` are global, and puts that into `libmonohull_c.a` beside
+//! musl's own objects. `LINKING.md` describes how a program is linked against the archive.
+//!
+//! The system calls, what they become and their limits are the table of [`table`]. What does not exist here (processes,
+//! signals, shared writable mappings, …) is refused with one line on the standard error that names it ([`refuse`]).
+#![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "what C calls has C's conditions: pointers that are valid for their documented use"
+)]
+#![allow(unreachable_pub, reason = "what musl and programs link is public by its symbol")]
+
+extern crate alloc;
+
+mod clocks;
+mod descriptors;
+mod errno;
+mod files;
+mod futex;
+mod gnu;
+mod header;
+mod heap;
+mod host;
+mod json;
+mod lock;
+mod lookup;
+mod memory;
+mod poll;
+mod process;
+mod refuse;
+mod sockets;
+mod standard;
+mod start;
+pub mod table;
+mod threads;
+mod unwind;
+
+/// The personality's own panics: a mistake in it, reported as the instance's.
+#[cfg(panic = "abort")]
+#[panic_handler]
+fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
+    use alloc::format;
+    host::abort(&format!("Monohull's libc: {info}"))
+}

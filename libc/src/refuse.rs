@@ -1,0 +1,75 @@
+//! What does not exist here is refused by name: one line on the standard error for each of them, then an error number.
+
+use crate::errno::Answer;
+use crate::host;
+use alloc::format;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Which refusals have been written already, a bit for each.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Things that are refused, with the reason.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Missing {
+    /// `fork`, `vfork`, `clone` of a process.
+    Fork,
+    /// `execve`.
+    Exec,
+    /// Sending a signal.
+    Signal,
+    /// Memory that is written through to a file.
+    SharedMapping,
+    /// Memory that is both data and code, or becomes code.
+    Executable,
+    /// `io_uring_setup` and its kin.
+    IoUring,
+    /// Cancelling a thread.
+    Cancel,
+    /// Links of any kind.
+    Link,
+    /// `inotify`, `fanotify`.
+    Watch,
+    /// Timers that signal, or that are read from a descriptor.
+    Timer,
+}
+
+impl Missing {
+    const fn words(self) -> &'static str {
+        match self {
+            Missing::Fork => "a function is one process and cannot start another (fork, vfork, posix_spawn)",
+            Missing::Exec => "a function cannot become another program (exec)",
+            Missing::Signal => "there are no signals (kill, raise); a handler that is set is never called",
+            Missing::SharedMapping => "a file cannot be mapped to be written through (MAP_SHARED with PROT_WRITE)",
+            Missing::Executable => "memory cannot be executed unless the image brought it along (PROT_EXEC)",
+            Missing::IoUring => "there is no io_uring",
+            Missing::Cancel => "a thread cannot be cancelled (pthread_cancel)",
+            Missing::Link => "there are no symbolic or hard links",
+            Missing::Watch => "files cannot be watched (inotify, fanotify)",
+            Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
+        }
+    }
+}
+
+/// Writes the line, once an instance, and answers with `error`.
+#[cold]
+pub(crate) fn refuse(missing: Missing, error: Answer) -> Answer {
+    let bit = 1 << missing as u8;
+    if WRITTEN.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        host::write(2, format!("monohull: {}\n", missing.words()).as_bytes());
+    }
+    error
+}
+
+/// Writes the line for a system call that no row of the table serves.
+#[cold]
+pub(crate) fn unknown(number: i64, error: Answer) -> Answer {
+    /// Numbers that have been written already.
+    static SEEN: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    let place = SEEN.get((number / 64) as usize);
+    let bit = 1 << (number & 63);
+    if place.is_none_or(|seen| seen.fetch_or(bit, Ordering::Relaxed) & bit == 0) {
+        host::write(2, format!("monohull: there is no system call {number}\n").as_bytes());
+    }
+    error
+}

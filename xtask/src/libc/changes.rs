@@ -1,0 +1,111 @@
+//! What is changed in musl's source before it is compiled. Each change names its file and its reason; one that does not
+//! fit the source any more is an error, so that another version of musl cannot be built half changed.
+
+use crate::workspace::root;
+use crate::{Result, apt};
+use std::fs;
+use std::path::Path;
+
+/// Files whose place is taken by one of `libc/musl/`.
+const REPLACED: [(&str, &str); 2] = [
+    // `syscall` becomes a call of `__monohull_syscall`.
+    ("arch/x86_64/syscall_arch.h", "syscall_arch.h"),
+    // The thread pointer comes from the thread's header instead of `fs`.
+    ("arch/x86_64/pthread_arch.h", "pthread_arch.h"),
+];
+
+/// Files that are not compiled. What they define comes from the personality, or from the portable C file beside them.
+const SET_ASIDE: [&str; 22] = [
+    // System calls in assembly.
+    "src/thread/x86_64/__set_thread_area.s",
+    "src/thread/__set_thread_area.c",
+    "src/thread/x86_64/__unmapself.s",
+    "src/thread/__unmapself.c",
+    "src/thread/x86_64/clone.s",
+    "src/thread/clone.c",
+    "src/thread/x86_64/syscall_cp.s",
+    "src/thread/__syscall_cp.c",
+    "src/process/x86_64/vfork.s",
+    "src/signal/x86_64/restore.s",
+    // Thread-local storage by `fs`.
+    "src/ldso/x86_64/tlsdesc.s",
+    // Cancellation is a signal.
+    "src/thread/pthread_cancel.c",
+    // The heap is the personality's.
+    "src/malloc/calloc.c",
+    "src/malloc/free.c",
+    "src/malloc/libc_calloc.c",
+    "src/malloc/lite_malloc.c",
+    "src/malloc/memalign.c",
+    "src/malloc/posix_memalign.c",
+    "src/malloc/realloc.c",
+    "src/malloc/replaced.c",
+    // Looks for the end of the main stack among the kernel's mappings.
+    "src/thread/pthread_getattr_np.c",
+    // Would signal the other threads.
+    "src/linux/membarrier.c",
+];
+
+/// Lines that become others: the file, the text, what takes its place.
+const EDITS: [(&str, &str, &str); 5] = [
+    // A thread runs on a stack of Monohull's. musl's own mapping holds what it passes to the thread, and its variables.
+    (
+        "src/thread/pthread_create.c",
+        "guard = ROUND(attr._a_guardsize);\n\t\tsize = guard + ROUND(attr._a_stacksize\n",
+        "guard = 0;\n\t\tsize = guard + ROUND(PAGE_SIZE / 4\n",
+    ),
+    // `_init` and `_fini` would become DT_INIT and DT_FINI of the image.
+    ("src/env/__libc_start_main.c", "weak_alias(dummy, _init);", "#define _init dummy"),
+    ("src/exit/exit.c", "weak_alias(dummy, _fini);", "#define _fini dummy"),
+    // Names are looked up by the workflow's rules.
+    (
+        "src/network/lookup_name.c",
+        "cnt = name_from_dns_search(buf, canon, name, family);",
+        "cnt = __monohull_lookup(buf, canon, name, family);",
+    ),
+    (
+        "src/network/lookup_name.c",
+        "static int name_from_dns_search(",
+        "hidden int __monohull_lookup(struct address *, char *, const char *, int);\n\
+         __attribute__((__unused__)) static int name_from_dns_search(",
+    ),
+];
+
+/// Everything in this file that the objects depend on.
+pub(super) fn inputs() -> Result<Vec<u8>> {
+    let mut inputs = format!("{SET_ASIDE:?}{EDITS:?}").into_bytes();
+    for (_, ours) in REPLACED {
+        inputs.extend(read(&root().join("libc/musl").join(ours))?);
+    }
+    Ok(inputs)
+}
+
+/// Changes an unpacked source.
+pub(super) fn apply(source: &Path) -> Result {
+    for (theirs, ours) in REPLACED {
+        let text = read(&root().join("libc/musl").join(ours))?;
+        fs::write(existing(source, theirs)?, text).map_err(|error| format!("{theirs}: {error}"))?;
+    }
+    for name in SET_ASIDE {
+        let path = existing(source, name)?;
+        fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    for (name, from, to) in EDITS {
+        let path = existing(source, name)?;
+        let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+        if text.matches(from).count() != 1 {
+            return Err(format!("{} does not contain {from:?} exactly once", path.display()));
+        }
+        apt::write(&path, &text.replace(from, to))?;
+    }
+    Ok(())
+}
+
+fn existing(source: &Path, name: &str) -> Result<std::path::PathBuf> {
+    let path = source.join(name);
+    if path.is_file() { Ok(path) } else { Err(format!("musl's source has no {name}")) }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
