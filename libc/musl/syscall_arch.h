@@ -4,12 +4,39 @@
 
 __attribute__((__visibility__("hidden"))) long __monohull_syscall(long, long, long, long, long, long, long);
 
-#define __syscall0(n) __monohull_syscall((n), 0, 0, 0, 0, 0, 0)
-#define __syscall1(n, a) __monohull_syscall((n), (a), 0, 0, 0, 0, 0)
-#define __syscall2(n, a, b) __monohull_syscall((n), (a), (b), 0, 0, 0, 0)
-#define __syscall3(n, a, b, c) __monohull_syscall((n), (a), (b), (c), 0, 0, 0)
-#define __syscall4(n, a, b, c, d) __monohull_syscall((n), (a), (b), (c), (d), 0, 0)
-#define __syscall5(n, a, b, c, d, e) __monohull_syscall((n), (a), (b), (c), (d), (e), 0)
-#define __syscall6(n, a, b, c, d, e, f) __monohull_syscall((n), (a), (b), (c), (d), (e), (f))
+static __inline long __syscall0(long n)
+{
+	return __monohull_syscall(n, 0, 0, 0, 0, 0, 0);
+}
+
+static __inline long __syscall1(long n, long a)
+{
+	return __monohull_syscall(n, a, 0, 0, 0, 0, 0);
+}
+
+static __inline long __syscall2(long n, long a, long b)
+{
+	return __monohull_syscall(n, a, b, 0, 0, 0, 0);
+}
+
+static __inline long __syscall3(long n, long a, long b, long c)
+{
+	return __monohull_syscall(n, a, b, c, 0, 0, 0);
+}
+
+static __inline long __syscall4(long n, long a, long b, long c, long d)
+{
+	return __monohull_syscall(n, a, b, c, d, 0, 0);
+}
+
+static __inline long __syscall5(long n, long a, long b, long c, long d, long e)
+{
+	return __monohull_syscall(n, a, b, c, d, e, 0);
+}
+
+static __inline long __syscall6(long n, long a, long b, long c, long d, long e, long f)
+{
+	return __monohull_syscall(n, a, b, c, d, e, f);
+}
 
 #define IPC_64 0

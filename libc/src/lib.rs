@@ -57,3 +57,8 @@ fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
     use alloc::format;
     host::abort(&format!("Monohull's libc: {info}"))
 }
+
+/// Nothing here unwinds: what core's tables name, and nothing calls.
+#[cfg(panic = "abort")]
+#[unsafe(no_mangle)]
+pub extern "C" fn rust_eh_personality() {}

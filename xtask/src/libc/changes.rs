@@ -15,7 +15,7 @@ const REPLACED: [(&str, &str); 2] = [
 ];
 
 /// Files that are not compiled. What they define comes from the personality, or from the portable C file beside them.
-const SET_ASIDE: [&str; 22] = [
+const SET_ASIDE: [&str; 21] = [
     // System calls in assembly.
     "src/thread/x86_64/__set_thread_area.s",
     "src/thread/__set_thread_area.c",
@@ -24,7 +24,6 @@ const SET_ASIDE: [&str; 22] = [
     "src/thread/x86_64/clone.s",
     "src/thread/clone.c",
     "src/thread/x86_64/syscall_cp.s",
-    "src/thread/__syscall_cp.c",
     "src/process/x86_64/vfork.s",
     "src/signal/x86_64/restore.s",
     // Thread-local storage by `fs`.
