@@ -230,6 +230,28 @@ pub(crate) fn pwritev([descriptor, list, count, offset, ..]: [u64; 6]) -> Answer
     positioned(number::FILE_WRITEV, descriptor, list, count, offset)
 }
 
+/// `preadv2(descriptor, list, count, offset, high half, flags)`: offset −1 is the position; no flags.
+pub(crate) fn preadv2([descriptor, list, count, offset, _, flags]: [u64; 6]) -> Answer {
+    match (flags as u32, offset as i64) {
+        (0, -1) => readv([descriptor, list, count, 0, 0, 0]),
+        (0, _) => preadv([descriptor, list, count, offset, 0, 0]),
+        _ => EOPNOTSUPP,
+    }
+}
+
+/// `pwritev2(descriptor, list, count, offset, high half, flags)`: also with `RWF_NOAPPEND`, unless the descriptor appends.
+pub(crate) fn pwritev2([descriptor, list, count, offset, _, flags]: [u64; 6]) -> Answer {
+    const RWF_NOAPPEND: u32 = 0x20;
+    let appends = || descriptors::get(descriptor).is_ok_and(|kind| self::flags(kind) & O_APPEND as Answer != 0);
+    match (flags as u32, offset as i64) {
+        (0, -1) => writev([descriptor, list, count, 0, 0, 0]),
+        (RWF_NOAPPEND, _) if appends() => EOPNOTSUPP,
+        (0 | RWF_NOAPPEND, 0..) => pwritev([descriptor, list, count, offset, 0, 0]),
+        (0, _) => EINVAL,
+        _ => EOPNOTSUPP,
+    }
+}
+
 /// `lseek(descriptor, offset, whence)`.
 pub(crate) fn lseek([descriptor, offset, whence, ..]: [u64; 6]) -> Answer {
     with_file(descriptor, ESPIPE, |file| host::call(number::FILE_SEEK, [file, offset, whence]))

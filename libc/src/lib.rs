@@ -62,3 +62,10 @@ fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
 #[cfg(panic = "abort")]
 #[unsafe(no_mangle)]
 pub extern "C" fn rust_eh_personality() {}
+
+/// The same for what core's landing pads name. It is this object's own, beside the unwinder of a program that has one.
+#[cfg(panic = "abort")]
+#[unsafe(no_mangle)]
+pub extern "C" fn _Unwind_Resume() -> ! {
+    host::abort("Monohull's libc unwinds")
+}

@@ -5,7 +5,7 @@
 //! not possible. Pages have no protection of their own: `mprotect` is accepted and changes nothing.
 
 use crate::descriptors::{self, Kind};
-use crate::errno::{Answer, EBADF, EINVAL, ENODEV, ENOMEM, EPERM};
+use crate::errno::{Answer, EACCES, EBADF, EINVAL, ENODEV, ENOMEM};
 use crate::host;
 use crate::lock::Lock;
 use crate::refuse::{Missing, refuse};
@@ -128,7 +128,7 @@ pub(crate) fn mmap([address, len, protection, flags, descriptor, offset]: [u64; 
         return EINVAL;
     }
     if protection & PROT_EXEC != 0 {
-        return refuse(Missing::Executable, EPERM);
+        return refuse(Missing::Executable, EACCES);
     }
     let pages = page_up(len);
     if pages > isize::MAX as u64 {
@@ -218,7 +218,7 @@ pub(crate) fn mremap([address, old, new, flags, ..]: [u64; 6]) -> Answer {
 
 /// `mprotect(address, length, protection)`: accepted where it cannot matter, refused where memory would become code.
 pub(crate) fn mprotect([_, _, protection, ..]: [u64; 6]) -> Answer {
-    if protection & PROT_EXEC != 0 { refuse(Missing::Executable, EPERM) } else { 0 }
+    if protection & PROT_EXEC != 0 { refuse(Missing::Executable, EACCES) } else { 0 }
 }
 
 /// `madvise(address, length, advice)`: zeros for `MADV_DONTNEED`, a hint for mapped files, otherwise nothing.

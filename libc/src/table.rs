@@ -3,7 +3,7 @@
 //! | system calls | become | limits |
 //! | --- | --- | --- |
 //! | `open`, `openat`, `creat` | `FILE_OPEN` | no modes; no `O_TMPFILE`; `/dev/null`, `zero`, `random`, `urandom`, `stdin`, `stdout`, `stderr` are known by name |
-//! | `read`, `write`, `pread64`, `pwrite64`, `readv`, `writev`, `preadv`, `pwritev` | `FILE_READ` …, `STDIO_WRITE`, `SOCKET_RECV`, `SOCKET_SEND`, the slot of the standard input | 8 MiB at once; descriptor 0 takes its slot at the first read |
+//! | `read`, `write`, `pread64`, `pwrite64`, `readv`, `writev`, `preadv2`, `pwritev2` and their kin | `FILE_READ` …, `STDIO_WRITE`, `SOCKET_RECV`, `SOCKET_SEND`, the slot of the standard input | 8 MiB at once; descriptor 0 takes its slot at the first read |
 //! | `stat`, `lstat`, `fstat`, `newfstatat`, `statx`, `access` | `FILE_STAT`, `FILE_FSTAT` | no owners; modes are 755, 644, and without `w` on read-only mounts |
 //! | `getdents64` | `FILE_GETDENTS` | without `.` and `..` |
 //! | `mkdir`, `rmdir`, `unlink`, `rename`, `truncate`, `fsync`, `chdir`, `getcwd` and their kin | the hostcall of that name | `renameat2` without flags |
@@ -28,6 +28,7 @@
 //! | `kill`, `tkill`, `tgkill` | `ABORT` for `SIGABRT` to itself | otherwise refused |
 //! | `fork`, `vfork`, `clone` of a process, `execve` | refused | |
 //! | `inotify_init`, `timer_create`, `setitimer`, `io_uring_setup` | refused | |
+//! | `pipe`, `socketpair` | refused | |
 //! | all others | refused with their number | |
 //!
 //! "Refused" is one line on the standard error, once an instance, and an error number.
@@ -115,6 +116,11 @@ table! {
     285 "fallocate" files::fallocate,
     295 "preadv" files::preadv,
     296 "pwritev" files::pwritev,
+    327 "preadv2" files::preadv2,
+    328 "pwritev2" files::pwritev2,
+    22 "pipe" process::pipe,
+    293 "pipe2" process::pipe,
+    53 "socketpair" process::pipe,
     271 "ppoll" poll::ppoll,
     332 "statx" files::statx,
     436 "close_range" descriptors::close_range,

@@ -32,6 +32,8 @@ const LD_FLAGS: &str = "\
 -Wl,--version-script=@FOLDER@/lib/image.map
 -Wl,-u,monohull_start,-u,MONOHULL_IMAGE
 ";
+/// What gcc's unwinder uses if a program has it, and does not ask for: they are linked together with the personality.
+const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mutex_unlock", "__pthread_key_create"];
 /// Libraries of which nothing is left to link.
 const EMPTY: [&str; 7] = ["m", "pthread", "dl", "rt", "util", "crypt", "resolv"];
 
@@ -75,7 +77,7 @@ fn personality(workspace: &Workspace, work: &Path) -> Result<PathBuf> {
     let names = std::fs::read_to_string(&exports).map_err(|error| format!("{}: {error}", exports.display()))?;
     let mut ld = Command::new("ld");
     ld.args(["-r", "--gc-sections", "-o"]).arg(&joined);
-    for name in names.lines() {
+    for name in names.lines().chain(UNWINDER) {
         ld.args(["-u", name]);
     }
     shell::run(ld.arg(&whole))?;

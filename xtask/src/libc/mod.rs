@@ -17,6 +17,7 @@
 mod archive;
 mod changes;
 mod compile;
+mod programs;
 mod source;
 
 use crate::workspace::{Workspace, root};
@@ -34,5 +35,6 @@ fn folder() -> PathBuf {
 pub(crate) fn build(workspace: &Workspace) -> Result {
     apt::make(&folder())?;
     let musl = compile::built()?;
-    archive::make(workspace, &musl)
+    archive::make(workspace, &musl)?;
+    programs::make()
 }

@@ -1,0 +1,156 @@
+/* Files and directories: the rows over FILE_*. The workflow mounts a memory file system at /. */
+#include "check.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static void descriptors(void)
+{
+	char text[16] = {0};
+	int file = open("/one", O_RDWR | O_CREAT | O_EXCL, 0600);
+	CHECK(file == 3);
+	FAILS(open("/one", O_RDWR | O_CREAT | O_EXCL, 0600), EEXIST);
+	CHECK(write(file, "0123456789", 10) == 10);
+	CHECK(lseek(file, 2, SEEK_SET) == 2);
+	CHECK(read(file, text, 3) == 3 && !memcmp(text, "234", 3));
+	CHECK(pread(file, text, 16, 8) == 2 && !memcmp(text, "89", 2));
+	FAILS(pread(file, text, 1, -1), EINVAL);
+	CHECK(pwrite(file, "ab", 2, 0) == 2);
+	CHECK(lseek(file, 0, SEEK_CUR) == 5);
+	int other = dup(file);
+	CHECK(other == 4 && lseek(other, 1, SEEK_SET) == 1 && lseek(file, 0, SEEK_CUR) == 1);
+	CHECK(dup2(file, 9) == 9 && close(9) == 0);
+	CHECK(dup3(file, 9, O_CLOEXEC) == 9 && fcntl(file, F_DUPFD, 9) == 10);
+	FAILS(dup3(file, file, 0), EINVAL);
+	FAILS(dup2(77, 5), EBADF);
+	CHECK(syscall(SYS_close_range, 9, 10, 0) == 0);
+	FAILS(close(10), EBADF);
+	CHECK(close(other) == 0);
+	struct iovec list[2] = {{text, 1}, {text + 1, 2}};
+	CHECK(readv(file, list, 2) == 3 && !memcmp(text, "b23", 3));
+	CHECK(writev(file, list, 2) == 3);
+	CHECK(preadv(file, list, 2, 0) == 3 && pwritev(file, list, 2, 0) == 3);
+	CHECK(fsync(file) == 0 && fdatasync(file) == 0);
+	sync();
+	CHECK(ftruncate(file, 4) == 0 && lseek(file, 0, SEEK_END) == 4);
+	CHECK(truncate("/one", 3) == 0 && lseek(file, 0, SEEK_END) == 3);
+	CHECK(posix_fallocate(file, 0, 20) == 0 && lseek(file, 0, SEEK_END) == 20);
+	CHECK(posix_fadvise(file, 0, 0, POSIX_FADV_NORMAL) == 0);
+	CHECK((fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR);
+	CHECK(fcntl(file, F_SETFL, O_APPEND) == 0 && fcntl(file, F_GETFL) & O_APPEND);
+	FAILS(pwrite(file, "X", 1, 0), EOPNOTSUPP);
+	struct flock lock = {.l_type = F_WRLCK};
+	CHECK(fcntl(file, F_SETLK, &lock) == 0);
+	CHECK(fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK);
+	CHECK(isatty(file) == 0 && isatty(1) == 0);
+	FAILS(read(77, text, 1), EBADF);
+	FAILS(lseek(1, 0, SEEK_CUR), ESPIPE);
+	CHECK(close(file) == 0);
+	FAILS(write(file, "", 1), EBADF);
+	CHECK((file = creat("/one", 0600)) == 3 && close(file) == 0);
+}
+
+static void known(void)
+{
+	struct stat stat_, other;
+	CHECK(mkdir("/folder", 0700) == 0 && stat("/folder", &stat_) == 0 && S_ISDIR(stat_.st_mode));
+	FAILS(mkdir("/folder", 0700), EEXIST);
+	CHECK(truncate("/one", 1234) == 0);
+	CHECK(stat("/one", &stat_) == 0 && S_ISREG(stat_.st_mode) && stat_.st_size == 1234 && stat_.st_nlink == 1);
+	CHECK(stat_.st_mtim.tv_sec > 1600000000);
+	CHECK(lstat("/one", &other) == 0 && other.st_ino == stat_.st_ino && other.st_dev == stat_.st_dev);
+	int file = open("/one", O_RDONLY);
+	CHECK(fstat(file, &other) == 0 && other.st_ino == stat_.st_ino);
+	CHECK(fstatat(AT_FDCWD, "one", &other, 0) == 0 && other.st_size == 1234);
+	CHECK(fstat(1, &other) == 0 && S_ISCHR(other.st_mode));
+	struct statx statx_;
+	CHECK(statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &statx_) == 0 && statx_.stx_size == 1234);
+	CHECK(statx_.stx_mode == stat_.st_mode && statx_.stx_mtime.tv_sec == stat_.st_mtim.tv_sec);
+	close(file);
+	FAILS(stat("/none", &stat_), ENOENT);
+	FAILS(stat("/one/more", &stat_), ENOTDIR);
+	CHECK(access("/one", R_OK | W_OK) == 0);
+	FAILS(access("/one", X_OK), EACCES);
+	CHECK(faccessat(AT_FDCWD, "/folder", X_OK, 0) == 0);
+	FAILS(readlink("/one", (char[9]){0}, 9), EINVAL);
+	FAILS(readlink("/none", (char[9]){0}, 9), ENOENT);
+	CHECK(chmod("/one", 0600) == 0 && chown("/one", 1, 1) == 0 && utimes("/one", 0) == 0);
+	FAILS(chmod("/none", 0600), ENOENT);
+	struct statfs room;
+	CHECK(statfs("/", &room) == 0 && room.f_bsize == 4096 && room.f_namelen == 255);
+	CHECK(umask(022) == 0);
+	FAILS(syscall(SYS_getxattr, "/one", "user.x", 0, 0), EOPNOTSUPP);
+}
+
+static void directories(void)
+{
+	char path[4096];
+	int folder = open("/folder", O_RDONLY | O_DIRECTORY);
+	CHECK(folder >= 0);
+	FAILS(open("/one", O_RDONLY | O_DIRECTORY), ENOTDIR);
+	CHECK(mkdirat(folder, "inner", 0700) == 0);
+	for (int at = 0; at < 100; at++) {
+		snprintf(path, sizeof path, "%0*d", 1 + at, at);
+		int file = openat(folder, path, O_CREAT | O_WRONLY, 0600);
+		CHECK(file >= 0 && close(file) == 0);
+	}
+	DIR *list = fdopendir(dup(folder));
+	int files = 0, folders = 0, bytes = 0;
+	for (struct dirent *entry; (entry = readdir(list));) {
+		files += entry->d_type == DT_REG;
+		folders += entry->d_type == DT_DIR;
+		bytes += strlen(entry->d_name);
+	}
+	CHECK(files == 100 && folders == 1 && bytes == 5050 + 5);
+	closedir(list);
+	CHECK(renameat(folder, "inner", AT_FDCWD, "/moved") == 0);
+	FAILS(renameat2(folder, "x", folder, "y", 1), EINVAL);
+	CHECK(fchdir(folder) == 0 && !strcmp(getcwd(path, sizeof path), "/folder"));
+	CHECK(chdir("..") == 0 && !strcmp(getcwd(path, sizeof path), "/"));
+	CHECK(!getcwd(path, 1) && errno == ERANGE);
+	CHECK(!strcmp(realpath("folder/../moved/.", path), "/moved"));
+	FAILS(rmdir("/folder"), ENOTEMPTY);
+	CHECK(unlinkat(folder, "0", 0) == 0 && unlinkat(AT_FDCWD, "/moved", AT_REMOVEDIR) == 0);
+	CHECK(rename("/one", "/two") == 0 && unlink("/two") == 0);
+	FAILS(unlink("/two"), ENOENT);
+	FAILS(symlink("/a", "/b"), EPERM);
+	FAILS(link("/a", "/b"), EPERM);
+	close(folder);
+}
+
+static void streams(void)
+{
+	char line[64];
+	FILE *file = fopen("/text", "w+");
+	CHECK(file && fprintf(file, "%d %s %.2f\n%x\n", 42, "words", 2.5, 255) == 17);
+	rewind(file);
+	int number;
+	double fraction;
+	CHECK(fscanf(file, "%d %63s %lf", &number, line, &fraction) == 3 && number == 42 && fraction == 2.5);
+	CHECK(fgets(line, sizeof line, file) && fgets(line, sizeof line, file) && !strcmp(line, "ff\n"));
+	CHECK(fclose(file) == 0);
+	CHECK((file = tmpfile()) == 0 || fclose(file) == 0);
+	unsigned char random[32] = {0}, zero[32];
+	file = fopen("/dev/urandom", "r");
+	CHECK(file && fread(random, 1, 32, file) == 32 && fclose(file) == 0);
+	file = fopen("/dev/zero", "r");
+	CHECK(file && fread(zero, 1, 32, file) == 32 && fclose(file) == 0 && memcmp(random, zero, 32));
+	file = fopen("/dev/null", "r+");
+	CHECK(file && fgetc(file) == EOF && fclose(file) == 0);
+}
+
+int main(void)
+{
+	descriptors();
+	known();
+	directories();
+	streams();
+	return end();
+}

@@ -1,0 +1,103 @@
+/* Memory: the heap, mmap and its kin. */
+#include "check.h"
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BLOCKS = 500, ROUNDS = 20000 };
+
+/* Blocks of many sizes, freed and resized in a disorderly way: each holds its own byte throughout. */
+static void *disorder(void *seed)
+{
+	unsigned char *blocks[BLOCKS] = {0};
+	size_t sizes[BLOCKS] = {0}, wrong = 0;
+	uint64_t random = (uintptr_t)seed;
+	for (int round = 0; round < ROUNDS; round++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		size_t at = (random >> 33) % BLOCKS, size = 1 + (random >> 43) % (round % 50 ? 700 : 70000);
+		for (size_t byte = 0; byte < sizes[at]; byte += 97) wrong += blocks[at][byte] != (unsigned char)at;
+		if (random & 1 << 20) {
+			free(blocks[at]);
+			blocks[at] = random & 1 << 21 ? malloc(size) : aligned_alloc(64, size);
+		} else {
+			blocks[at] = realloc(blocks[at], size);
+		}
+		wrong += malloc_usable_size(blocks[at]) < size || (uintptr_t)blocks[at] % 16;
+		memset(blocks[at], at, sizes[at] = size);
+	}
+	for (int at = 0; at < BLOCKS; at++) free(blocks[at]);
+	return (void *)wrong;
+}
+
+static void heap(void)
+{
+	pthread_t threads[3];
+	for (long at = 0; at < 3; at++) CHECK(pthread_create(&threads[at], 0, disorder, (void *)(at + 1)) == 0);
+	CHECK(disorder((void *)9) == 0);
+	for (int at = 0; at < 3; at++) {
+		void *wrong;
+		CHECK(pthread_join(threads[at], &wrong) == 0 && wrong == 0);
+	}
+	unsigned char *zero = calloc(300, 3);
+	for (int at = 0; at < 900; at++) CHECK(zero[at] == 0);
+	free(zero);
+	void *aligned = 0;
+	CHECK(posix_memalign(&aligned, 4096, 10) == 0 && (uintptr_t)aligned % 4096 == 0);
+	free(aligned);
+	CHECK(posix_memalign(&aligned, 3, 10) == EINVAL);
+	void *volatile none = malloc(SIZE_MAX / 2);
+	CHECK(none == 0 && errno == ENOMEM && calloc(SIZE_MAX / 2, 3) == 0);
+	free(0);
+	CHECK(sbrk(1) == (void *)-1);
+}
+
+static void mappings(void)
+{
+	char *pages = mmap(0, 5 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(pages != MAP_FAILED && (uintptr_t)pages % 4096 == 0);
+	memset(pages, 7, 5 * 4096);
+	CHECK(madvise(pages, 4096, MADV_DONTNEED) == 0 && pages[0] == 0 && pages[4096] == 7);
+	CHECK(mprotect(pages, 4096, PROT_NONE) == 0 && mprotect(pages, 4096, PROT_READ | PROT_WRITE) == 0);
+	char *moved = mremap(pages, 5 * 4096, 9 * 4096, MREMAP_MAYMOVE);
+	CHECK(moved != MAP_FAILED && moved[4096] == 7 && moved[8 * 4096] == 0);
+	CHECK(mremap(moved, 9 * 4096, 4096, 0) == moved);
+	FAILS(mremap(moved, 4096, 2 * 4096, 0), ENOMEM);
+	CHECK(mmap(moved, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == moved);
+	CHECK(munmap(moved, 4096) == 0 && munmap(moved, 4096) == 0);
+	/* What has been given back is used again, zeroed. */
+	char *again = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(again != MAP_FAILED && again[0] == 0 && again[4095] == 0);
+	munmap(again, 4096);
+	FAILS(mmap(0, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), EINVAL);
+	FAILS(mmap((void *)0x1000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), EINVAL);
+	FAILS(mmap(0, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), EACCES);
+	FAILS(mprotect(again, 4096, PROT_READ | PROT_EXEC), EACCES);
+	FAILS(mlock(again, 4096), ENOMEM);
+
+	int file = open("/mapped", O_RDWR | O_CREAT, 0600);
+	CHECK(write(file, "text of the file", 16) == 16);
+	char *text = mmap(0, 16, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	CHECK(text != MAP_FAILED && !memcmp(text, "text of the file", 16));
+	text[0] = 'T';
+	char first;
+	CHECK(pread(file, &first, 1, 0) == 1 && first == 't');
+	CHECK(munmap(text, 16) == 0);
+	/* Beyond the file's end: zeros. */
+	text = mmap(0, 8192, PROT_READ, MAP_PRIVATE, file, 0);
+	CHECK(text != MAP_FAILED && text[15] == 'e' && text[16] == 0 && text[8191] == 0);
+	CHECK(munmap(text, 8192) == 0);
+	FAILS(mmap(0, 16, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), ENODEV);
+	FAILS(mmap(0, 16, PROT_READ, MAP_PRIVATE, 77, 0), EBADF);
+	close(file);
+}
+
+int main(void)
+{
+	heap();
+	mappings();
+	return end();
+}

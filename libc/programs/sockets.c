@@ -1,0 +1,98 @@
+/* Sockets: TCP and UDP to the program itself, options, waiting for many. */
+#include "check.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int port;
+
+static struct sockaddr_in here(int port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+	inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+	return address;
+}
+
+/* Connects, sends a line and reads it back. */
+static void *client(void *result)
+{
+	struct sockaddr_in to = here(port);
+	int stream = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+	char text[16] = {0};
+	int right = setsockopt(stream, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0
+		&& connect(stream, (void *)&to, sizeof to) == 0 && write(stream, "line\n", 5) == 5
+		&& shutdown(stream, SHUT_WR) == 0 && recv(stream, text, sizeof text, 0) == 5 && !strcmp(text, "line\n")
+		&& read(stream, text, sizeof text) == 0 && close(stream) == 0;
+	return right ? result : 0;
+}
+
+int main(void)
+{
+	struct sockaddr_in address = here(0), peer;
+	socklen_t len = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), value;
+	CHECK(listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0);
+	FAILS(accept(listener, 0, 0), EINVAL);
+	CHECK(bind(listener, (void *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
+	FAILS(bind(listener, (void *)&address, sizeof address), EINVAL);
+	CHECK(getsockname(listener, (void *)&address, &len) == 0 && len == sizeof address);
+	CHECK((port = ntohs(address.sin_port)) > 0);
+	pthread_t thread;
+	void *right;
+	CHECK(pthread_create(&thread, 0, client, &right) == 0);
+	int stream = accept4(listener, (void *)&peer, &len, SOCK_NONBLOCK);
+	CHECK(stream >= 0 && peer.sin_addr.s_addr == htonl(INADDR_LOOPBACK) && fcntl(stream, F_GETFL) & O_NONBLOCK);
+	struct pollfd wish = {.fd = stream, .events = POLLIN};
+	CHECK(poll(&wish, 1, 5000) == 1 && wish.revents == POLLIN);
+	char text[16];
+	CHECK(recv(stream, text, sizeof text, MSG_PEEK) == 5 && read(stream, text, sizeof text) == 5);
+	CHECK(fcntl(stream, F_SETFL, 0) == 0 && write(stream, text, 5) == 5);
+	CHECK(getsockopt(stream, SOL_SOCKET, SO_TYPE, &value, &(socklen_t){4}) == 0 && value == SOCK_STREAM);
+	CHECK(getsockopt(stream, SOL_SOCKET, SO_ERROR, &value, &(socklen_t){4}) == 0 && value == 0);
+	CHECK(getpeername(stream, (void *)&peer, &len) == 0 && close(stream) == 0);
+	CHECK(pthread_join(thread, &right) == 0 && right == &right);
+
+	CHECK(fcntl(listener, F_SETFL, O_NONBLOCK) == 0);
+	FAILS(accept(listener, 0, 0), EAGAIN);
+	int other = dup(listener);
+	CHECK(close(listener) == 0);
+	FAILS(accept(other, 0, 0), EAGAIN);
+	CHECK(close(other) == 0);
+
+	int one = socket(AF_INET, SOCK_DGRAM, 0), two = socket(AF_INET, SOCK_DGRAM, 0);
+	address = here(0);
+	CHECK(bind(one, (void *)&address, sizeof address) == 0 && getsockname(one, (void *)&address, &len) == 0);
+	CHECK(sendto(two, "data", 4, 0, (void *)&address, sizeof address) == 4);
+	CHECK(recvfrom(one, text, sizeof text, 0, (void *)&peer, &len) == 4 && peer.sin_port != 0);
+	CHECK(connect(one, (void *)&peer, len) == 0);
+	struct iovec parts[2] = {{"da", 2}, {"ta", 2}};
+	CHECK(sendmsg(one, &(struct msghdr){.msg_iov = parts, .msg_iovlen = 2}, 0) == 4);
+	struct iovec room = {text, sizeof text};
+	CHECK(recvmsg(two, &(struct msghdr){.msg_iov = &room, .msg_iovlen = 1}, 0) == 4);
+	FAILS(recv(two, text, sizeof text, MSG_DONTWAIT), EAGAIN);
+	wish = (struct pollfd){.fd = two, .events = POLLIN};
+	CHECK(poll(&wish, 1, 1) == 0);
+	struct timeval soon = {.tv_usec = 2000};
+	CHECK(setsockopt(two, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) == 0);
+	FAILS(recv(two, text, sizeof text, 0), EAGAIN);
+	close(one);
+	close(two);
+
+	FAILS(socket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	FAILS(socket(AF_INET, SOCK_RAW, 0), EPROTONOSUPPORT);
+	FAILS(listen(1, 1), ENOTSOCK);
+	int new = socket(AF_INET6, SOCK_STREAM, 0);
+	FAILS(read(new, text, 1), ENOTCONN);
+	FAILS(getpeername(new, (void *)&peer, &len), ENOTCONN);
+	close(new);
+	struct addrinfo *found, wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+	CHECK(getaddrinfo("127.0.0.1", "80", &wanted, &found) == 0 && found->ai_addrlen == sizeof address);
+	freeaddrinfo(found);
+	CHECK(getaddrinfo("no.such.name.invalid", 0, &wanted, &found) != 0);
+	return end();
+}

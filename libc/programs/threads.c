@@ -1,0 +1,135 @@
+/* Threads, locks, thread-local variables and clocks. */
+#include "check.h"
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+static __thread int with_a_value = 7;
+static __thread char without[5000];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static int total, ready, made, destroyed;
+
+static void make(void)
+{
+	made++;
+}
+
+static void destroy(void *value)
+{
+	pthread_mutex_lock(&lock);
+	destroyed += (long)value;
+	pthread_mutex_unlock(&lock);
+}
+
+static void *count(void *number)
+{
+	pthread_once(&once, make);
+	pthread_setspecific(key, number);
+	with_a_value += (long)number;
+	without[4999] = 1;
+	for (int at = 0; at < 1000; at++) {
+		pthread_mutex_lock(&lock);
+		total++;
+		pthread_mutex_unlock(&lock);
+		if (at % 100 == 0) sched_yield();
+	}
+	pthread_rwlock_rdlock(&shared);
+	pthread_rwlock_unlock(&shared);
+	pthread_mutex_lock(&lock);
+	ready++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return (void *)(long)(with_a_value + without[4998] + (pthread_self() == 0) + (gettid() == getpid()));
+}
+
+static void wait_for(int wanted)
+{
+	pthread_mutex_lock(&lock);
+	while (ready < wanted) pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void *leave(void *value)
+{
+	pthread_exit(value);
+}
+
+static int c11(void *value)
+{
+	return *(int *)value + 1;
+}
+
+int main(void)
+{
+	pthread_t threads[8];
+	CHECK(pthread_key_create(&key, destroy) == 0);
+	for (long at = 0; at < 8; at++) CHECK(pthread_create(&threads[at], 0, count, (void *)at) == 0);
+	wait_for(8);
+	for (long at = 0; at < 8; at++) {
+		void *result;
+		CHECK(pthread_join(threads[at], &result) == 0 && (long)result == 7 + at);
+	}
+	CHECK(total == 8000 && made == 1 && destroyed == 28 && with_a_value == 7 && without[4999] == 0);
+
+	pthread_attr_t detached;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	ready = 0;
+	for (int at = 0; at < 100; at++) CHECK(pthread_create(&threads[0], &detached, count, 0) == 0);
+	wait_for(100);
+	void *result;
+	CHECK(pthread_create(&threads[0], 0, leave, &result) == 0);
+	CHECK(pthread_join(threads[0], &result) == 0 && result == &result);
+	thrd_t other;
+	int value = 41, more;
+	CHECK(thrd_create(&other, c11, &value) == thrd_success && thrd_join(other, &more) == thrd_success && more == 42);
+
+	pthread_attr_t attributes;
+	void *stack;
+	size_t size;
+	CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
+	CHECK(pthread_attr_getstack(&attributes, &stack, &size) == 0 && size >= 65536);
+	CHECK((char *)&size > (char *)stack && (char *)&size < (char *)stack + size);
+	CHECK(pthread_cancel(pthread_self()) == ENOSYS);
+	cpu_set_t processors;
+	CHECK(sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) >= 1);
+	CHECK(sysconf(_SC_NPROCESSORS_ONLN) >= 1);
+
+	/* Clocks, and waiting that ends with time. */
+	struct timespec start, now, resolution;
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &start) == 0 && clock_getres(CLOCK_MONOTONIC, &resolution) == 0);
+	FAILS(clock_gettime(99, &now), EINVAL);
+	CHECK(nanosleep(&(struct timespec){0, 2000000}, 0) == 0);
+	FAILS(nanosleep(&(struct timespec){0, -1}, 0), EINVAL);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	CHECK((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec >= 2000000);
+	now.tv_nsec += now.tv_nsec < 900000000 ? 1000000 : 0;
+	CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, 0) == 0);
+	struct timeval day;
+	CHECK(gettimeofday(&day, 0) == 0 && labs(time(0) - day.tv_sec) <= 1 && day.tv_sec > 1600000000);
+	CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0 && labs(now.tv_sec - day.tv_sec) <= 1);
+	pthread_mutex_lock(&lock);
+	now.tv_nsec = now.tv_nsec < 990000000 ? now.tv_nsec + 5000000 : 999999999;
+	CHECK(pthread_cond_timedwait(&changed, &lock, &now) == ETIMEDOUT);
+	pthread_mutex_unlock(&lock);
+	sem_t semaphore;
+	CHECK(sem_init(&semaphore, 0, 1) == 0 && sem_wait(&semaphore) == 0);
+	FAILS(sem_timedwait(&semaphore, &(struct timespec){0, 0}), ETIMEDOUT);
+	CHECK(sem_post(&semaphore) == 0 && sem_trywait(&semaphore) == 0);
+	int word = 5;
+	FAILS(syscall(SYS_futex, &word, 0, 4, 0), EAGAIN);
+	FAILS(syscall(SYS_futex, &word, 0, 5, &(struct timespec){0, 1000}), ETIMEDOUT);
+	FAILS(syscall(SYS_futex, (char *)&word + 1, 0, 5, 0), EINVAL);
+	CHECK(syscall(SYS_futex, &word, 1, 10) == 0);
+	return end();
+}

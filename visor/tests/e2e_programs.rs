@@ -1,0 +1,104 @@
+//! Programs as they are: C, and Rust's real std, over the libc of `libc/`. Each program (`libc/programs`) goes through a group of
+//! rows of the table of system calls, checks what they answer, and counts.
+
+mod support;
+
+use monohull_visor::engine::RunOptions;
+use monohull_visor::report::{RunReport, Silent, Status};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A workflow with one step that runs the program.
+fn document(program: &str) -> Value {
+    json!({
+        "name": "program",
+        "functions": { "program": { "image": format!("libc-{program}") } },
+        "files": [{ "at": "/", "memory": "16MiB" }],
+        "steps": [{ "name": "program", "function": "program" }],
+    })
+}
+
+/// Runs it with `input` as its standard input.
+fn run_with_input(mut document: Value, input: &str) -> RunReport {
+    document["steps"][0]["stdin"] = json!("input");
+    document["inputs"] = json!(["input"]);
+    let inline_inputs = [("input".to_owned(), input.as_bytes().to_vec())].into();
+    support::run_with(&document, &RunOptions { inline_inputs, ..RunOptions::default() }, Arc::new(Silent))
+}
+
+/// A network on which a program reaches itself.
+fn network() -> Value {
+    json!({ "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] })
+}
+
+/// The lines it printed, after it has succeeded.
+fn printed(report: &RunReport) -> Vec<&str> {
+    let instance = &report.steps[0].instances[0];
+    let lines = instance.lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(report.status, Status::Done, "{lines:#?} {:#?}", report.error);
+    lines
+}
+
+/// Every check of the program holds, and it prints nothing else but one line for each of these refusals.
+fn refuses(document: &Value, refusals: &[&str]) {
+    let report = support::run(document);
+    let lines = printed(&report);
+    let (refused, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("monohull: "));
+    assert!(rest.len() == 1 && rest[0].ends_with(" checks, 0 failures"), "{lines:#?}");
+    assert_eq!(refused.len(), refusals.len(), "{lines:#?}");
+    for refusal in refusals {
+        assert!(refused.iter().any(|line| line.ends_with(refusal)), "{refusal}: {lines:#?}");
+    }
+}
+
+#[test]
+fn files_directories_and_descriptors() {
+    refuses(&document("files"), &["hard links"]);
+}
+
+#[test]
+fn the_heap_and_mappings() {
+    refuses(&document("memory"), &["(PROT_EXEC)", "(MAP_SHARED with PROT_WRITE)"]);
+}
+
+#[test]
+fn threads_locks_thread_locals_and_clocks() {
+    refuses(&document("threads"), &["(pthread_cancel)"]);
+}
+
+#[test]
+fn sockets() {
+    let mut document = document("sockets");
+    document["network"] = network();
+    refuses(&document, &[]);
+}
+
+/// Arguments, environment and standard input arrive; what does not exist is refused with one line that names it.
+#[test]
+fn the_process_and_what_is_refused_by_name() {
+    let mut document = document("process");
+    document["steps"][0]["args"] =
+        json!({ "argv": ["plain \"word\" ü", 2], "name": "value", "list": [1, { "a": "]" }] });
+    document["steps"][0]["env"] = json!({ "GREETING": "hello" });
+    let report = run_with_input(document, "input\n");
+    let lines = printed(&report);
+    let (refused, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("monohull: "));
+    assert!(rest[0].ends_with(" 0 failures") && rest[1..] == ["at exit"], "{rest:#?}");
+    let names = ["fork", "exec", "signals", "watched", "io_uring", "timers", "pipes", "system call 101"];
+    assert_eq!(refused.len(), names.len(), "{refused:#?}");
+    for name in names {
+        assert!(refused.iter().any(|line| line.contains(name)), "{name}: {refused:#?}");
+    }
+}
+
+/// Collections, threads, thread-local variables, panics, files, TCP, arguments, environment and standard input of the
+/// prebuilt std.
+#[test]
+fn the_real_std() {
+    let mut document = document("std");
+    document["network"] = network();
+    document["steps"][0]["args"] = json!({ "name": "value" });
+    document["steps"][0]["env"] = json!({ "GREETING": "hello" });
+    let report = run_with_input(document, "input\n");
+    assert_eq!(printed(&report), ["std runs"]);
+}
