@@ -122,7 +122,7 @@ fn thread_local_variables_of_c_are_accepted_in_one_model() {
         static __thread long first[2] = { 5, 6 };
         LINKAGE __thread char zeros[100] __attribute__((aligned(32)));
         void *__tls_get_addr(unsigned long *which) { return (void *)(which[0] + which[1]); }
-        long monohull_start(void) { return ++first[1] + zeros[7]; }
+        long monohull_start(void) { return ++first[1] + ++zeros[first[0]]; }
     "#;
     let folder = Scratch::new("thread-locals");
     let (input, output) = (folder.0.join("image.c"), folder.0.join("image.so"));
