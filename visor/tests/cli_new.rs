@@ -39,7 +39,7 @@ fn shared_files(folder: &Path) -> Vec<String> {
 #[test]
 fn a_new_crate_names_no_path_of_this_machine() {
     let folder = TempDir::new().expect("a folder");
-    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    done(monohull(folder.path(), folder.path(), &["new", "--small", "hello"]));
     let hello = folder.path().join("hello");
     let files = shared_files(&hello);
     assert_eq!(files.len(), 5, "{files:?}");
@@ -58,7 +58,7 @@ fn a_new_crate_names_no_path_of_this_machine() {
 fn init_writes_what_is_missing_and_nothing_else() {
     let folder = TempDir::new().expect("a folder");
     let here = folder.path().join("hello");
-    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    done(monohull(folder.path(), folder.path(), &["new", "--small", "hello"]));
     let (said, _) = done(monohull(folder.path(), &here, &["init"]));
     assert_eq!(said, "Nothing is missing here.\n");
     // A clone has not what git ignores.
@@ -70,7 +70,7 @@ fn init_writes_what_is_missing_and_nothing_else() {
     // An empty folder becomes a crate; its name is the folder's, or what is said.
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).expect("a folder");
-    done(monohull(folder.path(), &empty, &["init", "--name", "other"]));
+    done(monohull(folder.path(), &empty, &["init", "--small", "--name", "other"]));
     assert!(fs::read_to_string(empty.join("Cargo.toml")).expect("a manifest").contains("name = \"other\""));
     let odd = folder.path().join("1 odd");
     fs::create_dir(&odd).expect("a folder");
@@ -86,7 +86,7 @@ fn init_writes_nothing_through_links() {
         fs::create_dir(made).expect("made");
     }
     std::os::unix::fs::symlink(outside.join("made.json"), here.join("workflow.json")).expect("a link");
-    done(monohull(folder.path(), &here, &["init"]));
+    done(monohull(folder.path(), &here, &["init", "--small"]));
     fs::remove_dir_all(here.join(".cargo")).expect("it was made");
     std::os::unix::fs::symlink(&outside, here.join(".cargo")).expect("a link");
     let output = monohull(folder.path(), &here, &["init"]);
@@ -97,7 +97,7 @@ fn init_writes_nothing_through_links() {
 #[test]
 fn build_names_the_dependency_that_brings_std_and_the_remedy() {
     let folder = TempDir::new().expect("a folder");
-    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    done(monohull(folder.path(), folder.path(), &["new", "--small", "hello"]));
     let hello = folder.path().join("hello");
     let manifest = fs::read_to_string(hello.join("Cargo.toml")).expect("a manifest");
     let with = |line: &str| {
@@ -134,7 +134,7 @@ fn new_crates_run_and_share_what_they_rest_on() {
     for place in ["one", "two"] {
         let place = folder.path().join(place);
         fs::create_dir(&place).expect("a folder");
-        done(monohull(folder.path(), &place, &["new", "hello"]));
+        done(monohull(folder.path(), &place, &["new", "--small", "hello"]));
     }
     let [one, two] = ["one", "two"].map(|place| folder.path().join(place).join("hello"));
     // Written before anything is built: a time stamp does not tell the two apart.
@@ -160,7 +160,7 @@ fn new_crates_run_and_share_what_they_rest_on() {
 #[test]
 fn a_panic_names_the_file_and_line_of_each_caller() {
     let folder = TempDir::new().expect("a folder");
-    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    done(monohull(folder.path(), folder.path(), &["new", "--small", "hello"]));
     let hello = folder.path().join("hello");
     let source = "#[inline(never)]\nfn inner(items: &[u64], at: usize) -> u64 {\n    items[at]\n}\n\n\
                   #[std::main]\nfn main() {\n    let at = std::env::args().count() + 7;\n    \

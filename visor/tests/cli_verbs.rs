@@ -351,11 +351,16 @@ fn new_makes_a_crate_that_stands_alone() {
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let read = |file: &str| fs::read_to_string(folder.path().join("hello").join(file)).expect(file);
     assert!(read("Cargo.toml").contains("name = \"hello\"") && read("Cargo.toml").contains("[workspace]"));
-    assert!(!read("Cargo.toml").contains("crate-type"));
-    assert!(read("src/lib.rs").contains("#[std::main]"));
+    assert!(!read("Cargo.toml").contains("crate-type") && !read("Cargo.toml").contains("monohull"));
+    assert!(read("src/main.rs").starts_with("fn main() {"));
     assert_eq!(read(".gitignore"), "/target\n");
     let output = monohull(folder.path(), &["validate", "--file-only", "hello/workflow.json"]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+
+    let output = monohull(folder.path(), &["new", "--small", "small"]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let read = |file: &str| fs::read_to_string(folder.path().join("small").join(file)).expect(file);
+    assert!(read("Cargo.toml").contains("monohull-std") && read("src/lib.rs").contains("#[std::main]"));
 
     let again = monohull(folder.path(), &["new", "hello"]);
     assert_eq!(code(&again), 2);
@@ -365,7 +370,7 @@ fn new_makes_a_crate_that_stands_alone() {
         assert_eq!(code(&output), 2, "{name}");
         assert!(text(&output.stderr).contains("is no name for a function"), "{}", text(&output.stderr));
     }
-    let shim = monohull(folder.path(), &["new", "other", "--std-path", "nowhere"]);
+    let shim = monohull(folder.path(), &["new", "--small", "other", "--std-path", "nowhere"]);
     assert_eq!(code(&shim), 2);
     assert!(!folder.path().join("other").exists());
 }

@@ -16,7 +16,8 @@ use tempfile::TempDir;
 /// A crate with each source as an example; what cargo says about it.
 fn check(sources: &[String], dependencies: &str) -> Result<(), String> {
     let folder = TempDir::new().expect("a folder");
-    let made = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["new", "page"]).current_dir(&folder).output();
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_monohull")).args(["new", "--small", "page"]).current_dir(&folder).output();
     let made = made.expect("monohull starts");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let here = folder.path().join("page");
@@ -74,7 +75,7 @@ impl Functions {
     fn build(page: &Page, names: &[&str]) -> Functions {
         let functions = Functions(TempDir::new().expect("a folder"));
         for name in names {
-            functions.monohull(&["new", name]);
+            functions.monohull(&["new", "--small", name]);
             let source = functions.0.path().join(name).join("src/lib.rs");
             fs::write(source, page.block(name).text).expect("written");
             functions.monohull(&["build", name, "--out", "images"]);

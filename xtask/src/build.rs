@@ -15,6 +15,7 @@
 use crate::workspace::{Package, Workspace, root};
 use crate::{Result, libc, shell};
 use std::path::Path;
+use std::process::Command;
 
 /// How libos modules are linked. They name libc, which the visor's process has anyway, for the versions of its symbols: a `memcpy` of
 /// no version is bound to the oldest, kept for old programs, which takes up to 1.7 times as long as the one for this processor.
@@ -30,6 +31,9 @@ const IMAGE_FLAGS: &[&str] = &[
 /// bytes from monohull-std. Modules have no need of that, but share what has been compiled.
 const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
+/// Examples over Rust's own std.
+const PROGRAMS: [&str; 1] = ["real-std"];
+
 /// Visor, modules, images.
 pub(crate) fn everything() -> Result {
     let workspace = Workspace::load()?;
@@ -41,6 +45,16 @@ pub(crate) fn everything() -> Result {
     }
     for image in workspace.images() {
         link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
+    }
+    programs(&workspace)
+}
+
+/// The examples over Rust's own std, as a user builds them.
+fn programs(workspace: &Workspace) -> Result {
+    for program in PROGRAMS {
+        let mut build = Command::new(workspace.target().join("release/monohull"));
+        build.args(["build", "--out"]).arg(root().join("target/images")).arg(root().join("examples").join(program));
+        shell::run(&mut build)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! PREFIX/bin/monohull                 symbols stay: reports and the instruction checker read them
 //! PREFIX/bin/.debug/monohull.debug    files and lines for backtraces; the program names it (.gnu_debuglink)
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
+//! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
 
@@ -25,6 +26,9 @@ pub(crate) fn run(prefix: &Path) -> Result {
     for module in fs::read_dir(&modules).map_err(|error| format!("{}: {error}", modules.display()))? {
         let module = module.map_err(|error| format!("{}: {error}", modules.display()))?.path();
         copy(&module, &prefix.join("modules").join(module.file_name().unwrap_or_default()))?;
+    }
+    for part in ["include", "lib", "LICENSE-musl"] {
+        copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
     }
     shell::run(Command::new(&program).arg("man").arg("--out").arg(prefix.join("share/man/man1")))?;
     for (name, file) in [
@@ -54,6 +58,19 @@ fn objcopy(options: &[&str], from: &Path, to: &Path) -> std::io::Result<()> {
     let done =
         done.map_err(|error| std::io::Error::new(error.kind(), format!("objcopy (package binutils): {error}")))?;
     if done.success() { Ok(()) } else { Err(std::io::Error::other(format!("objcopy ended with {done}"))) }
+}
+
+/// Copies a file, or a folder with all that is in it.
+fn copy_all(from: &Path, to: &Path) -> Result {
+    if !from.is_dir() {
+        return copy(from, to);
+    }
+    let unreadable = |error: std::io::Error| format!("{}: {error}", from.display());
+    for entry in fs::read_dir(from).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        copy_all(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result {

@@ -1,8 +1,13 @@
-//! `monohull build`: makes a function image out of a function crate, and checks it.
+//! `monohull build`: makes a function image out of a crate, and checks it.
 //!
-//! A function crate is an ordinary library. Only here is it linked as a shared object, so that its manifest stays
+//! The crate is an ordinary program or library. Only here is it linked as a shared object, so that its manifest stays
 //! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo is
 //! told the profile and the linker's options on its command line.
+//!
+//! ```text
+//!   monohull-std in its graph, or no_std   a library, linked without a libc
+//!   else                                   any crate, over Rust's real std and Monohull's libc (`real_std.rs`)
+//! ```
 //!
 //! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
 //! same crates in each: `monohull-std` and what it rests on.
@@ -21,11 +26,15 @@ use sha2::{Digest, Sha256};
 use super::exit::Exit;
 use super::imports;
 use super::lines::debug_file;
+use super::real_std::{self, PrepareError, TARGET};
 use super::std_users::{self, Graph};
 use monohull_domain::image::{Image, ImageError};
 use monohull_report::escape::{Line, shown};
 
-/// The profile `image`: no unwinder, one code unit, symbols kept for reports, and lines, which go into a file of their own.
+/// The profile `function` of a crate over the real std: that of the user, with symbols kept for reports, and lines, which go into a
+/// file of their own.
+const PLAIN_PROFILE: &[&str] = &["profile.function.debug='line-tables-only'", "profile.function.strip='none'"];
+/// The profile `image` of a crate on monohull-std: no unwinder, one code unit, symbols kept for reports, and lines, which go into a file of their own.
 const PROFILE: &[&str] = &[
     "profile.image.inherits='release'",
     "profile.image.panic='abort'",
@@ -54,21 +63,52 @@ const OTHER_LAYOUTS: [&str; 4] = [
 /// getrandom takes its bytes from monohull-std.
 const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
-/// Build and check a function's image
+/// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --out images"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --out images", "monohull build --bin server --features tls"))]
 pub(super) struct Build {
-    /// The function crate's folder
+    /// The crate's folder
     #[arg(default_value = ".")]
     path: PathBuf,
     /// The folder for the image [default: `images` in cargo's target folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// What of a crate is built, in cargo's words.
+#[derive(Debug, Default, Args)]
+pub struct Selection {
+    /// The program to build, if the crate has several; the image is called after it
+    #[arg(long, value_name = "NAME")]
+    bin: Option<String>,
+    /// Features to activate, separated by commas
+    #[arg(long, short = 'F', value_name = "FEATURES")]
+    features: Vec<String>,
+    /// Activate all features
+    #[arg(long)]
+    all_features: bool,
+    /// Do not activate the default features
+    #[arg(long)]
+    no_default_features: bool,
+    /// The profile, of a crate that is not on monohull-std [default: release]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+impl Selection {
+    /// Cargo's arguments for the features.
+    fn features(&self) -> impl Iterator<Item = &str> {
+        let switches = [(self.all_features, "--all-features"), (self.no_default_features, "--no-default-features")];
+        let switches = switches.into_iter().filter_map(|(on, switch)| on.then_some(switch));
+        switches.chain(self.features.iter().flat_map(|features| ["--features", features]))
+    }
 }
 
 impl Build {
     pub(super) fn run(&self) -> Exit {
-        match build_image(&self.path, self.out.as_deref()) {
+        match build_image(&self.path, self.out.as_deref(), &self.selection) {
             Ok(built) => {
                 if let Some(layout) = built.layout {
                     super::output::note(format_args!(
@@ -130,8 +170,32 @@ pub enum BuildError {
     #[error("{} is no crate: it has no Cargo.toml", shown(.0))]
     NoCrate(PathBuf),
     /// the crate has no library; its manifest is at fault
-    #[error("the crate {0} has no library (src/lib.rs), which is what an image is made of")]
+    #[error("the crate {0} is on monohull-std and has no library (src/lib.rs), which is what its image is made of")]
     NoLibrary(String),
+    /// the crate has nothing to make an image of; its manifest is at fault
+    #[error("the crate {0} has no program (src/main.rs) and no library with a function `main`")]
+    NoProgram(String),
+    /// the crate has no program of that name; the invocation is at fault
+    #[error("the crate {package} has no program {wanted}; it has {}", programs.join(", "))]
+    UnknownProgram {
+        /// The crate.
+        package: String,
+        /// The name that was given.
+        wanted: String,
+        /// What it has.
+        programs: Vec<String>,
+    },
+    /// the crate has several programs; the invocation is at fault
+    #[error("the crate {package} has several programs: --bin NAME chooses one of {}", programs.join(", "))]
+    ManyPrograms {
+        /// The crate.
+        package: String,
+        /// What it has.
+        programs: Vec<String>,
+    },
+    /// cargo cannot be prepared for the real std; the host is at fault
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// cargo cannot be started; the host is at fault
     #[error("cannot start {}: {source}", shown(program))]
     NoCargo {
@@ -207,6 +271,7 @@ impl BuildError {
     fn exit(&self) -> Exit {
         match self {
             BuildError::NoCargo { .. } | BuildError::Objcopy { .. } | BuildError::File { .. } => Exit::Host,
+            BuildError::Prepare(_) => Exit::Host,
             _ => Exit::Usage,
         }
     }
@@ -232,16 +297,60 @@ impl Metadata {
         if chosen || self.packages.len() != 1 {
             return None;
         }
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-        Some(cache?.join("monohull/build"))
+        Some(cache()?.join("build"))
     }
+}
+
+/// The user's folder for what can be made again.
+fn cache() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    Some(cache?.join("monohull"))
 }
 
 #[derive(Deserialize)]
 struct Package {
     name: String,
     manifest_path: PathBuf,
+    targets: Vec<Target>,
+    default_run: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
+impl Package {
+    /// Whether it is a library that uses no std at all: it has everything of an image itself.
+    fn is_bare(&self) -> bool {
+        let bare = |target: &Target| {
+            let text = fs::read_to_string(&target.src_path).unwrap_or_default();
+            text.lines().any(|line| line.trim_start().starts_with("#![no_std]"))
+        };
+        let mut roots =
+            self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind.ends_with("lib") || kind == "bin"));
+        roots.all(bare)
+    }
+
+    /// The program to build: the one that is asked for, the only one, or that of `default-run`. None if the crate has none: then its
+    /// library is built.
+    fn program(&self, wanted: Option<&str>) -> Result<Option<String>, BuildError> {
+        let has = |target: &Target, kind: &str| target.kind.iter().any(|other| other == kind);
+        let programs: Vec<String> =
+            self.targets.iter().filter(|target| has(target, "bin")).map(|target| target.name.clone()).collect();
+        let package = self.name.clone();
+        match (wanted.or(self.default_run.as_deref()), &programs[..]) {
+            (Some(wanted), _) if programs.iter().any(|program| program == wanted) => Ok(Some(wanted.to_owned())),
+            (Some(wanted), _) => Err(BuildError::UnknownProgram { package, wanted: wanted.to_owned(), programs }),
+            (None, [program]) => Ok(Some(program.clone())),
+            (None, []) if self.targets.iter().any(|target| has(target, "lib") || has(target, "cdylib")) => Ok(None),
+            (None, []) => Err(BuildError::NoProgram(package)),
+            (None, _) => Err(BuildError::ManyPrograms { package, programs }),
+        }
+    }
 }
 
 /// A line of cargo's output.
@@ -251,6 +360,7 @@ enum Event {
     CompilerArtifact {
         manifest_path: PathBuf,
         filenames: Vec<PathBuf>,
+        executable: Option<PathBuf>,
     },
     CompilerMessage {
         message: Diagnostic,
@@ -282,18 +392,24 @@ impl Diagnostic {
     }
 }
 
-/// Builds the image of the function crate in the folder `path`, checks it and puts it into `out`, or into `images` in
-/// cargo's target folder. The image is called after the package. One that the loader would refuse is not put anywhere.
-pub fn build_image(path: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
+/// Builds the image of the crate in the folder `path`, checks it and puts it into `out`, or into `images` in
+/// cargo's target folder. The image is called after the package, or after the program that is asked for. One that the loader would
+/// refuse is not put anywhere.
+pub fn build_image(path: &Path, out: Option<&Path>, selection: &Selection) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
     let mut ask = cargo(&manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
-    let name = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?.name.clone();
-
-    let shared = metadata.shared_build_folder();
-    let Linked { image, debug, report, layout } = link_clean(&manifest, &name, shared.as_deref())?;
+    let package = package.ok_or_else(|| BuildError::NoCrate(path.to_path_buf()))?;
+    let name = selection.bin.clone().unwrap_or_else(|| package.name.clone());
+    let base = match package.is_bare() || graph(&manifest, selection)?.uses("monohull-std") {
+        true => Base::MonohullStd,
+        false => Base::RealStd { program: package.program(selection.bin.as_deref())? },
+    };
+    let tools = cache().unwrap_or_else(|| metadata.target_directory.join("monohull"));
+    let recipe = Recipe { manifest, base, selection, shared: metadata.shared_build_folder(), tools };
+    let Linked { image, debug, report, layout } = link_clean(&recipe, &name)?;
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     for (path, bytes) in [(debug_file(&path), debug), (path.clone(), image)] {
@@ -313,10 +429,10 @@ struct Linked {
 
 /// Links until the image holds no forbidden bytes. Only accidents are worth another try: an instruction that stands in the
 /// source is in every layout.
-fn link_clean(manifest: &Path, name: &str, shared: Option<&Path>) -> Result<Linked, BuildError> {
+fn link_clean(recipe: &Recipe<'_>, name: &str) -> Result<Linked, BuildError> {
     let mut first = None;
     for layout in std::iter::once(None).chain(OTHER_LAYOUTS.map(Some)) {
-        let path = link(manifest, layout, shared)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
+        let path = link(recipe, layout)?.ok_or_else(|| BuildError::NoLibrary(name.to_owned()))?;
         let debug = objcopy("--only-keep-debug", &path)?;
         let image = objcopy("--strip-debug", &path)?;
         let report = check(&path, &image)?;
@@ -342,36 +458,77 @@ fn is_accident(finding: &Finding) -> bool {
     finding.context.as_ref().is_some_and(|context| context.class == Class::Accident)
 }
 
+/// What an image is linked over.
+enum Base {
+    /// monohull-std, or nothing; the crate is a library.
+    MonohullStd,
+    /// Rust's std over Monohull's libc: a program of the crate, or its library.
+    RealStd { program: Option<String> },
+}
+
+/// What cargo is to build.
+struct Recipe<'a> {
+    manifest: PathBuf,
+    base: Base,
+    selection: &'a Selection,
+    /// The folder for what crates have in common.
+    shared: Option<PathBuf>,
+    /// The folder for the tools that cargo calls.
+    tools: PathBuf,
+}
+
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
-fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<Option<PathBuf>, BuildError> {
+fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
+    let manifest = &recipe.manifest;
     let mut command = cargo(manifest);
-    command.args(["rustc", "--lib", "--crate-type=cdylib", "--profile=image"]);
+    command.arg("rustc").args(recipe.selection.features());
+    let (what, profile): (&[&str], _) = match &recipe.base {
+        Base::MonohullStd => (&["--profile=image", "--lib", "--crate-type=cdylib"], PROFILE),
+        Base::RealStd { program: None } => (&["--lib", "--crate-type=cdylib"], PLAIN_PROFILE),
+        Base::RealStd { program: Some(program) } => (&["--bin", program], PLAIN_PROFILE),
+    };
+    command.args(what);
     // The compiler's words are shown as they come. They are read as well: one error is explained further.
     let colours = super::output::notes_go_to_a_terminal();
     command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
-    for setting in PROFILE {
+    for setting in profile {
         command.args(["--config", setting]);
     }
+    let codegen = match &recipe.base {
+        Base::MonohullStd => CODEGEN,
+        Base::RealStd { .. } => {
+            let profile = recipe.selection.profile.as_deref().unwrap_or("release");
+            command.args(["--profile=function", "--target", TARGET]);
+            command.args(["--config", &format!("profile.function.inherits='{profile}'")]);
+            &[]
+        }
+    };
     command.arg("--manifest-path").arg(manifest).arg("--");
-    for option in CODEGEN.iter().copied().chain(layout) {
+    for option in codegen.iter().copied().chain(layout) {
         command.args(["-C", option]);
     }
-    if let Some(folder) = shared {
+    if let Some(folder) = &recipe.shared {
         command.env("CARGO_BUILD_BUILD_DIR", folder);
         // Crates of the same name in different folders are different.
         let place = Sha256::digest(manifest.as_os_str().as_encoded_bytes());
         command.args(["-C", &format!("metadata={place:x}")]);
     }
-    let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
+    match &recipe.base {
+        Base::MonohullStd => {
+            let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
+            command.env("RUSTFLAGS", format!("{theirs} {DEPENDENCIES}"));
+        }
+        Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
+    }
     let no_cargo = |source| BuildError::NoCargo { program: cargo_program().into(), source };
     let mut cargo = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(no_cargo)?;
     let mut object = None;
     let mut user_of_std = None;
     for line in BufReader::new(cargo.stdout.take().expect("piped")).split(b'\n') {
         match serde_json::from_slice(&line.map_err(no_cargo)?)? {
-            Event::CompilerArtifact { manifest_path, filenames } if manifest_path == manifest => {
-                object = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
+            Event::CompilerArtifact { manifest_path, filenames, executable } if manifest_path == *manifest => {
+                let library = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
+                object = executable.or(library).or(object);
             }
             Event::CompilerMessage { message } => {
                 super::output::note_bytes(message.rendered.as_deref().unwrap_or_default().as_bytes());
@@ -382,7 +539,7 @@ fn link(manifest: &Path, layout: Option<&str>, shared: Option<&Path>) -> Result<
     }
     match (cargo.wait().map_err(no_cargo)?.success(), user_of_std) {
         (true, _) => Ok(object),
-        (false, Some(user)) => Err(BuildError::RealStd(std_users::explain(&graph(manifest)?, &user))),
+        (false, Some(user)) => Err(BuildError::RealStd(std_users::explain(&graph(manifest, recipe.selection)?, &user))),
         (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
     }
 }
@@ -402,7 +559,7 @@ fn objcopy(option: &str, image: &Path) -> Result<Vec<u8>, BuildError> {
 }
 
 /// The crate with all it depends on, as resolved for this machine.
-fn graph(manifest: &Path) -> Result<Graph, BuildError> {
+fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, BuildError> {
     let mut ask = cargo(manifest);
     ask.args([
         "metadata",
@@ -411,7 +568,7 @@ fn graph(manifest: &Path) -> Result<Graph, BuildError> {
         "--quiet",
         "--manifest-path",
     ]);
-    Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest))?)?)
+    Ok(serde_json::from_slice(&run(manifest, ask.arg(manifest).args(selection.features()))?)?)
 }
 
 /// What the checker finds in an image.

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod build;
+mod c_toolchain;
+mod cc;
 mod check;
 mod checkpoint;
 mod client;
@@ -28,7 +30,9 @@ mod mistakes;
 mod network;
 mod new;
 mod output;
+mod program_root;
 mod progress;
+mod real_std;
 mod run;
 mod schema;
 mod serve;
@@ -73,6 +77,12 @@ enum Verb {
     New(new::New),
     Init(new::Init),
     Build(build::Build),
+    Cc(cc::Cc),
+    #[command(name = "c++")]
+    Cxx(cc::Cxx),
+    Ld(cc::Ld),
+    #[command(name = "rustc-wrapper")]
+    RustcWrapper(program_root::Wrapper),
     Check(check::Check),
     Image(image::Image),
     Checkpoint(checkpoint::Checkpoint),
@@ -119,6 +129,10 @@ fn run() -> ExitCode {
         Verb::New(verb) => verb.run(),
         Verb::Init(verb) => verb.run(),
         Verb::Build(verb) => verb.run(),
+        Verb::Cc(verb) => verb.run(),
+        Verb::Cxx(verb) => verb.run(),
+        Verb::Ld(verb) => verb.run(),
+        Verb::RustcWrapper(verb) => verb.run(),
         Verb::Check(verb) => return end(verb.run(), unwritten),
         Verb::Image(verb) => return end(verb.run(), unwritten),
         Verb::Checkpoint(verb) => return end(verb.run(), unwritten),

@@ -1,6 +1,7 @@
 //! `monohull new` and `monohull init`: a function crate that builds and runs as it is, here and on other machines.
 //!
-//! What is in the crate names no path of this machine. It asks for `monohull-std` by version, as for any published crate. Where
+//! Usually it is a program over Rust's std, as `cargo new` makes one, with a workflow that runs it. With `--small` it is a library on
+//! monohull-std. What is in that crate names no path of this machine. It asks for `monohull-std` by version, as for any published crate. Where
 //! that version comes from on this machine is said in `.cargo/config.toml`, which git ignores:
 //!
 //! ```text
@@ -27,13 +28,14 @@ use monohull_workflow::shape;
 /// Create a function crate with a workflow that runs it
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
-    "monohull new hello && cd hello && monohull build && monohull run workflow.json"
+    "monohull new hello && cd hello && monohull build && monohull run workflow.json",
+    "monohull new --small hello"
 ))]
 pub(super) struct New {
     /// The crate's name, and the folder to create
     name: String,
     #[command(flatten)]
-    source: StdSource,
+    base: Base,
 }
 
 /// Make the current folder a function crate: write the files of `monohull new` that are not there
@@ -46,12 +48,15 @@ pub(super) struct Init {
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
-    source: StdSource,
+    base: Base,
 }
 
-/// Where `monohull-std` comes from on this machine.
+/// What the crate is written for.
 #[derive(Debug, Args)]
-struct StdSource {
+struct Base {
+    /// A library on monohull-std, whose image is a fifth of the size, instead of a program over Rust's std
+    #[arg(long)]
+    small: bool,
     /// The folder of the crate `monohull-std`, for this machine alone [default: the one this program was built with]
     #[arg(long, value_name = "PATH")]
     std_path: Option<PathBuf>,
@@ -96,7 +101,7 @@ impl New {
     }
 
     fn create(&self) -> Result<(), NewError> {
-        let project = Project::new(&self.name, Path::new(&self.name), &self.source)?;
+        let project = Project::new(&self.name, Path::new(&self.name), &self.base)?;
         fs::create_dir(&project.folder).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => NewError::Exists(project.folder.clone()),
             _ => NewError::File { path: project.folder.clone(), source },
@@ -126,7 +131,7 @@ impl Init {
     fn create(&self) -> Result<Vec<&'static str>, NewError> {
         let here = env::current_dir().map_err(|source| NewError::File { path: ".".into(), source })?;
         let name = self.name.clone().or_else(|| Some(here.file_name()?.to_string_lossy().into_owned()));
-        Project::new(&name.unwrap_or_default(), Path::new(""), &self.source)?.write()
+        Project::new(&name.unwrap_or_default(), Path::new(""), &self.base)?.write()
     }
 }
 
@@ -134,16 +139,22 @@ impl Init {
 struct Project {
     name: String,
     folder: PathBuf,
+    /// It is on `monohull-std`.
+    small: bool,
     /// The crate `monohull-std` on this machine, if it is here.
     shim: Option<PathBuf>,
 }
 
 impl Project {
-    fn new(name: &str, folder: &Path, source: &StdSource) -> Result<Project, NewError> {
+    fn new(name: &str, folder: &Path, base: &Base) -> Result<Project, NewError> {
         if !is_crate_name(name) {
             return Err(NewError::BadName(quoted(name)));
         }
-        Ok(Project { name: name.to_owned(), folder: folder.to_owned(), shim: source.find()? })
+        // In a clone the manifest says it.
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        let small = base.small || base.std_path.is_some() || manifest.contains("monohull-std");
+        let shim = if small { base.find_shim()? } else { None };
+        Ok(Project { name: name.to_owned(), folder: folder.to_owned(), small, shim })
     }
 
     /// Writes the files that are not there; which these were.
@@ -161,8 +172,11 @@ impl Project {
             written.extend(done.then_some(file));
             Ok(done)
         };
-        put("Cargo.toml", &manifest(&self.name))?;
-        put("src/lib.rs", PROGRAM)?;
+        put("Cargo.toml", &manifest(&self.name, self.small))?;
+        match self.small {
+            true => put("src/lib.rs", SMALL_PROGRAM)?,
+            false => put("src/main.rs", PROGRAM)?,
+        };
         put("workflow.json", &workflow(&self.name))?;
         put(".gitignore", "/target\n")?;
         if let Some(shim) = &self.shim {
@@ -178,8 +192,8 @@ impl Project {
     }
 }
 
-impl StdSource {
-    fn find(&self) -> Result<Option<PathBuf>, NewError> {
+impl Base {
+    fn find_shim(&self) -> Result<Option<PathBuf>, NewError> {
         let built_with = Path::new(env!("CARGO_MANIFEST_DIR")).join("../std-shim");
         let path = self.std_path.as_ref().unwrap_or(&built_with);
         match path.canonicalize() {
@@ -202,13 +216,24 @@ fn lock(shim: &Path) -> Result<Option<String>, NewError> {
     }
 }
 
-const PROGRAM: &str = r#"#[std::main]
+const PROGRAM: &str = r#"fn main() {
+    println!("Hello from Monohull!");
+}
+"#;
+
+const SMALL_PROGRAM: &str = r#"#[std::main]
 fn main() {
     println!("Hello from Monohull!");
 }
 "#;
 
-fn manifest(name: &str) -> String {
+fn manifest(name: &str, small: bool) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let std = if small {
+        format!("std = {{ package = \"monohull-std\", version = \"{version}\" }}\n")
+    } else {
+        String::new()
+    };
     format!(
         r#"[package]
 name = "{name}"
@@ -216,12 +241,10 @@ version = "0.1.0"
 edition = "2024"
 
 [dependencies]
-std = {{ package = "monohull-std", version = "{}" }}
-
+{std}
 # A workspace of its own, wherever the folder lies.
 [workspace]
-"#,
-        env!("CARGO_PKG_VERSION")
+"#
     )
 }
 

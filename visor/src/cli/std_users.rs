@@ -193,6 +193,13 @@ fn without(package: &Package, feature: &str, dependency: &Dependency) -> String 
 }
 
 impl Graph {
+    /// Whether the function's crate depends on a crate of this name, itself or through others.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        let Some(root) = self.root() else { return false };
+        let wanted = self.packages.iter().filter(|package| package.name == name);
+        wanted.into_iter().any(|package| self.way(root, package).first().is_some_and(|first| first.id == root.id))
+    }
+
     fn root(&self) -> Option<&Package> {
         self.package(self.resolve.root.as_deref()?)
     }

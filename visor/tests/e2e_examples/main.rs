@@ -9,6 +9,7 @@ mod crates;
 mod files;
 mod harness;
 mod modules;
+mod real_std;
 mod report;
 mod sort;
 mod tour;

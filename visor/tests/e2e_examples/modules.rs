@@ -31,6 +31,7 @@ const EXPECTED: &[Expected] = &[
         ],
         &["mm", "stdio"],
     ),
+    ("real-std", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("std-tour", &[], &["mm", "stdio", "time"]),
     ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
 ];

@@ -1,0 +1,88 @@
+//! The libc that programs as they are link: where it lies, and what the host's compiler is told so that it uses nothing else.
+//!
+//! ```text
+//!   libc/include/               headers
+//!   libc/lib/libmonohull_c.a    the libc, its start and its memory
+//!   libc/lib/cc-flags, ld-flags one argument a line; @FOLDER@ stands for `libc`
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use monohull_report::escape::shown;
+
+/// Names another folder than the one beside the program.
+const OVERRIDE: &str = "MONOHULL_LIBC";
+
+/// Why there is no toolchain. The host is at fault: the installation is not complete.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub(super) enum ToolchainError {
+    #[error(
+        "the libc for functions is not there: expected the folder `libc` beside the program or beside its folder, or at \
+         {OVERRIDE}; `cargo xtask build` and `cargo xtask install` make it"
+    )]
+    Missing,
+    #[error("{}: {source}", shown(path))]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot start the compiler {}: {source} (package gcc or g++)", shown(Path::new(program)))]
+    NoCompiler { program: OsString, source: io::Error },
+}
+
+/// A folder with the libc.
+#[derive(Debug)]
+pub(super) struct Toolchain(PathBuf);
+
+impl Toolchain {
+    /// The folder that the environment names, or the first that is there: `libc` beside the program, or beside its folder. A program
+    /// with debug assertions lies one level deeper.
+    pub(super) fn find() -> Result<Toolchain, ToolchainError> {
+        if let Some(folder) = env::var_os(OVERRIDE) {
+            return Toolchain::at(PathBuf::from(folder)).ok_or(ToolchainError::Missing);
+        }
+        let program = env::current_exe().ok();
+        let levels = if cfg!(debug_assertions) { 3 } else { 2 };
+        let mut folders = program.iter().flat_map(|program| program.ancestors().skip(1).take(levels));
+        folders.find_map(|folder| Toolchain::at(folder.join("libc"))).ok_or(ToolchainError::Missing)
+    }
+
+    fn at(folder: PathBuf) -> Option<Toolchain> {
+        folder.join("lib/libmonohull_c.a").is_file().then_some(Toolchain(folder))
+    }
+
+    /// Where a search for libraries begins and ends.
+    pub(super) fn libraries(&self) -> PathBuf {
+        self.0.join("lib")
+    }
+
+    /// What a compiler is told. Its own headers come after the libc's.
+    pub(super) fn compile_flags(&self, compiler: &OsStr) -> Result<Vec<OsString>, ToolchainError> {
+        let no_compiler = |source| ToolchainError::NoCompiler { program: compiler.to_owned(), source };
+        let own = Command::new(compiler).arg("-print-file-name=include").output().map_err(no_compiler)?;
+        let own = String::from_utf8_lossy(&own.stdout).trim().to_owned();
+        let mut flags = self.flags("cc-flags")?;
+        flags.extend(["-isystem".into(), own.into()]);
+        Ok(flags)
+    }
+
+    /// What comes before the objects when an image is linked.
+    pub(super) fn link_flags(&self) -> Result<Vec<OsString>, ToolchainError> {
+        let mut flags = self.flags("ld-flags")?;
+        flags.push("-Wl,--build-id".into());
+        Ok(flags)
+    }
+
+    /// What comes after them.
+    pub(super) fn link_end() -> impl Iterator<Item = OsString> {
+        ["-Wl,--start-group", "-lmonohull_c", "-lgcc_eh", "-lgcc", "-Wl,--end-group"].into_iter().map(OsString::from)
+    }
+
+    fn flags(&self, file: &str) -> Result<Vec<OsString>, ToolchainError> {
+        let path = self.0.join("lib").join(file);
+        let text = fs::read_to_string(&path).map_err(|source| ToolchainError::Unreadable { path, source })?;
+        let folder = self.0.to_string_lossy();
+        Ok(text.lines().map(|line| line.replace("@FOLDER@", &folder).into()).collect())
+    }
+}

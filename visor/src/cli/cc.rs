@@ -1,0 +1,173 @@
+//! `monohull cc`, `monohull c++` and `monohull ld`: the host's compiler with the libc of functions.
+//!
+//! They take the arguments of the compiler, so build systems use them as they use `cc`. What they link is a function image:
+//!
+//! ```text
+//!   monohull cc -c a.c        headers of the libc, position-independent
+//!   monohull cc a.o -o a      the same flags, objects, libc: a shared object that exports MONOHULL_IMAGE and monohull_start
+//!   monohull ld …             a linker for rustc: what it would link as a shared library becomes an image
+//! ```
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+
+use clap::Args;
+
+use super::c_toolchain::{Toolchain, ToolchainError};
+use super::exit::Exit;
+
+/// Compile and link C as a function image: the host's compiler (or MONOHULL_CC) with Monohull's libc
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, after_help = super::concat_help!("monohull cc -O2 hello.c -o hello.so && monohull check hello.so"))]
+pub(super) struct Cc {
+    /// What the compiler takes
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Compile and link C++ as a function image: the host's compiler (or MONOHULL_CXX) with Monohull's libc
+#[derive(Debug, Args)]
+#[command(name = "c++", disable_help_flag = true, after_help = super::concat_help!("monohull c++ -O2 hello.cpp -o hello.so"))]
+pub(super) struct Cxx {
+    /// What the compiler takes
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Link objects as a function image, as rustc calls a linker
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true, after_help = super::concat_help!("monohull ld hello.o -o hello.so"))]
+pub(super) struct Ld {
+    /// What a C compiler takes as a linker
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+impl Cc {
+    pub(super) fn run(&self) -> Exit {
+        finish(drive(compiler("MONOHULL_CC", "cc"), &self.arguments))
+    }
+}
+
+impl Cxx {
+    pub(super) fn run(&self) -> Exit {
+        finish(drive(compiler("MONOHULL_CXX", "c++"), &self.arguments))
+    }
+}
+
+impl Ld {
+    pub(super) fn run(&self) -> Exit {
+        finish(link(compiler("MONOHULL_CC", "cc"), &self.arguments))
+    }
+}
+
+fn compiler(variable: &str, usual: &str) -> OsString {
+    env::var_os(variable).unwrap_or_else(|| usual.into())
+}
+
+fn finish(done: Result<Exit, ToolchainError>) -> Exit {
+    done.unwrap_or_else(|error| super::fail(Exit::Host, &error))
+}
+
+/// What a command line of a compiler asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Request {
+    /// Something about the compiler itself.
+    Question,
+    /// Objects, or what comes before them.
+    Compile,
+    /// An image.
+    Link,
+    /// A shared library, which a function cannot load.
+    SharedLibrary,
+}
+
+impl Request {
+    fn of(arguments: &[OsString]) -> Request {
+        let mut request = Request::Link;
+        let mut has_input = false;
+        let mut is_value = false;
+        for argument in arguments.iter().map(|argument| argument.to_string_lossy()) {
+            if std::mem::take(&mut is_value) {
+                continue;
+            }
+            match &*argument {
+                "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-r" => request = Request::Compile,
+                "-shared" if request == Request::Link => request = Request::SharedLibrary,
+                "-o" | "-x" | "-include" | "-isystem" | "-I" | "-L" | "-D" | "-U" | "-MF" | "-MT" | "-MQ" => {
+                    is_value = argument != "-x";
+                }
+                "-" => has_input = true,
+                other => has_input |= !other.starts_with('-'),
+            }
+        }
+        if has_input { request } else { Request::Question }
+    }
+}
+
+/// What contradicts a shared object, or would search the host's libraries first.
+fn is_dropped(argument: &OsStr) -> bool {
+    let argument = argument.to_string_lossy();
+    matches!(&*argument, "-static" | "-static-pie" | "-pie" | "-no-pie" | "-rdynamic" | "-Wl,--export-dynamic")
+}
+
+fn drive(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
+    let request = Request::of(arguments);
+    if request == Request::SharedLibrary {
+        let text =
+            "-shared: a function image loads no libraries; link the objects, or an archive of them, into the program";
+        return Ok(super::fail(Exit::Usage, &text));
+    }
+    let mut command = Command::new(&program);
+    if request == Request::Question {
+        return run(command.args(arguments), program);
+    }
+    let toolchain = Toolchain::find()?;
+    command.args(toolchain.compile_flags(&program)?);
+    if request == Request::Compile {
+        return run(command.args(arguments), program);
+    }
+    command.args(toolchain.link_flags()?);
+    command.args(arguments.iter().filter(|argument| !is_dropped(argument))).args(Toolchain::link_end());
+    run(&mut command, program)
+}
+
+/// Links what rustc gives.
+fn link(program: OsString, arguments: &[OsString]) -> Result<Exit, ToolchainError> {
+    let toolchain = Toolchain::find()?;
+    let mut command = Command::new(&program);
+    command.args(toolchain.link_flags()?);
+    command.args(arguments.iter().filter(|argument| !is_rustcs_own(argument) && !is_dropped(argument)));
+    run(command.args(Toolchain::link_end()), program)
+}
+
+/// The linker that rustc prefers, and its list of exports, which would hide the start of the image.
+fn is_rustcs_own(argument: &OsStr) -> bool {
+    let argument = argument.to_string_lossy();
+    argument.starts_with("-fuse-ld=") || argument.starts_with("-B") || argument.starts_with("-Wl,--version-script=")
+}
+
+/// Runs the compiler. It has said itself what is wrong with its input.
+fn run(command: &mut Command, program: OsString) -> Result<Exit, ToolchainError> {
+    let status = command.status().map_err(|source| ToolchainError::NoCompiler { program, source })?;
+    Ok(if status.success() { Exit::Done } else { Exit::Usage })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_understood_as_the_compiler_does() {
+        let of = |line: &str| Request::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(of("--version"), Request::Question);
+        assert_eq!(of("-print-file-name=include"), Request::Question);
+        assert_eq!(of("-dumpmachine -o out"), Request::Question);
+        assert_eq!(of("-c a.c -o a.o"), Request::Compile);
+        assert_eq!(of("-E -"), Request::Compile);
+        assert_eq!(of("a.c b.o -lm -o program"), Request::Link);
+        assert_eq!(of("-shared a.o -o liba.so"), Request::SharedLibrary);
+        assert_eq!(of("-shared -c a.c"), Request::Compile);
+    }
+}

@@ -1,0 +1,242 @@
+//! A program's root source file, compiled as a library that exports C's `main`.
+//!
+//! rustc compiles programs for thread-local variables that only programs have, and refuses to make a program and a shared library of
+//! one source. So cargo calls this in place of rustc (`RUSTC_WORKSPACE_WRAPPER`), and it compiles a copy of the root with
+//! one line more:
+//!
+//! ```text
+//!   cargo ── rustc-wrapper rustc --crate-type bin src/main.rs … ──▶ src/.monohull-main-PID.rs   main.rs and the line [`EXPORT`]
+//!                                                                     │ rustc --crate-type cdylib …
+//!                                            target/…/deps/main-HASH ◀┘ (libmain-HASH.so, renamed)
+//! ```
+//!
+//! The copy lies beside the root, so that modules and included files are found. It has the root's name in messages, and is gone
+//! afterwards. Everything else that cargo has compiled goes to rustc as it is.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::{env, fs, io, process};
+
+use clap::Args;
+
+use super::exit::Exit;
+use super::real_std::TARGET;
+use monohull_report::escape::shown;
+
+/// What is added: C's `main`, which calls the function of std by which rustc's own would start the program, so panics, exit codes and
+/// the main thread are as in any program. `@START@` is the name of that function ([`start_of_std`]).
+const EXPORT: &str = r#"
+#[allow(warnings, clippy::all, unsafe_code)] const _: () = { unsafe extern "Rust" { #[link_name = "@START@"] fn monohull_lang_start(main: &(dyn Fn() -> i32 + Sync + ::std::panic::RefUnwindSafe), argc: isize, argv: *const *const u8, sigpipe: u8) -> isize; } #[unsafe(export_name = "main")] extern "C" fn start(argc: i32, argv: *const *const u8) -> i32 { let run = || { let code = ::std::process::Termination::report(main()); (0..=255u8).find(|status| ::std::process::ExitCode::from(*status) == code).map_or(1, i32::from) }; unsafe { monohull_lang_start(&run, argc as isize, argv, 0) as i32 } } };
+"#;
+
+/// Compile for `monohull build`, in place of rustc
+#[derive(Debug, Args)]
+#[command(hide = true, disable_help_flag = true)]
+pub(super) struct Wrapper {
+    /// rustc and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Why the root cannot be compiled. Compilers say for themselves what is wrong with a source.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", shown(path))]
+struct RootError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Wrapper {
+    pub(super) fn run(&self) -> Exit {
+        let Some((rustc, arguments)) = self.command.split_first() else { return Exit::Usage };
+        match compile(Path::new(rustc), arguments) {
+            Ok(status) if status.success() => Exit::Done,
+            Ok(_) => Exit::Usage,
+            Err(error) => super::fail(Exit::Host, &error),
+        }
+    }
+}
+
+fn compile(rustc: &Path, arguments: &[OsString]) -> Result<ExitStatus, RootError> {
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| RootError { path, source }
+    };
+    let Some(unit) = Unit::of(arguments) else {
+        return Command::new(rustc).args(arguments).status().map_err(at(rustc));
+    };
+    let text = fs::read_to_string(&unit.root).map_err(at(&unit.root))?;
+    if !unit.is_program && !has_main(&text) {
+        return Command::new(rustc).args(arguments).status().map_err(at(rustc));
+    }
+    let start = start_of_std(rustc).map_err(at(rustc))?;
+    let copy =
+        Copy::make(&unit.root, &(text.replace("#![forbid(", "#![deny  (") + &EXPORT.replace("@START@", &start)))?;
+    let mut command = Command::new(rustc);
+    let mut before = "";
+    for argument in arguments {
+        let text = argument.to_str().unwrap_or_default();
+        match text {
+            "bin" if before == "--crate-type" => command.arg("cdylib"),
+            _ if Path::new(argument) == unit.root => command.arg(&copy.0),
+            // What cannot be allowed again further down would refuse the added line.
+            _ if text.starts_with("--forbid=") => command.arg(text.replacen("forbid", "deny", 1)),
+            _ => command.arg(argument),
+        };
+        before = text;
+    }
+    let mut names = OsString::from("--remap-path-prefix=");
+    names.push(&copy.0);
+    names.push("=");
+    names.push(&unit.root);
+    command.arg(names);
+    let status = command.status().map_err(at(rustc))?;
+    if status.success() {
+        unit.settle(&copy.0).map_err(at(&unit.folder))?;
+    }
+    Ok(status)
+}
+
+/// A call of rustc for the root of what is built.
+#[derive(Debug)]
+struct Unit {
+    root: PathBuf,
+    is_program: bool,
+    /// Where rustc puts what it makes, and how it calls it.
+    folder: PathBuf,
+    name: String,
+}
+
+impl Unit {
+    /// Of a call of rustc, if it is for the function's own crate: not for a build script or a macro, which run here, and not for one
+    /// of the workspace's other crates.
+    fn of(arguments: &[OsString]) -> Option<Unit> {
+        let texts: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
+        let values = |option: &str| {
+            let pairs = texts.windows(2).filter(move |pair| pair[0] == option);
+            pairs.map(|pair| pair[1].to_owned()).collect::<Vec<_>>()
+        };
+        let types = values("--crate-type");
+        let is_program = types == ["bin"];
+        if !(is_program || types == ["cdylib"]) || !texts.contains(&"--target") || texts.contains(&"--test") {
+            return None;
+        }
+        let root = texts.iter().position(|text| text.ends_with(".rs") && !text.starts_with('-'))?;
+        let suffix =
+            values("-C").into_iter().find_map(|value| value.strip_prefix("extra-filename=").map(str::to_owned));
+        Some(Unit {
+            root: PathBuf::from(&arguments[root]),
+            is_program,
+            folder: PathBuf::from(values("--out-dir").pop()?),
+            name: format!("{}{}", values("--crate-name").pop()?, suffix.unwrap_or_default()),
+        })
+    }
+
+    /// Puts what rustc has made where cargo expects it, and the root's name into the list of sources.
+    fn settle(&self, copy: &Path) -> io::Result<()> {
+        if self.is_program {
+            fs::rename(self.folder.join(format!("lib{}.so", self.name)), self.folder.join(&self.name))?;
+        }
+        let list = self.folder.join(format!("{}.d", self.name));
+        let text = fs::read_to_string(&list)?;
+        let text = text.replace(&*copy.to_string_lossy(), &self.root.to_string_lossy());
+        let text = if self.is_program { text.replace(&format!("lib{}.so", self.name), &self.name) } else { text };
+        fs::write(&list, text)
+    }
+}
+
+/// Whether a library's root has a function `main` of its own.
+fn has_main(text: &str) -> bool {
+    const STARTS: [&str; 4] = ["fn main(", "pub fn main(", "async fn main(", "pub async fn main("];
+    text.lines().any(|line| STARTS.iter().any(|start| line.starts_with(start)))
+}
+
+/// The name of the function in this rustc's std that starts a program. It is internal to std and its name is mangled, so it is looked
+/// up in std's archive.
+fn start_of_std(rustc: &Path) -> io::Result<String> {
+    let output = Command::new(rustc).args(["--print=target-libdir", "--target", TARGET]).output()?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("libstd-")
+            && name.ends_with(".rlib")
+            && let Some(symbol) = symbol_around(&fs::read(&path)?, b"2rt19lang_start_internal")
+        {
+            return Ok(symbol);
+        }
+    }
+    Err(io::Error::other(format!("no std that can start a program is in {}", shown(&folder))))
+}
+
+/// The first symbol of a file that holds this part of a mangled name.
+fn symbol_around(file: &[u8], part: &[u8]) -> Option<String> {
+    let at = file.windows(part.len()).position(|window| window == part)?;
+    let is_symbol = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.$".contains(byte);
+    let start = at - file[..at].iter().rev().take_while(|byte| is_symbol(byte)).count();
+    let end = at + file[at..].iter().take_while(|byte| is_symbol(byte)).count();
+    String::from_utf8(file[start..end].to_vec()).ok()
+}
+
+/// The copy of a root; removed when it goes out of scope.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn make(root: &Path, text: &str) -> Result<Copy, RootError> {
+        let stem = root.file_stem().unwrap_or_default().to_string_lossy();
+        let copy = Copy(root.with_file_name(format!(".monohull-{stem}-{}.rs", process::id())));
+        match fs::write(&copy.0, text) {
+            Ok(()) => Ok(copy),
+            Err(source) => Err(RootError { path: copy.0.clone(), source }),
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // One that stays is hidden, and harms nothing.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The program that runs now.
+pub(super) fn this_program() -> PathBuf {
+    env::current_exe().unwrap_or_else(|_| PathBuf::from("monohull"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(line: &str) -> Option<Unit> {
+        Unit::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn only_the_root_for_the_functions_target_is_copied() {
+        const TAIL: &str = "-C extra-filename=-1f --out-dir /t/deps --target x86_64-unknown-linux-gnu";
+        let program =
+            unit(&format!("--crate-name a_b --edition=2021 src/main.rs --crate-type bin {TAIL}")).expect("a program");
+        assert_eq!((&*program.root, program.is_program), (Path::new("src/main.rs"), true));
+        assert_eq!((&*program.folder, &*program.name), (Path::new("/t/deps"), "a_b-1f"));
+        let library = unit(&format!("--crate-name l src/lib.rs --crate-type cdylib {TAIL}")).expect("a library");
+        assert!(!library.is_program);
+        for other in [
+            format!("--crate-name l src/lib.rs --crate-type lib {TAIL}"),
+            format!("--crate-name t src/main.rs --crate-type bin --test {TAIL}"),
+            "--crate-name build_script_build build.rs --crate-type bin --out-dir /t/build".to_owned(),
+            "-vV".to_owned(),
+        ] {
+            assert!(unit(&other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_symbol_is_cut_out_of_a_file() {
+        let file = b"\0\x01_ZN3std2rt19lang_start_internal17h0123456789abcdefE\0other";
+        let symbol = symbol_around(file, b"2rt19lang_start_internal");
+        assert_eq!(symbol.as_deref(), Some("_ZN3std2rt19lang_start_internal17h0123456789abcdefE"));
+        assert_eq!(symbol_around(b"nothing", b"2rt19lang_start_internal"), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! How cargo builds a crate over Rust's real std: the prebuilt one of the host's target, linked with Monohull's libc.
+//!
+//! Nothing of the crate changes, so features, build scripts and profiles mean what they mean to cargo. It is told on its command line
+//! and in its environment which programs to call:
+//!
+//! | what | by | is |
+//! | --- | --- | --- |
+//! | the linker | `RUSTFLAGS` | `monohull ld` |
+//! | the C and C++ compilers of build scripts | `CC_…`, `CXX_…` | `monohull cc`, `monohull c++` |
+//! | rustc, for the root of a program | `RUSTC_WORKSPACE_WRAPPER` | `monohull rustc-wrapper` (`program_root.rs`) |
+//!
+//! Such a program is one word, so each is a script of one line in the user's cache.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use super::c_toolchain::{Toolchain, ToolchainError};
+use super::program_root::this_program;
+
+/// The target whose std is linked: the host's own, which every toolchain has.
+pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// How all crates are compiled: reports follow frame pointers, and rustix calls the libc instead of the kernel.
+const FLAGS: [&str; 3] = ["-Cforce-frame-pointers=yes", "-Crelocation-model=pic", "--cfg=rustix_use_libc"];
+/// rustc concludes from a linker's name what arguments it takes: those of `ld` are not those of a compiler.
+const LINKER: &str = "linker";
+
+/// The scripts.
+struct Tools(PathBuf);
+
+impl Tools {
+    /// Writes those that are not there. They are called after this program, so that another one has its own.
+    fn make(cache: &Path) -> io::Result<Tools> {
+        use sha2::{Digest, Sha256};
+        let program = this_program();
+        let hash = Sha256::digest(program.as_os_str().as_encoded_bytes());
+        let folder = cache.join(format!("tools-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]));
+        fs::create_dir_all(&folder)?;
+        let quoted = program.to_string_lossy().replace('\'', r"'\''");
+        for (name, verb) in [("cc", "cc"), ("c++", "c++"), (LINKER, "ld"), ("rustc-wrapper", "rustc-wrapper")] {
+            let (path, text) = (folder.join(name), format!("#!/bin/sh\nexec '{quoted}' {verb} \"$@\"\n"));
+            if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+                continue;
+            }
+            let aside = folder.join(format!("{name}.{}", std::process::id()));
+            fs::write(&aside, text)?;
+            fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
+            fs::rename(&aside, &path)?;
+        }
+        Ok(Tools(folder))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+/// Why cargo cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each means")]
+pub enum PrepareError {
+    #[error("{0}")]
+    Toolchain(#[from] NoToolchain),
+    #[error("the tools for cargo cannot be written to {}: {source}", monohull_report::escape::shown(folder))]
+    Tools { folder: PathBuf, source: io::Error },
+}
+
+/// The libc for functions is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoToolchain(String);
+
+impl From<ToolchainError> for PrepareError {
+    fn from(error: ToolchainError) -> PrepareError {
+        PrepareError::Toolchain(NoToolchain(error.to_string()))
+    }
+}
+
+/// Prepares a command of cargo that builds for [`TARGET`]. Tools are kept in the folder `cache`.
+pub(super) fn prepare(cargo: &mut Command, cache: &Path) -> Result<(), PrepareError> {
+    let toolchain = Toolchain::find()?;
+    let tools = Tools::make(cache).map_err(|source| PrepareError::Tools { folder: cache.to_path_buf(), source })?;
+    let mut flags = theirs();
+    flags.extend(FLAGS.map(OsString::from));
+    let mut linker = OsString::from("-Clinker=");
+    linker.push(tools.path(LINKER));
+    flags.push(linker);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join(&OsString::from("\x1f"))).env_remove("RUSTFLAGS");
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", tools.path("rustc-wrapper"));
+    cargo.env("CC_x86_64_unknown_linux_gnu", tools.path("cc"));
+    cargo.env("CXX_x86_64_unknown_linux_gnu", tools.path("c++"));
+    // The host's libraries are for another libc.
+    cargo.env("PKG_CONFIG_LIBDIR", toolchain.libraries().join("pkgconfig"));
+    Ok(())
+}
+
+/// The flags that the user has set.
+fn theirs() -> Vec<OsString> {
+    let encoded = env::var_os("CARGO_ENCODED_RUSTFLAGS").map(|flags| (flags, '\x1f'));
+    let plain = env::var_os("RUSTFLAGS").map(|flags| (flags, ' '));
+    let Some((flags, separator)) = encoded.or(plain) else { return Vec::new() };
+    let flags = flags.to_string_lossy();
+    flags.split(separator).filter(|flag| !flag.is_empty()).map(OsString::from).collect()
+}

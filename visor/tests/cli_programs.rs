@@ -1,0 +1,181 @@
+//! `monohull build` on crates that know nothing of Monohull, and `monohull cc` on C: what they make runs as a function.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Runs the program in a folder, with a cache of its own.
+fn monohull(cache: &Path, folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.current_dir(folder).args(args).env("XDG_CACHE_HOME", cache);
+    for chosen in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTFLAGS"] {
+        command.env_remove(chosen);
+    }
+    command.output().expect("monohull starts")
+}
+
+#[track_caller]
+fn done(output: Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The lines that a function has printed.
+fn lines(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(|line| Some(line.split_once("[0] | ")?.1.to_owned())).collect()
+}
+
+fn workflow(folder: &Path, name: &str, image: &str) {
+    let step = format!(r#"{{ "name": "{name}", "function": "{name}", "args": {{ "depth": 2 }} }}"#);
+    let text =
+        format!(r#"{{ "name": "{name}", "functions": {{ "{name}": {{ "image": "{image}" }} }}, "steps": [{step}] }}"#);
+    fs::write(folder.join("workflow.json"), text).expect("written");
+}
+
+#[test]
+fn a_new_crate_is_a_program_that_runs() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "hello"]));
+    let hello = folder.path().join("hello");
+    done(monohull(folder.path(), &hello, &["build"]));
+    let output = monohull(folder.path(), &hello, &["run", "workflow.json"]);
+    assert_eq!(lines(&output), ["Hello from Monohull!"]);
+    // Nothing is left beside the source, and nothing is compiled again.
+    let names: Vec<_> =
+        fs::read_dir(hello.join("src")).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["main.rs"]);
+    let again = monohull(folder.path(), &hello, &["build"]);
+    assert!(!String::from_utf8_lossy(&again.stderr).contains("Compiling"), "{again:?}");
+}
+
+/// A program with modules, inner attributes and an error in the end, in a workspace with a library, a feature and a build script that
+/// compiles C with thread-local variables.
+const PROGRAM: &[(&str, &str)] = &[
+    (
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"app\", \"lib\"]\nresolver = \"2\"\n[profile.release]\nlto = \"fat\"\nopt-level = 1\n",
+    ),
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[features]\nloud = []\n\
+         [dependencies]\nlib = { path = \"../lib\" }\n[lints.rust]\nunsafe_code = \"forbid\"\n",
+    ),
+    (
+        "app/src/main.rs",
+        "//! A program.\n#![forbid(unsafe_code)]\n\nmod inner;\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {\n    \
+         println!(\"{} {} {}\", file!(), line!(), include_str!(\"text.txt\"));\n    \
+         println!(\"{:?} {:?}\", std::thread::current().name(), std::env::args().collect::<Vec<_>>());\n    \
+         println!(\"{} {}\", lib::count(), std::thread::spawn(lib::count).join().unwrap());\n    \
+         println!(\"{} {}\", std::panic::catch_unwind(|| inner::fails()).is_err(), cfg!(feature = \"loud\"));\n    \
+         Err(\"in the end\")?\n}\n",
+    ),
+    ("app/src/inner.rs", "pub fn fails() { panic!(\"caught\") }\n"),
+    ("app/src/text.txt", "included"),
+    ("lib/Cargo.toml", "[package]\nname = \"lib\"\nversion = \"0.1.0\"\nedition = \"2021\"\nbuild = \"build.rs\"\n"),
+    (
+        "lib/build.rs",
+        "use std::process::Command;\n\nfn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap();\n    \
+         let cc = std::env::var(\"CC_x86_64_unknown_linux_gnu\").unwrap();\n    \
+         let object = format!(\"{out}/count.o\");\n    \
+         assert!(Command::new(cc).args([\"-O1\", \"-c\", \"src/count.c\", \"-o\", &object]).status().unwrap().success());\n    \
+         let archive = format!(\"{out}/libcount.a\");\n    \
+         assert!(Command::new(\"ar\").args([\"crs\", &archive, &object]).status().unwrap().success());\n    \
+         println!(\"cargo:rustc-link-search={out}\\ncargo:rustc-link-lib=static=count\");\n}\n",
+    ),
+    (
+        "lib/src/count.c",
+        "#include <stdlib.h>\nstatic __thread int calls = 40;\nint count(void) { free(malloc(100)); return ++calls; }\n",
+    ),
+    (
+        "lib/src/lib.rs",
+        "extern \"C\" {\n    #[link_name = \"count\"]\n    fn counted() -> i32;\n}\n\n\
+         pub fn count() -> i32 {\n    unsafe { counted() + counted() }\n}\n",
+    ),
+];
+
+#[test]
+fn a_program_of_a_workspace_builds_as_with_cargo() {
+    let folder = TempDir::new().expect("a folder");
+    for (path, text) in PROGRAM {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+    let image = done(monohull(folder.path(), folder.path(), &["build", "app", "--features", "loud"]));
+    assert!(image.ends_with("/target/images/app.so\n"), "{image}");
+    workflow(folder.path(), "app", "target/images/app.so");
+    let output = monohull(folder.path(), folder.path(), &["run", "workflow.json"]);
+    assert_eq!(output.status.code(), Some(1), "it ends with an error: {output:?}");
+    let lines = lines(&output);
+    assert_eq!(lines[..3], ["app/src/main.rs 7 included", r#"Some("main") ["app", "--depth=2"]"#, "83 83"]);
+    assert_eq!(lines[3..], ["true true"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    for line in ["thread 'main' (1) panicked at app/src/inner.rs:1:18:", "Error: \"in the end\""] {
+        assert!(errors.contains(line), "{errors}");
+    }
+}
+
+#[test]
+fn c_compiles_and_runs() {
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        static __thread int number = 3;
+        static void *run(void *argument) { number += *(int *)argument; printf("thread %d\n", number); return NULL; }
+        int main(int argc, char **argv) {
+            int more = 4;
+            pthread_t thread;
+            pthread_create(&thread, NULL, run, &more);
+            pthread_join(thread, NULL);
+            printf("%s %d %d %.2f\n", argv[0], argc, number, 1.5);
+            return 0;
+        }
+    "#;
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    fs::write(here.join("program.c"), SOURCE).expect("written");
+    // As a build system calls it: a question, an object, and the link.
+    assert!(done(monohull(here, here, &["cc", "--version"])).contains("Free Software Foundation"));
+    done(monohull(here, here, &["cc", "-O2", "-Wall", "-Werror", "-c", "program.c", "-o", "program.o"]));
+    done(monohull(here, here, &["cc", "-static", "program.o", "-lpthread", "-lm", "-o", "program.so"]));
+    done(monohull(here, here, &["check", "program.so"]));
+    workflow(here, "program", "program.so");
+    let output = monohull(here, here, &["run", "workflow.json"]);
+    assert_eq!(lines(&output), ["thread 7", "program 2 3 1.50"]);
+
+    let library = monohull(here, here, &["cc", "-shared", "program.o", "-o", "library.so"]);
+    assert_eq!(library.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&library.stderr).contains("loads no libraries"));
+    let wrong = monohull(here, here, &["cc", "-c", "missing.c"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn without_a_libc_the_message_says_where_it_is_expected() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("a.c"), "int main(void) { return 0; }\n").expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.current_dir(folder.path()).args(["cc", "a.c"]).env("MONOHULL_LIBC", folder.path());
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the libc for functions is not there"));
+}
+
+#[test]
+fn a_crate_with_several_programs_needs_a_choice() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "many"]));
+    let many = folder.path().join("many");
+    fs::create_dir(many.join("src/bin")).expect("made");
+    fs::write(many.join("src/bin/other.rs"), "fn main() { println!(\"the other\") }\n").expect("written");
+    let output = monohull(folder.path(), &many, &["build"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--bin NAME chooses one of many, other"), "{output:?}");
+    done(monohull(folder.path(), &many, &["build", "--bin", "other"]));
+    workflow(&many, "other", "target/images/other.so");
+    assert_eq!(lines(&monohull(folder.path(), &many, &["run", "workflow.json"])), ["the other"]);
+    assert_eq!(monohull(folder.path(), &many, &["build", "--bin", "none"]).status.code(), Some(2));
+}
