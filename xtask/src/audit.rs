@@ -28,7 +28,8 @@ pub(crate) fn run() -> Result {
     deny(&["advisories"])
 }
 
-/// These checks of the workspace and of those with fuzz targets.
+/// These checks of the workspace, of the one of WebAssembly programs, and of those with fuzz targets. Versions that are there twice are
+/// Wasmtime's own affair.
 fn deny(checks: &[&str]) -> Result {
     let program = CARGO_DENY.ready()?;
     let deny = |manifest: &str, lints: &[&str]| {
@@ -40,5 +41,6 @@ fn deny(checks: &[&str]) -> Result {
     deny("Cargo.toml", &["-D", "warnings", "-A", "license-exception-not-encountered"])?;
     // These have few of the workspace's dependencies.
     let unused = ["-A", "unmatched-skip", "-A", "unnecessary-skip", "-A", "license-not-encountered"];
+    deny("wasi/Cargo.toml", &[&unused[..], &["-A", "duplicate"]].concat())?;
     ci::FUZZ_WORKSPACES.iter().try_for_each(|workspace| deny(&format!("{workspace}/Cargo.toml"), &unused))
 }

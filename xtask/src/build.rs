@@ -5,6 +5,7 @@
 //! target/modules/NAME.so      libos modules: shared objects for dlopen, everything bound at load
 //! target/libc/                the libc of C programs and of the real std
 //! target/images/NAME.so       function images: shared objects for Monohull's own loader, no imports
+//! target/wasi/                the compiler of WebAssembly programs, and their runtime
 //! ```
 //!
 //! The last two lie there even if cargo builds elsewhere, because workflow files and tests name them there.
@@ -13,7 +14,7 @@
 //! are they linked as shared objects, without C's start files.
 
 use crate::workspace::{Package, Workspace, root};
-use crate::{Result, libc, shell};
+use crate::{Result, libc, shell, wasi};
 use std::path::Path;
 use std::process::Command;
 
@@ -21,7 +22,7 @@ use std::process::Command;
 /// no version is bound to the oldest, kept for old programs, which takes up to 1.7 times as long as the one for this processor.
 const MODULE_FLAGS: &[&str] = &["link-arg=-nostartfiles", "link-arg=-Wl,-z,now,-z,relro,-Bsymbolic", "link-arg=-lc"];
 /// How function images are linked; `monohull build` links those of users the same way.
-const IMAGE_FLAGS: &[&str] = &[
+pub(crate) const IMAGE_FLAGS: &[&str] = &[
     "link-arg=-nostartfiles",
     "link-arg=-Wl,-z,now,-z,relro,-z,noexecstack,-z,separate-code,-Bsymbolic,--hash-style=gnu,--no-undefined",
     "force-frame-pointers=yes",
@@ -29,7 +30,7 @@ const IMAGE_FLAGS: &[&str] = &[
 ];
 /// How the crates in them are compiled: reports follow frame pointers, through libraries as well, and the crate getrandom takes its
 /// bytes from monohull-std. Modules have no need of that, but share what has been compiled.
-const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
+pub(crate) const DEPENDENCY_FLAGS: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=\"custom\"";
 
 /// Examples over Rust's own std.
 const PROGRAMS: [&str; 1] = ["real-std"];
@@ -46,7 +47,8 @@ pub(crate) fn everything() -> Result {
     for image in workspace.images() {
         link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
     }
-    programs(&workspace)
+    programs(&workspace)?;
+    wasi::build(&workspace)
 }
 
 /// The examples over Rust's own std, as a user builds them.
@@ -99,7 +101,7 @@ fn link(workspace: &Workspace, package: &Package, flags: &[&str], to: &Path) -> 
 }
 
 /// Copies a file if it has changed: by renaming, so that a running workflow keeps the one it has mapped.
-fn install(from: &Path, to: &Path) -> Result {
+pub(crate) fn install(from: &Path, to: &Path) -> Result {
     let fail = |error: std::io::Error| format!("cannot install {} as {}: {error}", from.display(), to.display());
     let new = std::fs::read(from).map_err(fail)?;
     if std::fs::read(to).is_ok_and(|old| old == new) {

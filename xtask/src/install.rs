@@ -30,6 +30,9 @@ pub(crate) fn run(prefix: &Path) -> Result {
     for part in ["include", "lib", "LICENSE-musl"] {
         copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
     }
+    let wasi = root().join("target/wasi");
+    copy(&wasi.join("runtime.so"), &prefix.join("wasi/runtime.so"))?;
+    strip(&wasi.join("compile"), &prefix.join("wasi/compile"))?;
     shell::run(Command::new(&program).arg("man").arg("--out").arg(prefix.join("share/man/man1")))?;
     for (name, file) in [
         ("bash", "share/bash-completion/completions/monohull"),

@@ -1,7 +1,7 @@
 //! Formatting, dependencies, clippy, rustdoc; warnings are errors.
 
 use crate::workspace::Workspace;
-use crate::{Result, audit, shell};
+use crate::{Result, audit, shell, wasi};
 
 /// All of it.
 pub(crate) fn run() -> Result {
@@ -13,6 +13,7 @@ pub(crate) fn run() -> Result {
         ["clippy", "--quiet", "-p", "monohull-visor", "--features", "unharden", "--bin", "monohull-unhardened"];
     shell::run(shell::cargo(unhardened).args(["--", "-D", "warnings"]))?;
     let workspace = Workspace::load()?;
+    wasi::lint(&workspace)?;
     for packages in groups(&workspace) {
         shell::heading(&format!("clippy {}", packages.join(" ")));
         let clippy = ["clippy", "--quiet", "--all-targets"];

@@ -22,6 +22,7 @@ mod shell;
 mod test;
 mod tools;
 mod vm;
+mod wasi;
 mod workspace;
 
 use clap::{Parser, Subcommand};

@@ -56,14 +56,19 @@ impl IsolationWish {
     }
 }
 
-/// The folder with the libos modules: `modules` beside the program, or beside the program's folder, where
-/// `cargo xtask build` puts it. `None` if there is no such folder.
+/// The folder with the libos modules. `None` if there is no such folder.
 pub fn modules_folder() -> Option<PathBuf> {
+    folder_beside_program("modules")
+}
+
+/// A folder that belongs to the program: beside it, or beside the program's folder, where `cargo xtask build` puts it. `None` if there
+/// is no such folder.
+pub fn folder_beside_program(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     // Tests lie one level deeper, or in a build folder of their own. An installed program trusts no build folder.
     let levels = if cfg!(debug_assertions) { 3 } else { 2 };
     let beside = program.iter().flat_map(|program| program.ancestors().skip(1).take(levels));
     let built = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    let mut folders = beside.map(Path::to_path_buf).chain(built).map(|folder| folder.join("modules"));
+    let mut folders = beside.map(Path::to_path_buf).chain(built).map(|folder| folder.join(name));
     folders.find(|folder| folder.is_dir())
 }

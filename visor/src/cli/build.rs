@@ -65,12 +65,12 @@ const DEPENDENCIES: &str = "-C force-frame-pointers=yes --cfg getrandom_backend=
 
 /// Build a crate as a function image, and check it
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull build hello", "monohull build --out images", "monohull build --bin server --features tls"))]
+#[command(after_help = super::concat_help!("monohull build hello", "monohull build --bin server --features tls", "monohull build app.wasm"))]
 pub(super) struct Build {
-    /// The crate's folder
+    /// The crate's folder, or a WebAssembly program (`app.wasm`)
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// The folder for the image [default: `images` in cargo's target folder]
+    /// The folder for the image [default: `images` in cargo's target folder; for a WebAssembly program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -108,7 +108,11 @@ impl Selection {
 
 impl Build {
     pub(super) fn run(&self) -> Exit {
-        match build_image(&self.path, self.out.as_deref(), &self.selection) {
+        let built = match super::wasm::is_program(&self.path) {
+            true => super::wasm::build_program(&self.path, self.out.as_deref()),
+            false => build_image(&self.path, self.out.as_deref(), &self.selection),
+        };
+        match built {
             Ok(built) => {
                 if let Some(layout) = built.layout {
                     super::output::note(format_args!(
@@ -120,7 +124,10 @@ impl Build {
                 Exit::Done
             }
             Err(error) => {
-                if let BuildError::Refused { report, .. } | BuildError::Accidents { report, .. } = &error {
+                if let BuildError::Refused { report, .. }
+                | BuildError::Accidents { report, .. }
+                | BuildError::AccidentsInProgram { report, .. } = &error
+                {
                     show_refusals(report);
                 }
                 super::fail(error.exit(), &error)
@@ -248,6 +255,29 @@ pub enum BuildError {
         path: PathBuf,
         /// What the checker found, in the usual layout.
         report: Box<Report>,
+    },
+    /// instructions of a WebAssembly program's compiled code hold forbidden bytes, however it is compiled; the program is at fault
+    #[error(
+        "instructions of {} happen to hold the bytes of forbidden ones, in each of four ways to compile it; the functions \
+         named above have to change",
+        shown(path)
+    )]
+    AccidentsInProgram {
+        /// The program.
+        path: PathBuf,
+        /// What the checker found the first time.
+        report: Box<Report>,
+    },
+    /// the folder `wasi` is missing; the installation is at fault
+    #[error("there is no folder `wasi` with the compiler of WebAssembly programs; `cargo xtask build` makes one")]
+    NoWasi,
+    /// the compiler refuses the program; the program is at fault
+    #[error("{} cannot be compiled: {}", shown(program), shown(why))]
+    WasiCompiler {
+        /// The program.
+        program: PathBuf,
+        /// What the compiler says.
+        why: String,
     },
     /// binutils' objcopy cannot be started, or fails; the host is at fault
     #[error("cannot separate debug information from {}: objcopy (binutils): {why}", shown(path))]
@@ -454,7 +484,7 @@ fn link_clean(recipe: &Recipe<'_>, name: &str) -> Result<Linked, BuildError> {
     Err(BuildError::Accidents { path, report })
 }
 
-fn is_accident(finding: &Finding) -> bool {
+pub(super) fn is_accident(finding: &Finding) -> bool {
     finding.context.as_ref().is_some_and(|context| context.class == Class::Accident)
 }
 
@@ -572,13 +602,13 @@ fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, BuildError> {
 }
 
 /// What the checker finds in an image.
-fn check(path: &Path, image: &[u8]) -> Result<Report, BuildError> {
+pub(super) fn check(path: &Path, image: &[u8]) -> Result<Report, BuildError> {
     monohull_checker::check_by(Rules { explain: true, ..Rules::IMAGE }, image)
         .map_err(|source| BuildError::Unchecked { path: path.to_path_buf(), source })
 }
 
 /// Writes the image beside its place and renames it, so that a running workflow keeps the one it has mapped.
-fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
+pub(super) fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     fs::write(&aside, image)?;

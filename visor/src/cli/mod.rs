@@ -41,6 +41,7 @@ mod std_users;
 mod trust;
 mod undeploy;
 mod validate;
+mod wasm;
 mod watch;
 
 use exit::Exit;

@@ -33,6 +33,7 @@ const EXPECTED: &[Expected] = &[
     ),
     ("real-std", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("std-tour", &[], &["mm", "stdio", "time"]),
+    ("wasi-tour", &[("text", b"typed\n")], &["fdtab", "mm", "ramfs", "stdio", "time"]),
     ("word-count", &[("text", b"one fish two fish\n")], &["mm"]),
 ];
 

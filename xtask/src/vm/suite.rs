@@ -104,6 +104,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "tens of thousands of runs are too much for this processor",
     },
     LeftOut { program: "e2e_handover", tests: &[], kernel: None, why: "`keys_attacks` does the same, in fewer rounds" },
+    LeftOut {
+        program: "e2e_wasi",
+        tests: &[],
+        kernel: None,
+        why: "it compiles its programs; the workflow `wasi-tour`, compiled already, does run here",
+    },
     LeftOut { program: "domain_modules", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_hostile", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_page", tests: &[], kernel: None, why: "a browser is too much for this processor" },
@@ -282,6 +288,7 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("photos", "photo.3", PIXEL),
     ("photos", "photo.4", PIXEL),
     ("photos", "photo.5", PIXEL),
+    ("wasi-tour", "text", b"typed\n"),
     ("word-count", "text", b"one fish two fish\nred fish blue fish\n"),
 ];
 

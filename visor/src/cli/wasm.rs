@@ -1,0 +1,80 @@
+//! `monohull build app.wasm`: makes a function image of a WebAssembly program.
+//!
+//! The compiler and the runtime's image lie in the folder `wasi` beside the program. The compiler is a program of its own: it reads
+//! what strangers wrote, and would otherwise be a part of every process of the visor. What it makes is judged as any image is.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::build::{BuildError, Built, check, install, is_accident};
+use monohull_domain::image::Image;
+use monohull_engine::options::folder_beside_program;
+
+/// What every WebAssembly module begins with.
+const MAGIC: [u8; 4] = *b"\0asm";
+/// Ways in which the compiler can generate code; the first is the usual one.
+const VARIANTS: [&str; 4] = ["0", "1", "2", "3"];
+
+/// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes.
+pub(super) fn is_program(path: &Path) -> bool {
+    let begins = || {
+        let mut start = [0; MAGIC.len()];
+        File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && start == MAGIC
+    };
+    path.is_file() && (path.extension().is_some_and(|end| end == "wasm") || begins())
+}
+
+/// Compiles the program and puts its image into `out`, or beside it. The image is called as the program is, and ends in `.so`. One that
+/// the loader would refuse is not put anywhere.
+pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
+    let tools = folder_beside_program("wasi").ok_or(BuildError::NoWasi)?;
+    let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let beside = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = out.unwrap_or(beside);
+    let path = folder.join(format!("{name}.so"));
+    let mut first = None;
+    for variant in VARIANTS {
+        let image = compile(&tools, program, variant)?;
+        let report = check(&path, &image)?;
+        if !report.is_refused() {
+            Image::parse(&name, &image).map_err(|source| BuildError::Unloadable {
+                path: path.clone(),
+                source,
+                explanation: String::new(),
+            })?;
+            install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
+            return Ok(Built { path, report, layout: None });
+        }
+        // The compiler emits no forbidden instruction, so others than accidents can only come from a broken compiler.
+        if !report.refusals().all(is_accident) {
+            return Err(BuildError::Refused { path, report: Box::new(report) });
+        }
+        first.get_or_insert(Box::new(report));
+    }
+    Err(BuildError::AccidentsInProgram { path: program.to_path_buf(), report: first.unwrap_or_default() })
+}
+
+/// What the compiler makes of the program.
+fn compile(tools: &Path, program: &Path, variant: &str) -> Result<Vec<u8>, BuildError> {
+    let folder = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
+    let image = folder.path().join("image");
+    let compiler = tools.join("compile");
+    let failed = |why: String| BuildError::WasiCompiler { program: program.to_path_buf(), why };
+    let output = Command::new(&compiler)
+        .arg("--runtime")
+        .arg(tools.join("runtime.so"))
+        .arg("--output")
+        .args([&image, &PathBuf::from(program)])
+        .args(["--variant", variant])
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| BuildError::File { path: compiler, source })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(failed(if said.is_empty() { format!("it ended with {}", output.status) } else { said }));
+    }
+    fs::read(&image).map_err(|source| BuildError::File { path: image, source })
+}

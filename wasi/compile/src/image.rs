@@ -1,0 +1,147 @@
+//! Appends a compiled program to the runtime's image.
+//!
+//! ```text
+//!   file     | runtime, as it was linked | compiled program               | new program headers |
+//!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables |
+//!                   └ MONOHULL_WASI_PROGRAM: distance to the program, its length
+//! ```
+//!
+//! The compiled program is an ELF file of Wasmtime's, which its runtime wants to find in one piece. It has no relocations. Only its
+//! section `.text` becomes executable: its tables hold bytes that would look like forbidden instructions by accident.
+
+use goblin::elf::header::header64::{self, Header};
+use goblin::elf::program_header::program_header64::{ProgramHeader, SIZEOF_PHDR};
+use goblin::elf::program_header::{PF_R, PF_X, PT_LOAD};
+use goblin::elf::section_header::{SHF_ALLOC, SHT_NULL};
+use goblin::elf::{Elf, SectionHeader};
+use std::ops::Range;
+
+/// What the runtime calls the place that tells it where the program lies.
+const PLACE: &str = "MONOHULL_WASI_PROGRAM";
+/// Bytes of the two numbers there.
+const PLACE_SIZE: u64 = 16;
+const PAGE: u64 = 4096;
+
+/// Why the parts cannot be put together. The runtime and the compiler are Monohull's, and so is the fault.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageError {
+    /// A part is no ELF file.
+    #[error("the {part} cannot be read as an ELF file: {source}")]
+    NotElf {
+        /// Which part.
+        part: &'static str,
+        /// What is wrong with it.
+        source: goblin::error::Error,
+    },
+    /// The runtime is no runtime.
+    #[error("this is no runtime for WebAssembly: it does not have {PLACE} in its data")]
+    NoPlace,
+    /// The compiled program's code does not begin where a page begins.
+    #[error("the compiled program's code begins at {0:#x}, which is no page's start")]
+    Code(u64),
+    /// The compiled program would have to be relocated.
+    #[error("the compiled program has a section that would have to be relocated, or written to: {0}")]
+    Section(String),
+}
+
+/// The image of a function: the runtime with this program.
+pub(crate) fn link(runtime: &[u8], program: &[u8]) -> Result<Vec<u8>, ImageError> {
+    let elf = Elf::parse(runtime).map_err(|source| ImageError::NotElf { part: "runtime", source })?;
+    let code = code(program)?;
+    let base = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD);
+    let base =
+        base.map(|header| header.p_vaddr + header.p_memsz).max().ok_or(ImageError::NoPlace)?.next_multiple_of(PAGE);
+    let (place_address, place_offset) = place(&elf)?;
+
+    let mut image = runtime.to_vec();
+    let numbers = [base - place_address, program.len() as u64].map(u64::to_le_bytes).concat();
+    image
+        .get_mut(place_offset as usize..)
+        .and_then(|rest| rest.get_mut(..numbers.len()))
+        .ok_or(ImageError::NoPlace)?
+        .copy_from_slice(&numbers);
+    pad(&mut image);
+    let start = image.len() as u64;
+    image.extend_from_slice(program);
+    pad(&mut image);
+    let table = image.len() as u64;
+    let appended = [(0..code.start, PF_R), (code.clone(), PF_R | PF_X), (code.end..program.len() as u64, PF_R)];
+    let segments = appended.into_iter().filter(|(range, _)| !range.is_empty()).map(|(range, flags)| ProgramHeader {
+        p_type: PT_LOAD,
+        p_flags: flags,
+        p_offset: start + range.start,
+        p_vaddr: base + range.start,
+        p_paddr: base + range.start,
+        p_filesz: range.end - range.start,
+        p_memsz: range.end - range.start,
+        p_align: PAGE,
+    });
+    let headers: Vec<ProgramHeader> =
+        elf.program_headers.iter().cloned().map(ProgramHeader::from).chain(segments).collect();
+    for header in &headers {
+        image.extend_from_slice(&bytes_of(header));
+    }
+    set_table(&mut image, table, headers.len() as u16);
+    Ok(image)
+}
+
+/// The part of the compiled program that is code, in whole pages.
+fn code(program: &[u8]) -> Result<Range<u64>, ImageError> {
+    let elf = Elf::parse(program).map_err(|source| ImageError::NotElf { part: "compiled program", source })?;
+    let name = |section: &SectionHeader| elf.shdr_strtab.get_at(section.sh_name).unwrap_or_default();
+    for section in elf.section_headers.iter().filter(|section| section.sh_type != SHT_NULL) {
+        if section.is_writable() && u64::from(SHF_ALLOC) & section.sh_flags != 0 || section.is_relocation() {
+            return Err(ImageError::Section(name(section).to_owned()));
+        }
+    }
+    let len = program.len() as u64;
+    let text = elf.section_headers.iter().find(|section| name(section) == ".text" && section.sh_size > 0);
+    // A program without functions has no code.
+    let Some(text) = text else { return Ok(len..len) };
+    let end = text.sh_offset.saturating_add(text.sh_size).next_multiple_of(PAGE).min(len);
+    if !text.sh_offset.is_multiple_of(PAGE) || text.sh_offset >= end {
+        return Err(ImageError::Code(text.sh_offset));
+    }
+    Ok(text.sh_offset..end)
+}
+
+/// Address and place in the file of what tells the runtime where the program lies.
+fn place(elf: &Elf<'_>) -> Result<(u64, u64), ImageError> {
+    let mut symbols = elf.dynsyms.iter();
+    let symbol =
+        symbols.find(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some(PLACE)).ok_or(ImageError::NoPlace)?;
+    let address = symbol.st_value;
+    let holds = |header: &&goblin::elf::ProgramHeader| {
+        let file = header.p_vaddr..header.p_vaddr.saturating_add(header.p_filesz);
+        header.p_type == PT_LOAD && file.contains(&address) && file.contains(&(address + PLACE_SIZE - 1))
+    };
+    let segment = elf.program_headers.iter().find(holds).ok_or(ImageError::NoPlace)?;
+    Ok((address, segment.p_offset + (address - segment.p_vaddr)))
+}
+
+/// Adds zeros up to the next page.
+fn pad(image: &mut Vec<u8>) {
+    image.resize(image.len().next_multiple_of(PAGE as usize), 0);
+}
+
+/// Says in the file's header where the program headers are now.
+fn set_table(image: &mut [u8], offset: u64, count: u16) {
+    let table = std::mem::offset_of!(Header, e_phoff);
+    image[table..table + 8].copy_from_slice(&offset.to_le_bytes());
+    let number = std::mem::offset_of!(Header, e_phnum);
+    image[number..number + 2].copy_from_slice(&count.to_le_bytes());
+}
+
+/// A program header as it stands in a file.
+fn bytes_of(header: &ProgramHeader) -> [u8; SIZEOF_PHDR] {
+    let mut bytes = [0; SIZEOF_PHDR];
+    bytes[..4].copy_from_slice(&header.p_type.to_le_bytes());
+    bytes[4..8].copy_from_slice(&header.p_flags.to_le_bytes());
+    let words = [header.p_offset, header.p_vaddr, header.p_paddr, header.p_filesz, header.p_memsz, header.p_align];
+    for (word, at) in words.into_iter().zip((8..).step_by(8)) {
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+const _: () = assert!(header64::SIZEOF_EHDR == size_of::<Header>());

@@ -1,0 +1,230 @@
+//! The program's descriptors.
+//!
+//! ```text
+//!   program's fd  0 stdin   1 stdout   2 stderr   3 the root directory   4… what it opens
+//!                   │          └─ STDIO_WRITE ┘     │                       └ a descriptor of the libos
+//!                   slot of the step's stdin        no descriptor until something is opened beneath it
+//! ```
+//!
+//! The root is the one directory that a program finds open: it holds the workflow's mounts. A program that opens nothing never loads
+//! the file system.
+
+use crate::errno::WasiError;
+use crate::host::call;
+use crate::path::beneath;
+use alloc::string::String;
+use alloc::vec::Vec;
+use monohull_abi::file::{FileStat, WORKING_DIRECTORY};
+use monohull_abi::number;
+
+/// What a descriptor of the program stands for.
+pub(crate) enum Target {
+    /// The slot that the step has as its standard input.
+    Stdin,
+    /// Standard output (1) or error (2).
+    Output(u64),
+    /// The directory that all mounts lie beneath.
+    Root,
+    /// A directory.
+    Directory(Handle),
+    /// A file.
+    File(Handle),
+}
+
+/// A descriptor of the libos, closed when it is dropped.
+pub(crate) struct Handle(pub(crate) u64);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = call(number::FILE_CLOSE, [self.0]);
+    }
+}
+
+/// One descriptor of the program.
+pub(crate) struct Descriptor {
+    /// What it stands for.
+    pub(crate) target: Target,
+    /// Flags of WASI (`fdflags`), as last set.
+    pub(crate) flags: u16,
+    /// What may be done with it. A program can only take rights away. Kept for `fd_fdstat_get`; what a file lets itself be used for was
+    /// decided when it was opened.
+    pub(crate) rights: Rights,
+    /// The entries of a directory, as they were when it was last read from its start.
+    pub(crate) listing: Vec<Entry>,
+}
+
+/// Rights of WASI: of the descriptor itself, and of what is opened beneath it.
+#[derive(Clone, Copy)]
+pub(crate) struct Rights {
+    /// Of the descriptor.
+    pub(crate) base: u64,
+    /// Of what is opened beneath it.
+    pub(crate) inheriting: u64,
+}
+
+impl Rights {
+    /// All that there are.
+    pub(crate) const ALL: Rights = Rights { base: (1 << 30) - 1, inheriting: (1 << 30) - 1 };
+    /// Reading.
+    pub(crate) const FD_READ: u64 = 1 << 1;
+    /// Moving the position.
+    const FD_SEEK: u64 = 1 << 2;
+    /// Asking for the position.
+    const FD_TELL: u64 = 1 << 5;
+    /// Writing.
+    pub(crate) const FD_WRITE: u64 = 1 << 6;
+    /// Those of a stream: C libraries take what can neither seek nor tell its position for a terminal or a pipe.
+    const STREAM: Rights = Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
+}
+
+/// An entry of a directory.
+pub(crate) struct Entry {
+    /// Its name.
+    pub(crate) name: String,
+    /// `filetype` of WASI.
+    pub(crate) kind: u8,
+    /// Number of the file; 0 if the file system has none.
+    pub(crate) node: u64,
+}
+
+/// Kinds of files (`filetype`).
+pub(crate) mod filetype {
+    /// A stream that is no file.
+    pub(crate) const CHARACTER_DEVICE: u8 = 2;
+    /// A directory.
+    pub(crate) const DIRECTORY: u8 = 3;
+    /// A file.
+    pub(crate) const REGULAR: u8 = 4;
+}
+
+impl Descriptor {
+    /// A new one, with these flags and rights.
+    pub(crate) fn new(target: Target, flags: u16, rights: Rights) -> Descriptor {
+        Descriptor { target, flags, rights, listing: Vec::new() }
+    }
+
+    /// The libos's descriptor of a file.
+    pub(crate) fn file(&self) -> Result<u64, WasiError> {
+        match &self.target {
+            Target::File(handle) => Ok(handle.0),
+            Target::Root | Target::Directory(_) => Err(WasiError::ISDIR),
+            Target::Stdin | Target::Output(_) => Err(WasiError::SPIPE),
+        }
+    }
+
+    /// The libos's descriptor of a file or directory.
+    pub(crate) fn handle(&self) -> Result<Option<u64>, WasiError> {
+        match &self.target {
+            Target::File(handle) | Target::Directory(handle) => Ok(Some(handle.0)),
+            Target::Root => Ok(None),
+            Target::Stdin | Target::Output(_) => Err(WasiError::INVAL),
+        }
+    }
+
+    /// A path beneath this directory, as hostcalls take it.
+    pub(crate) fn at(&self, path: &str) -> Result<Place, WasiError> {
+        let path = beneath(path)?;
+        match &self.target {
+            Target::Root => Ok(Place { directory: WORKING_DIRECTORY, path: alloc::format!("/{path}") }),
+            Target::Directory(handle) => {
+                Ok(Place { directory: handle.0, path: if path.is_empty() { ".".into() } else { path } })
+            }
+            Target::File(_) | Target::Stdin | Target::Output(_) => Err(WasiError::NOTDIR),
+        }
+    }
+
+    /// `filetype` of what it stands for.
+    pub(crate) fn kind(&self) -> u8 {
+        match self.target {
+            Target::Stdin | Target::Output(_) => filetype::CHARACTER_DEVICE,
+            Target::Root | Target::Directory(_) => filetype::DIRECTORY,
+            Target::File(_) => filetype::REGULAR,
+        }
+    }
+}
+
+/// A directory of the libos, and a path beneath it.
+pub(crate) struct Place {
+    directory: u64,
+    path: String,
+}
+
+impl Place {
+    /// The three arguments that hostcalls take for it.
+    pub(crate) fn args(&self) -> [u64; 3] {
+        [self.directory, self.path.as_ptr() as u64, self.path.len() as u64]
+    }
+
+    /// Opens it, with the libos's flags.
+    pub(crate) fn open(&self, flags: u64) -> Result<Handle, WasiError> {
+        let [directory, path, len] = self.args();
+        call(number::FILE_OPEN, [directory, path, len, flags]).map(Handle)
+    }
+
+    /// What is known of it.
+    pub(crate) fn stat(&self) -> Result<FileStat, WasiError> {
+        let mut stat = FileStat::default();
+        let [directory, path, len] = self.args();
+        call(number::FILE_STAT, [directory, path, len, &raw mut stat as u64])?;
+        Ok(stat)
+    }
+}
+
+/// All descriptors of the program.
+pub(crate) struct Descriptors(Vec<Option<Descriptor>>);
+
+/// Most descriptors; the libos has a limit of its own for files.
+const MOST: usize = monohull_abi::file::DESCRIPTORS_MAX;
+
+impl Descriptors {
+    /// The streams and the root.
+    pub(crate) fn new() -> Descriptors {
+        let stream = |target| Some(Descriptor::new(target, 0, Rights::STREAM));
+        let root = Descriptor::new(Target::Root, 0, Rights::ALL);
+        Descriptors(alloc::vec![
+            stream(Target::Stdin),
+            stream(Target::Output(1)),
+            stream(Target::Output(2)),
+            Some(root)
+        ])
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, fd: u32) -> Result<&Descriptor, WasiError> {
+        self.0.get(fd as usize).and_then(Option::as_ref).ok_or(WasiError::BADF)
+    }
+
+    /// One of them, to be changed.
+    pub(crate) fn get_mut(&mut self, fd: u32) -> Result<&mut Descriptor, WasiError> {
+        self.0.get_mut(fd as usize).and_then(Option::as_mut).ok_or(WasiError::BADF)
+    }
+
+    /// Adds one under the lowest free number.
+    pub(crate) fn insert(&mut self, descriptor: Descriptor) -> Result<u32, WasiError> {
+        let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        if free >= MOST {
+            return Err(WasiError::MFILE);
+        }
+        if free == self.0.len() {
+            self.0.push(None);
+        }
+        self.0[free] = Some(descriptor);
+        Ok(free as u32)
+    }
+
+    /// Takes one out.
+    pub(crate) fn remove(&mut self, fd: u32) -> Result<Descriptor, WasiError> {
+        self.0.get_mut(fd as usize).and_then(Option::take).ok_or(WasiError::BADF)
+    }
+
+    /// Moves one to the number of another, which is closed.
+    pub(crate) fn renumber(&mut self, from: u32, to: u32) -> Result<(), WasiError> {
+        self.get(to)?;
+        if from == to {
+            return Ok(());
+        }
+        let moved = self.remove(from)?;
+        self.0[to as usize] = Some(moved);
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! The function image that runs a WebAssembly program.
+//!
+//! `monohull build app.wasm` compiles the program ahead of time and appends the compiled code to a copy of this image. The result is an
+//! ordinary function image: the checker reads all of its code, the loader maps it, and everything here, Wasmtime's runtime included,
+//! is user code in a cell, trusted by nothing outside of it.
+//!
+//! ```text
+//!   | runtime: text, data | compiled program: r-- header | r-x code | r-- tables, data | heap: linear memory, tables, …
+//!          │                        ▲
+//!          └── preview1: 46 functions of WASI, monohull: slots ──▶ hostcalls
+//! ```
+//!
+//! A program imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`. Its `_start` is called once; its memory is the
+//! function's heap, so the step's `memory` limits it.
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+mod descriptors;
+mod errno;
+mod guest;
+mod host;
+mod path;
+#[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
+mod platform;
+mod preview1;
+#[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
+mod program;
+mod slots;
+
+use alloc::format;
+use monohull_std::error::Error;
+use monohull_std::prelude::*;
+use wasmtime::{Linker, Store};
+
+use preview1::{Exit, State};
+
+monohull_std::program!();
+
+fn main() -> Result<(), Box<dyn Error>> {
+    match run() {
+        Ok(()) => Ok(()),
+        Err(error) => match error.downcast_ref::<Exit>() {
+            Some(Exit(0)) => Ok(()),
+            Some(Exit(status)) => monohull_std::process::exit(*status as i32),
+            None => Err(format!("{error:?}").into()),
+        },
+    }
+}
+
+/// Loads the program, links what it imports, and calls `_start`.
+fn run() -> wasmtime::Result<()> {
+    let engine = platform::engine()?;
+    let module = program::module(&engine)?;
+    let mut linker = Linker::new(&engine);
+    preview1::link(&mut linker)?;
+    slots::link(&mut linker)?;
+    let mut store = Store::new(&engine, State::new());
+    let instance = linker.instantiate(&mut store, &module)?;
+    let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
+    start.call(&mut store, ())
+}

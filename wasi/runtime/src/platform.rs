@@ -1,0 +1,69 @@
+//! What Wasmtime's runtime wants of the platform beneath it: a pointer per thread, and code that can be executed.
+
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::ptr::null_mut;
+use monohull_std::thread_local;
+use wasmtime::{Config, CustomCodeMemory, Engine, Result};
+
+/// An engine that loads what `wasi/compile` has compiled.
+pub(crate) fn engine() -> Result<Engine> {
+    let mut config = Config::new();
+    monohull_wasi_settings::configure(&mut config);
+    config.with_custom_code_memory(Some(Arc::new(Mapped)));
+    // SAFETY: the answer is the processor's own.
+    unsafe { config.detect_host_feature(has) };
+    // SAFETY: functions are compiled for a target that passes floats in vector registers, and the program for x86-64-v2.
+    unsafe { config.x86_float_abi_ok(true) };
+    Engine::new(&config)
+}
+
+/// Whether this processor has a feature by Rust's name for it.
+fn has(feature: &str) -> Option<bool> {
+    Some(match feature {
+        "sse3" => monohull_std::is_x86_feature_detected!("sse3"),
+        "ssse3" => monohull_std::is_x86_feature_detected!("ssse3"),
+        "sse4.1" => monohull_std::is_x86_feature_detected!("sse4.1"),
+        "sse4.2" => monohull_std::is_x86_feature_detected!("sse4.2"),
+        "popcnt" => monohull_std::is_x86_feature_detected!("popcnt"),
+        "cmpxchg16b" => monohull_std::is_x86_feature_detected!("cmpxchg16b"),
+        _ => return None,
+    })
+}
+
+/// The program's code, which the loader has mapped as executable already.
+struct Mapped;
+
+impl CustomCodeMemory for Mapped {
+    fn required_alignment(&self) -> usize {
+        4096
+    }
+
+    fn publish_executable(&self, _: *const u8, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn unpublish_executable(&self, _: *const u8, _: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// What Wasmtime keeps for each thread, in slots that it numbers from 0.
+    static POINTERS: [Cell<*mut u8>; SLOTS] = const { [const { Cell::new(null_mut()) }; SLOTS] };
+}
+
+/// Slots that Wasmtime uses.
+const SLOTS: usize = 2;
+
+/// One of the calling thread's pointers; null at first.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_tls_get(slot: usize) -> *mut u8 {
+    POINTERS.with(|pointers| pointers[slot].get())
+}
+
+/// Sets one of the calling thread's pointers.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_tls_set(slot: usize, pointer: *mut u8) {
+    POINTERS.with(|pointers| pointers[slot].set(pointer));
+}

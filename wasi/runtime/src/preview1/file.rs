@@ -1,0 +1,256 @@
+//! Files and streams: reading, writing, positions, sizes, flags.
+//!
+//! Buffers of the program are passed on to the libos where they lie, without a copy.
+
+use super::Call;
+use crate::descriptors::{Descriptor, Target, filetype};
+use crate::errno::WasiError;
+use crate::host::call;
+use alloc::vec::Vec;
+use core::ops::Range;
+use monohull_abi::file::{AT_POSITION, FileKind, FileStat, IoVec, KEEP_FLAGS, Whence, open};
+use monohull_abi::number;
+use monohull_std::io::Read;
+
+/// Flags of a descriptor (`fdflags`).
+pub(super) mod flag {
+    /// Every write goes to the end.
+    pub(crate) const APPEND: u16 = 1;
+    /// All of them. The others change nothing: every write has reached the file system when it returns, and no read waits.
+    pub(crate) const ALL: u16 = 0b11111;
+}
+
+const FDSTAT_SIZE: usize = 24;
+const FILESTAT_SIZE: usize = 64;
+/// The last number of `advice`.
+const ADVICE_MAX: u32 = 5;
+
+/// Parts of the program's memory as a call to the libos takes them.
+fn vectors(memory: &mut [u8], ranges: &[Range<usize>]) -> Vec<IoVec> {
+    let start = memory.as_mut_ptr() as u64;
+    ranges.iter().map(|range| IoVec { address: start + range.start as u64, len: range.len() as u64 }).collect()
+}
+
+/// `filestat` of WASI.
+pub(super) fn filestat(stat: &FileStat) -> [u8; FILESTAT_SIZE] {
+    let kind = match FileKind::from_raw(stat.kind) {
+        Some(FileKind::Directory) => filetype::DIRECTORY,
+        Some(FileKind::File) => filetype::REGULAR,
+        None => 0,
+    };
+    let time = |ns: i64| ns.max(0) as u64;
+    let mut bytes = [0; FILESTAT_SIZE];
+    let words = [
+        (0, u64::from(stat.mount)),
+        (8, stat.node),
+        (16, kind.into()),
+        (24, stat.links.into()),
+        (32, stat.size),
+        (40, time(stat.accessed)),
+        (48, time(stat.modified)),
+        (56, time(stat.modified)),
+    ];
+    for (at, word) in words {
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+impl Call<'_> {
+    pub(super) fn fd_read(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
+        let ranges = self.guest.buffers(buffers, count)?;
+        let bytes = match &self.state.descriptors.get(fd)?.target {
+            Target::Stdin => self.read_stdin(&ranges)?,
+            Target::Output(_) => return Err(WasiError::BADF),
+            _ => self.vector(number::FILE_READV, fd, &ranges, AT_POSITION)?,
+        };
+        self.guest.store_u32(out, bytes as u32)
+    }
+
+    /// Reads from the slot that is the standard input.
+    fn read_stdin(&mut self, ranges: &[Range<usize>]) -> Result<u64, WasiError> {
+        let mut input = monohull_std::io::stdin().lock();
+        let mut total = 0;
+        for range in ranges {
+            let bytes = input.read(&mut self.guest.0[range.clone()]).map_err(|_| WasiError::IO)?;
+            total += bytes as u64;
+            if bytes < range.len() {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    pub(super) fn fd_pread(
+        &mut self,
+        fd: u32,
+        buffers: u32,
+        count: u32,
+        offset: u64,
+        out: u32,
+    ) -> Result<(), WasiError> {
+        let ranges = self.guest.buffers(buffers, count)?;
+        let bytes = self.vector(number::FILE_READV, fd, &ranges, offset_of(offset)?)?;
+        self.guest.store_u32(out, bytes as u32)
+    }
+
+    pub(super) fn fd_write(&mut self, fd: u32, buffers: u32, count: u32, out: u32) -> Result<(), WasiError> {
+        let ranges = self.guest.buffers(buffers, count)?;
+        let bytes = match self.state.descriptors.get(fd)?.target {
+            Target::Output(stream) => {
+                let mut total = 0;
+                for vector in vectors(self.guest.0, &ranges) {
+                    if vector.len > 0 {
+                        total += call(number::STDIO_WRITE, [stream, vector.address, vector.len])?;
+                    }
+                }
+                total
+            }
+            Target::Stdin => return Err(WasiError::BADF),
+            _ => self.vector(number::FILE_WRITEV, fd, &ranges, AT_POSITION)?,
+        };
+        self.guest.store_u32(out, bytes as u32)
+    }
+
+    pub(super) fn fd_pwrite(
+        &mut self,
+        fd: u32,
+        buffers: u32,
+        count: u32,
+        offset: u64,
+        out: u32,
+    ) -> Result<(), WasiError> {
+        let ranges = self.guest.buffers(buffers, count)?;
+        let bytes = self.vector(number::FILE_WRITEV, fd, &ranges, offset_of(offset)?)?;
+        self.guest.store_u32(out, bytes as u32)
+    }
+
+    /// One call for several buffers.
+    fn vector(&mut self, number: u32, fd: u32, ranges: &[Range<usize>], offset: u64) -> Result<u64, WasiError> {
+        let file = self.state.descriptors.get(fd)?.file()?;
+        let vectors = vectors(self.guest.0, ranges);
+        call(number, [file, vectors.as_ptr() as u64, vectors.len() as u64, offset])
+    }
+
+    pub(super) fn fd_seek(&mut self, fd: u32, offset: i64, whence: u32, out: u32) -> Result<(), WasiError> {
+        let whence = Whence::from_raw(whence.into()).ok_or(WasiError::INVAL)?;
+        let file = self.state.descriptors.get(fd)?.file()?;
+        let position = call(number::FILE_SEEK, [file, offset as u64, whence as u64])?;
+        self.guest.store_u64(out, position)
+    }
+
+    pub(super) fn fd_tell(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
+        self.fd_seek(fd, 0, Whence::Current as u32, out)
+    }
+
+    pub(super) fn fd_close(&mut self, fd: u32) -> Result<(), WasiError> {
+        self.state.descriptors.remove(fd).map(drop)
+    }
+
+    pub(super) fn fd_renumber(&mut self, from: u32, to: u32) -> Result<(), WasiError> {
+        self.state.descriptors.renumber(from, to)
+    }
+
+    pub(super) fn fd_sync(&mut self, fd: u32) -> Result<(), WasiError> {
+        match self.state.descriptors.get(fd)?.handle()? {
+            Some(handle) => call(number::FILE_FSYNC, [handle]).map(drop),
+            // The root is made of mounts, and holds nothing of its own.
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn fd_datasync(&mut self, fd: u32) -> Result<(), WasiError> {
+        self.fd_sync(fd)
+    }
+
+    pub(super) fn fd_advise(&mut self, fd: u32, _offset: u64, _len: u64, advice: u32) -> Result<(), WasiError> {
+        self.state.descriptors.get(fd)?.file()?;
+        if advice > ADVICE_MAX { Err(WasiError::INVAL) } else { Ok(()) }
+    }
+
+    pub(super) fn fd_allocate(&mut self, fd: u32, offset: u64, len: u64) -> Result<(), WasiError> {
+        let file = self.state.descriptors.get(fd)?.file()?;
+        let end = offset.checked_add(len).filter(|_| len > 0).ok_or(WasiError::INVAL)?;
+        if stat(file)?.size < end {
+            call(number::FILE_FTRUNCATE, [file, end])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fd_fdstat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
+        let descriptor = self.state.descriptors.get(fd)?;
+        let mut bytes = [0; FDSTAT_SIZE];
+        bytes[0] = descriptor.kind();
+        bytes[2..4].copy_from_slice(&descriptor.flags.to_le_bytes());
+        bytes[8..16].copy_from_slice(&descriptor.rights.base.to_le_bytes());
+        bytes[16..24].copy_from_slice(&descriptor.rights.inheriting.to_le_bytes());
+        self.guest.store(out, &bytes)
+    }
+
+    pub(super) fn fd_fdstat_set_flags(&mut self, fd: u32, flags: u32) -> Result<(), WasiError> {
+        let flags = flags_of(flags)?;
+        let descriptor = self.state.descriptors.get_mut(fd)?;
+        if let Target::File(handle) = &descriptor.target {
+            let now = call(number::FILE_FLAGS, [handle.0, KEEP_FLAGS])?;
+            let append = if flags & flag::APPEND == 0 { 0 } else { open::APPEND };
+            call(number::FILE_FLAGS, [handle.0, now & !open::APPEND | append])?;
+        }
+        descriptor.flags = flags;
+        Ok(())
+    }
+
+    pub(super) fn fd_fdstat_set_rights(&mut self, fd: u32, base: u64, inheriting: u64) -> Result<(), WasiError> {
+        let rights = &mut self.state.descriptors.get_mut(fd)?.rights;
+        if base & !rights.base != 0 || inheriting & !rights.inheriting != 0 {
+            return Err(WasiError::NOTCAPABLE);
+        }
+        (rights.base, rights.inheriting) = (base, inheriting);
+        Ok(())
+    }
+
+    pub(super) fn fd_filestat_get(&mut self, fd: u32, out: u32) -> Result<(), WasiError> {
+        let descriptor = self.state.descriptors.get(fd)?;
+        let bytes = match &descriptor.target {
+            Target::File(handle) | Target::Directory(handle) => filestat(&stat(handle.0)?),
+            Target::Root => filestat(&descriptor.at(".")?.stat()?),
+            Target::Stdin | Target::Output(_) => stream(descriptor),
+        };
+        self.guest.store(out, &bytes)
+    }
+
+    pub(super) fn fd_filestat_set_size(&mut self, fd: u32, size: u64) -> Result<(), WasiError> {
+        let file = self.state.descriptors.get(fd)?.file()?;
+        call(number::FILE_FTRUNCATE, [file, size])?;
+        Ok(())
+    }
+
+    /// File systems keep the times themselves.
+    pub(super) fn fd_filestat_set_times(&mut self, fd: u32, _: u64, _: u64, _: u32) -> Result<(), WasiError> {
+        self.state.descriptors.get(fd)?;
+        Err(WasiError::NOTSUP)
+    }
+}
+
+/// `filestat` of a stream: its kind, and nothing else.
+fn stream(descriptor: &Descriptor) -> [u8; FILESTAT_SIZE] {
+    let mut bytes = [0; FILESTAT_SIZE];
+    bytes[16] = descriptor.kind();
+    bytes
+}
+
+/// What is known of an open file or directory.
+fn stat(handle: u64) -> Result<FileStat, WasiError> {
+    let mut stat = FileStat::default();
+    call(number::FILE_FSTAT, [handle, &raw mut stat as u64])?;
+    Ok(stat)
+}
+
+/// An offset in a file; the largest number stands for the position.
+fn offset_of(offset: u64) -> Result<u64, WasiError> {
+    if offset == AT_POSITION { Err(WasiError::INVAL) } else { Ok(offset) }
+}
+
+/// Flags of a descriptor, all of them known.
+pub(super) fn flags_of(flags: u32) -> Result<u16, WasiError> {
+    u16::try_from(flags).ok().filter(|flags| flags & !flag::ALL == 0).ok_or(WasiError::INVAL)
+}

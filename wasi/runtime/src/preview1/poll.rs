@@ -1,0 +1,110 @@
+//! `poll_oneoff`: waits until one of several things has happened.
+//!
+//! Files and streams are always ready, so what is ever waited for is a clock. A subscription is 48 bytes and an event 32:
+//!
+//! ```text
+//!   subscription  | user data 8 | tag 1 … | clock: id 4 … | timeout 8 | precision 8 | flags 2 …  |
+//!                                         | or descriptor 4                                      |
+//!   event         | user data 8 | errno 2 | tag 1 … | bytes 8 | flags 2 …                        |
+//! ```
+
+use super::Call;
+use super::clock::{clock, now};
+use crate::descriptors::Target;
+use crate::errno::WasiError;
+use crate::host::call;
+use alloc::vec::Vec;
+use monohull_abi::number;
+use monohull_abi::types::Clock;
+
+const SUBSCRIPTION_SIZE: u32 = 48;
+const EVENT_SIZE: u32 = 32;
+/// The timeout is a time of the clock, and not a time from now on.
+const ABSOLUTE: u16 = 1;
+
+/// A subscription's tag.
+const CLOCK: u8 = 0;
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+
+/// What has happened, or will have.
+struct Event {
+    user_data: [u8; 8],
+    result: Result<u64, WasiError>,
+    tag: u8,
+    /// When, in ns of the monotonic clock.
+    at: u64,
+}
+
+impl Call<'_> {
+    pub(super) fn poll_oneoff(
+        &mut self,
+        subscriptions: u32,
+        events: u32,
+        count: u32,
+        out: u32,
+    ) -> Result<(), WasiError> {
+        if count == 0 {
+            return Err(WasiError::INVAL);
+        }
+        // Looked at as a whole first: a count that does not fit takes no memory here.
+        self.guest.bytes(subscriptions, count.checked_mul(SUBSCRIPTION_SIZE).ok_or(WasiError::FAULT)?)?;
+        self.guest.bytes(events, count.checked_mul(EVENT_SIZE).ok_or(WasiError::FAULT)?)?;
+        let start = now(Clock::Monotonic)?;
+        let waited = (0..count)
+            .map(|index| self.subscription(subscriptions + index * SUBSCRIPTION_SIZE, start))
+            .collect::<Result<Vec<_>, _>>()?;
+        let first = waited.iter().map(|event| event.at).min().unwrap_or(start);
+        if first > start {
+            call(number::NANOSLEEP, [first - start])?;
+        }
+        let end = now(Clock::Monotonic)?.max(first);
+        let mut stored = 0;
+        for event in waited.iter().filter(|event| event.at <= end) {
+            self.store_event(events + stored * EVENT_SIZE, event)?;
+            stored += 1;
+        }
+        self.guest.store_u32(out, stored)
+    }
+
+    /// What will happen, and when.
+    fn subscription(&self, at: u32, start: u64) -> Result<Event, WasiError> {
+        let user_data = self.guest.load(at)?;
+        let [tag] = self.guest.load(at + 8)?;
+        let event = |result, at| Event { user_data, result, tag, at };
+        match tag {
+            CLOCK => {
+                let timeout = self.guest.load_u64(at + 24)?;
+                let flags = u16::from_le_bytes(self.guest.load(at + 40)?);
+                match clock(self.guest.load_u32(at + 16)?) {
+                    Err(error) => Ok(event(Err(error), start)),
+                    Ok(clock) => {
+                        let delay = match flags & ABSOLUTE {
+                            0 => timeout,
+                            _ => timeout.saturating_sub(now(clock)?),
+                        };
+                        Ok(event(Ok(0), start.saturating_add(delay)))
+                    }
+                }
+            }
+            READ | WRITE => {
+                let descriptor = self.state.descriptors.get(self.guest.load_u32(at + 16)?);
+                Ok(event(descriptor.map(|descriptor| u64::from(matches!(descriptor.target, Target::File(_)))), start))
+            }
+            _ => Err(WasiError::INVAL),
+        }
+    }
+
+    fn store_event(&mut self, at: u32, event: &Event) -> Result<(), WasiError> {
+        let mut bytes = [0; EVENT_SIZE as usize];
+        bytes[..8].copy_from_slice(&event.user_data);
+        let (number, ready) = match event.result {
+            Ok(ready) => (0, ready),
+            Err(error) => (error.0, 0),
+        };
+        bytes[8..10].copy_from_slice(&number.to_le_bytes());
+        bytes[10] = event.tag;
+        bytes[16..24].copy_from_slice(&ready.to_le_bytes());
+        self.guest.store(at, &bytes)
+    }
+}

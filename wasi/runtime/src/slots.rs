@@ -1,0 +1,154 @@
+//! Slots for programs: what they import from the module `monohull`.
+//!
+//! A slot's buffer lies outside of the program's memory, so its bytes are copied: `slot_take` gives a handle and a length, `slot_read`
+//! copies a part, `slot_publish` makes a buffer of bytes in the program's memory. Functions return 0 or an error number of WASI.
+//!
+//! ```text
+//!   slot_take(name, name_len, wait, out) ──▶ out: handle u32, length u32
+//!   slot_read(handle, offset, pointer, len)        slot_free(handle)
+//!   slot_publish(name, name_len, pointer, len, is_text)
+//!   instance_index() ──▶ which of the step's instances this is        instance_count()
+//! ```
+
+use crate::errno::WasiError;
+use crate::guest::Guest;
+use crate::preview1::{State, memory_of};
+use alloc::vec::Vec;
+use monohull_abi::Errno;
+use monohull_std::slot::{SlotBuffer, SlotError, SlotString, SlotVec};
+use wasmtime::{Caller, Linker, Result};
+
+/// The name that programs import from.
+const MODULE: &str = "monohull";
+
+/// A buffer that was taken over.
+enum Taken {
+    Bytes(SlotBuffer<[u8]>),
+    Text(SlotString),
+}
+
+impl Taken {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Taken::Bytes(bytes) => bytes,
+            Taken::Text(text) => text.as_bytes(),
+        }
+    }
+}
+
+/// Buffers that the program has taken over, by handle.
+#[derive(Default)]
+pub(crate) struct Slots(Vec<Option<Taken>>);
+
+impl Slots {
+    fn get(&self, handle: u32) -> Result<&Taken, WasiError> {
+        self.0.get(handle as usize).and_then(Option::as_ref).ok_or(WasiError::BADF)
+    }
+
+    fn insert(&mut self, taken: Taken) -> u32 {
+        let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        if free == self.0.len() {
+            self.0.push(None);
+        }
+        self.0[free] = Some(taken);
+        free as u32
+    }
+}
+
+impl From<SlotError> for WasiError {
+    fn from(error: SlotError) -> WasiError {
+        match error.errno() {
+            Errno::WrongType => WasiError::INVAL,
+            Errno::NeverFilled => WasiError::NOENT,
+            errno => errno.into(),
+        }
+    }
+}
+
+/// Takes over a slot of bytes or text.
+fn take(name: &str, wait: bool) -> Result<Taken, WasiError> {
+    let bytes = match wait {
+        true => SlotBuffer::from_slot(name).map(Some),
+        false => SlotBuffer::try_from_slot(name),
+    };
+    match bytes {
+        Ok(bytes) => bytes.map(Taken::Bytes).ok_or(WasiError::AGAIN),
+        // It is filled, or this error would not have come.
+        Err(error) if error.errno() == Errno::WrongType => Ok(Taken::Text(SlotString::from_slot(name)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A slot's name: 1 to 255 bytes of UTF-8.
+fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, WasiError> {
+    if len == 0 || len as usize > monohull_abi::types::SLOT_NAME_MAX {
+        return Err(WasiError::INVAL);
+    }
+    guest.text(pointer, len)
+}
+
+/// Runs a function on the program's memory and slots; its result as a number.
+fn with(
+    caller: &mut Caller<'_, State>,
+    body: impl FnOnce(&mut Guest<'_>, &mut Slots) -> Result<(), WasiError>,
+) -> Result<u32> {
+    let (memory, state) = memory_of(caller)?;
+    Ok(body(&mut Guest(memory), &mut state.slots).map_or_else(|error| error.0.into(), |()| 0))
+}
+
+/// Gives the functions their names.
+pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
+    linker.func_wrap(
+        MODULE,
+        "slot_take",
+        |mut caller: Caller<'_, State>, at: u32, len: u32, wait: u32, out: u32| {
+            with(&mut caller, |guest, slots| {
+                // Before anything is taken over: a slot can be taken only once.
+                guest.bytes(out, 8)?;
+                let taken = take(name(guest, at, len)?, wait != 0)?;
+                let bytes = u32::try_from(taken.bytes().len()).map_err(|_| WasiError::FBIG)?;
+                let handle = slots.insert(taken);
+                guest.store_u32(out, handle)?;
+                guest.store_u32(out + 4, bytes)
+            })
+        },
+    )?;
+    linker.func_wrap(
+        MODULE,
+        "slot_read",
+        |mut caller: Caller<'_, State>, handle: u32, offset: u32, pointer: u32, len: u32| {
+            with(&mut caller, |guest, slots| {
+                let rest = slots.get(handle)?.bytes().get(offset as usize..).ok_or(WasiError::INVAL)?;
+                let part = rest.get(..len as usize).ok_or(WasiError::INVAL)?;
+                guest.store(pointer, part)
+            })
+        },
+    )?;
+    linker.func_wrap(MODULE, "slot_free", |mut caller: Caller<'_, State>, handle: u32| {
+        with(&mut caller, |_, slots| {
+            slots.0.get_mut(handle as usize).and_then(Option::take).map(drop).ok_or(WasiError::BADF)
+        })
+    })?;
+    linker.func_wrap(
+        MODULE,
+        "slot_publish",
+        |mut caller: Caller<'_, State>, at: u32, name_len: u32, pointer: u32, len: u32, is_text: u32| {
+            with(&mut caller, |guest, _| {
+                let (name, bytes) = (name(guest, at, name_len)?, guest.bytes(pointer, len)?);
+                if is_text != 0 {
+                    let mut text = SlotString::with_slot(name);
+                    text.push_str(core::str::from_utf8(bytes).map_err(|_| WasiError::ILSEQ)?);
+                    text.publish()?;
+                } else {
+                    let mut buffer = SlotVec::<u8>::with_slot_capacity(name, bytes.len());
+                    buffer.extend_from_slice(bytes);
+                    buffer.publish()?;
+                }
+                Ok(())
+            })
+        },
+    )?;
+    linker.func_wrap(MODULE, "instance_index", || monohull_std::instance().index as u32)?;
+    linker.func_wrap(MODULE, "instance_count", || monohull_std::instance().count as u32)?;
+    Ok(())
+}
