@@ -44,7 +44,7 @@ fn slots_are_where_they_were() {
     let records = saved();
     let names: Vec<&str> = records.iter().map(|record| record.name.as_str()).collect();
     assert_eq!(names, ["mm"], "modules that are not loaded have no record");
-    assert_eq!(records[0].pages, [ARENA_BASE..ARENA_BASE + PAGE]);
+    assert_eq!(records[0].pages, vec![ARENA_BASE..ARENA_BASE + PAGE; 1]);
 
     let domain = domain(false);
     assert_eq!(domain.restore_modules(&records).expect("a record of our own"), records[0].pages);
