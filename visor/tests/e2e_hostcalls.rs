@@ -66,6 +66,9 @@ fn every_abuse_is_refused_and_explained_and_harmless() {
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert!(verdicts.lines().count() > 900, "{verdicts}");
         // The positive control: what is right works.
+        for right in ["QUEUE_NEW: a storm of queues", "QUEUE_POST: a storm of events", "MAP: a storm of ranges"] {
+            assert!(verdicts.contains(&format!("right: {right}")), "{verdicts}");
+        }
         for right in ["what waited: 16 (expected 16)", "what was written, and no more: 16 (expected 16)"] {
             assert!(verdicts.contains(right), "{verdicts}");
         }

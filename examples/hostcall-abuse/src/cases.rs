@@ -4,6 +4,7 @@ mod files;
 mod mapped;
 mod mappings;
 mod neighbour;
+mod queues;
 mod sockets;
 
 pub(crate) use sockets::{Network, connection};
@@ -122,6 +123,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     files::all(&mut cases, &own);
     mappings::all(&mut cases, &own);
     sockets::all(&mut cases, &own, network);
+    queues::all(&mut cases, &own, network);
     neighbour::all(&mut cases, &own);
     numbers(&mut cases);
     cases.list

@@ -18,6 +18,7 @@ mod gate;
 mod going;
 mod in_use;
 mod neighbour;
+mod storms;
 mod stray;
 
 use addresses::Addresses;
@@ -89,7 +90,9 @@ fn attacker(network: Network) -> Result<(), Box<dyn Error>> {
         let verdict = if right { "right" } else { "WRONG" };
         writeln!(verdicts, "{verdict}: {}: {value} (expected {}): {why}", case.what, case.value)?;
     }
-    for (what, came) in changing::all(buffer).into_iter().chain(going::all()).chain(in_use::all(network)) {
+    for (what, came) in
+        changing::all(buffer).into_iter().chain(going::all()).chain(storms::all()).chain(in_use::all(network))
+    {
         match came {
             Ok(()) => writeln!(verdicts, "right: {what}")?,
             Err(wrong) => writeln!(verdicts, "WRONG: {what}: {wrong}")?,

@@ -1,4 +1,5 @@
-//! What the victim has from the libos, under numbers that nobody else has: a connection in which bytes wait, and a file.
+//! What the victim has from the libos, under numbers that nobody else has: a connection in which bytes wait, a file, and a queue with an
+//! event in it.
 //!
 //! ```text
 //!   victim     socket 0, 1, … 40 ─▶ connection ─▶ sixteen letters, for the victim alone
@@ -7,7 +8,7 @@
 
 use crate::cases::{Network, connection};
 use monohull_abi::file::{WORKING_DIRECTORY, open};
-use monohull_abi::network::PEEK;
+use monohull_abi::network::{PEEK, QueueEvent};
 use monohull_abi::number::*;
 use monohull_std::prelude::*;
 use monohull_trampoline::user::hostcall;
@@ -17,6 +18,10 @@ pub(crate) const TEXT: &[u8; 16] = b"sixteen letters.";
 const LEN: u64 = TEXT.len() as u64;
 /// More numbers than an attacker ever has at a time.
 const NUMBERS: u64 = 40;
+
+/// A queue of the victim's, in which an event of this data waits.
+pub(crate) const QUEUE: u64 = NUMBERS;
+const POSTED: u64 = 0x5107_ed00;
 
 /// The numbers of both.
 #[derive(Clone, Copy)]
@@ -40,6 +45,8 @@ pub(crate) fn open_both(network: Network) -> Holdings {
     while file < NUMBERS {
         file = hostcall(FILE_DUP, [file, u64::MAX, 0, 0, 0, 0]) as u64;
     }
+    while hostcall(QUEUE_NEW, [0; 6]) < QUEUE as i64 {}
+    hostcall(QUEUE_POST, [QUEUE, POSTED, 0, 0, 0, 0]);
     Holdings { socket, file }
 }
 
@@ -51,7 +58,11 @@ impl Holdings {
             let read = hostcall(number, [socket, room.as_mut_ptr() as u64, room.len() as u64, flags, 0, 0]);
             read == LEN as i64 && room[..TEXT.len()] == *TEXT
         };
-        holds(FILE_READ, [self.file, 0])
+        let mut events = [QueueEvent::default(); 2];
+        let waited = hostcall(QUEUE_WAIT, [QUEUE, events.as_mut_ptr() as u64, 2, 0, 0, 0]);
+        let queue_is_intact = waited == 1 && events[0].data == POSTED;
+        queue_is_intact
+            && holds(FILE_READ, [self.file, 0])
             && holds(SOCKET_RECV, [self.socket, PEEK])
             && holds(SOCKET_RECV, [self.socket, 0])
     }

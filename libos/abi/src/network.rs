@@ -34,6 +34,43 @@ pub const DATAGRAM_MAX: usize = 65_507;
 /// `SOCKET_RECV` and `SOCKET_RECVFROM` flag: leave the bytes where they are.
 pub const PEEK: u64 = 1;
 
+/// `TCP_CONNECT` flag: do not wait. The socket is non-blocking; it becomes writable when it is connected or refused, and
+/// [`SocketOption::Error`] tells which.
+pub const CONNECT_LATER: u64 = 1;
+
+/// The most queues of one instance.
+pub const QUEUES_MAX: usize = 64;
+/// The most events that one `QUEUE_WAIT` writes; more stay for the next.
+pub const QUEUE_EVENTS_MAX: usize = 64;
+/// The most different data of posted events that wait in a queue.
+pub const QUEUE_POSTS_MAX: usize = 4096;
+
+/// Bits of `QUEUE_SET`'s events and of [`QueueEvent::ready`].
+pub mod ready {
+    /// Something to read or accept, or the end.
+    pub const READ: u32 = 1;
+    /// Room to write, or a connection made or refused.
+    pub const WRITE: u32 = 1 << 1;
+    /// What has been reported is reported again only after a call on the socket that answered `Again`, or less than it was asked for.
+    pub const EDGE: u32 = 1 << 2;
+    /// Reported once; then the socket is not watched until it is set again.
+    pub const ONCE: u32 = 1 << 3;
+    /// All of them.
+    pub const ALL: u32 = (1 << 4) - 1;
+}
+
+/// What a queue reports (user memory).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct QueueEvent {
+    /// As it was set or posted.
+    pub data: u64,
+    /// [`ready::READ`], [`ready::WRITE`] or both. It may be over when a call is made.
+    pub ready: u32,
+    /// 1 if it was posted.
+    pub posted: u32,
+}
+
 /// An address and a port (user memory).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
@@ -201,6 +238,9 @@ pub enum Readiness {
     Write = 1,
 }
 
+/// A bit in the answer of [`NetworkHost::watch`].
+pub const WATCHED_NOW: u32 = 1 << 31;
+
 /// A kernel socket, as the visor numbers it.
 pub type SocketHandle = u32;
 
@@ -245,6 +285,17 @@ service_table! {
     /// Registers the call's thread until the socket is ready, or until `deadline` (monotonic ns). It may have become
     /// ready before. The deadlock detector does not count the wait.
     fn wait(&domain, call: *mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
+    /// Which of `wanted` ([`ready::READ`], [`ready::WRITE`]) a kernel socket has become since it was asked before; what it has not is
+    /// watched from here on, and wakes the queue's key when it comes. [`WATCHED_NOW`] is added if it was not watched yet: it may be
+    /// ready already, and that is known after the next `settle`.
+    fn watch(&domain, socket: SocketHandle, wanted: u32, queue: u64) -> u32;
+    /// Takes in what has happened to kernel sockets, before a queue looks at its own.
+    fn settle(&domain, queue: u64);
+    /// Registers the call's thread on a queue's key; wakes it at once if something has happened since `settle`. As with `wait`,
+    /// the deadlock detector does not count it.
+    fn wait_in_queue(&domain, call: *mut Call, queue: u64, deadline: u64);
+    /// The queue watches nothing any more.
+    fn forget_queue(&domain, queue: u64);
     /// The workflow's addresses → 0. From here on the module's [`poll`](crate::module::ModuleTable::poll) is called when
     /// frames have arrived.
     fn tap(&domain, out: *mut TapConfig) -> i64;

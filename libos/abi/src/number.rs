@@ -163,7 +163,8 @@ hostcalls! {
     "socket" {
         /// `(SocketAddress, backlog)` → socket. Listens for TCP connections.
         TCP_LISTEN = 128,
-        /// `(SocketAddress, timeout in ns or u64::MAX)` → socket. Parks until the TCP connection stands or is refused.
+        /// `(SocketAddress, timeout in ns or u64::MAX, flags)` → socket. Parks until the TCP connection stands or is refused; with the
+        /// flag [`crate::network::CONNECT_LATER`] it does not wait.
         TCP_CONNECT = 129,
         /// `(socket, SocketAddress out)` → socket. Parks until a peer connects; `out` may be null.
         TCP_ACCEPT = 130,
@@ -194,6 +195,18 @@ hostcalls! {
         /// `(name, name len, SocketAddress out, most)` → how many addresses were written. Parks until the name is
         /// resolved; `NotFound` if it has none.
         HOST_LOOKUP = 143,
+        /// `()` → queue. A number of its own kind, which means nothing to another instance.
+        QUEUE_NEW = 144,
+        /// `(queue, socket, events: [`crate::network::ready`], data)` → 0. Watches a socket, in place of what was watched of it; no
+        /// longer, if `events` has no direction.
+        QUEUE_SET = 145,
+        /// `(queue, [`crate::network::QueueEvent`] array, most, timeout in ns or u64::MAX)` → how many were written; 0 after the
+        /// timeout. Parks until there is one.
+        QUEUE_WAIT = 146,
+        /// `(queue, data)` → 0. An event of this data, reported once, however often it is posted before.
+        QUEUE_POST = 147,
+        /// `(queue)` → 0. Releases the number; those who wait get `BadDescriptor`.
+        QUEUE_CLOSE = 148,
     }
     "fatfs" {
         /// System only: as `RAMFS`.

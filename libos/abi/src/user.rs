@@ -93,6 +93,8 @@ unsafe impl Plain for crate::file::DirEntry {}
 unsafe impl Plain for crate::file::Extent {}
 // SAFETY: eight u64.
 unsafe impl Plain for crate::file::FilePin {}
+// SAFETY: a u64 and two u32: no padding.
+unsafe impl Plain for crate::network::QueueEvent {}
 // SAFETY: two u32, sixteen bytes, two u32.
 unsafe impl Plain for crate::network::SocketAddress {}
 

@@ -123,6 +123,33 @@ impl NetworkRef {
     }
 }
 
+/// Queues.
+impl NetworkRef {
+    /// Which of `wanted` a kernel socket has become; see [`monohull_abi::network::NetworkHost::watch`].
+    pub fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+        // SAFETY: no conditions.
+        unsafe { self.0.network.watch(socket, wanted, queue) }
+    }
+
+    /// Takes in what has happened, before a queue looks at its sockets.
+    pub fn settle(&self, queue: u64) {
+        // SAFETY: no conditions.
+        unsafe { self.0.network.settle(queue) }
+    }
+
+    /// Registers the call's thread on a queue's key; then return [`Outcome::park`](monohull_abi::Outcome::park).
+    pub fn wait_in_queue(&self, call: &mut Call, queue: u64, deadline: u64) {
+        // SAFETY: the call is the handler's.
+        unsafe { self.0.network.wait_in_queue(call, queue, deadline) }
+    }
+
+    /// The queue watches nothing any more.
+    pub fn forget_queue(&self, queue: u64) {
+        // SAFETY: no conditions.
+        unsafe { self.0.network.forget_queue(queue) }
+    }
+}
+
 impl NetworkRef {
     /// The workflow's own addresses. From here on [`Module::poll`](crate::Module::poll) is called when frames arrive.
     pub fn tap(&self) -> Result<TapConfig, Errno> {

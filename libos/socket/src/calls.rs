@@ -15,14 +15,14 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_abi::module::{Call, NEVER, Wake};
 use monohull_abi::network::{
-    BACKLOG_MAX, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress, SocketEnd, SocketOption,
-    SocketShutdown,
+    BACKLOG_MAX, CONNECT_LATER, HOST_NAME_MAX, LOOKUP_MAX, PEEK, Readiness, SOCKETS_MAX, SocketAddress, SocketEnd,
+    SocketOption, SocketShutdown,
 };
 use monohull_abi::user::{AccessError, CheckedSlice, UserSlice, read_one, write_one};
 use monohull_abi::{Errno, Outcome};
 
 /// Where the deadline of a waiting call is kept.
-const DEADLINE: usize = 0;
+pub(crate) const DEADLINE: usize = 0;
 /// Where `TCP_CONNECT` keeps the number of its socket, plus one.
 const CONNECTING: usize = 1;
 
@@ -46,15 +46,23 @@ impl Sockets {
     }
 
     fn try_connect(&self, call: &mut Call) -> Result<Outcome, Errno> {
-        let [address, timeout, ..] = call.args;
+        let [address, timeout, flags, ..] = call.args;
         let network = self.network(call)?;
         let to = self.address(call, address)?;
+        if flags & !CONNECT_LATER != 0 {
+            return Err(self.explain(call, Errno::Invalid, "connecting knows no such flag"));
+        }
         if call.wake == Wake::First {
             self.need_room(call)?;
             let socket =
                 network.connect(call.instance, &to).map_err(|errno| self.refused(call, errno, "connect to", &to))?;
             call.scratch[CONNECTING] = self.insert(call, network, socket, Kind::Stream)? + 1;
             call.scratch[DEADLINE] = self.host.now().saturating_add(timeout);
+        }
+        if flags & CONNECT_LATER != 0 {
+            let number = call.scratch[CONNECTING] - 1;
+            self.find(call, number)?.nonblocking.store(true, Ordering::Relaxed);
+            return Ok(Outcome::ready(number as i64));
         }
         let number = call.scratch[CONNECTING] - 1;
         let socket = self.find(call, number)?;
@@ -284,7 +292,12 @@ impl Sockets {
             Ok(socket) => socket,
             Err(errno) => return Outcome::error(errno),
         };
-        match work(self, call, &socket) {
+        let done = work(self, call, &socket);
+        // The third argument of all but `TCP_ACCEPT` is how many bytes there could be.
+        if matches!(done, Err(Errno::Again)) || done.is_ok_and(|bytes| bytes < call.args[2]) {
+            socket.note_lack(readiness);
+        }
+        match done {
             Err(Errno::Again) => self.wait(call, &socket, readiness),
             done => done.into(),
         }
@@ -316,7 +329,7 @@ impl Sockets {
         self.network.as_ref().ok_or(Errno::NotPermitted).map_err(|errno| self.explain(call, errno, words))
     }
 
-    fn find(&self, call: &Call, number: u64) -> Result<Arc<Socket>, Errno> {
+    pub(crate) fn find(&self, call: &Call, number: u64) -> Result<Arc<Socket>, Errno> {
         let found = self.tables.lock().find(call.instance, number);
         found.ok_or(Errno::BadDescriptor).map_err(|_| self.no_socket(call, number))
     }

@@ -88,4 +88,20 @@ impl Network for Host {
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64) {
         self.0.wait(call, socket, readiness, deadline);
     }
+
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+        self.0.watch(socket, wanted, queue)
+    }
+
+    fn settle(&self, queue: u64) {
+        self.0.settle(queue);
+    }
+
+    fn wait_in_queue(&self, call: &mut Call, queue: u64, deadline: u64) {
+        self.0.wait_in_queue(call, queue, deadline);
+    }
+
+    fn forget_queue(&self, queue: u64) {
+        self.0.forget_queue(queue);
+    }
 }

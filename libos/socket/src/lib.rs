@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   calls        hostcalls: arguments in, answers and explanations out; what must wait parks
+//!   queue        one thread waits for many sockets
 //!   table        which number of which instance is which socket
 //!   network      what a network can do            host   kernel sockets, through the visor
 //!                                                 tap    smoltcp over frames of a device
@@ -19,6 +20,7 @@ extern crate std;
 mod calls;
 mod host;
 mod network;
+mod queue;
 mod record;
 mod table;
 mod tap;
@@ -30,6 +32,7 @@ use monohull_abi::number;
 use monohull_module::record::{RecordsRef, Refused};
 use monohull_module::{FutexMutex, HostRef, Module, module};
 use network::Network;
+use queue::Queues;
 use table::Tables;
 
 /// So many sockets of an instance that has ended are closed at a time.
@@ -41,6 +44,7 @@ pub struct Sockets {
     /// `None` if the workflow has no network.
     network: Option<Arc<dyn Network>>,
     tables: FutexMutex<Tables>,
+    queues: FutexMutex<Queues>,
 }
 
 module! {
@@ -61,6 +65,11 @@ module! {
         number::SOCKET_SET_OPTION => Sockets::set,
         number::SOCKET_GETNAME => Sockets::name,
         number::HOST_LOOKUP => Sockets::lookup,
+        number::QUEUE_NEW => Sockets::queue_new,
+        number::QUEUE_SET => Sockets::queue_set,
+        number::QUEUE_WAIT => Sockets::queue_wait,
+        number::QUEUE_POST => Sockets::queue_post,
+        number::QUEUE_CLOSE => Sockets::queue_close,
         number::NETWORK_BUSY => Sockets::busy,
     }
 }
@@ -74,10 +83,13 @@ impl Module for Sockets {
             NetworkKind::Host => Some(Arc::new(host::Host(host.network()))),
             NetworkKind::Tap => Some(Arc::new(tap::Tap::new(host)?)),
         };
-        Some(Sockets { host, network, tables: FutexMutex::new(Tables::default()) })
+        Some(Sockets { host, network, tables: FutexMutex::default(), queues: FutexMutex::default() })
     }
 
     fn ended(&self, instance: u32, _: Ending) -> Released {
+        let queues = self.queues.lock().remove_all(instance);
+        // As with sockets: not under the lock.
+        drop(queues);
         let some = self.tables.lock().take_some(instance, SOCKETS_AT_ONCE);
         if !some.is_empty() {
             // Closing a socket may take a while, and wakes others: not under the lock.

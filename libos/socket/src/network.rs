@@ -5,6 +5,9 @@ use monohull_abi::module::Call;
 use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 
+/// A bit of what [`Network::watch`] returns.
+pub(crate) const ARMED: u32 = monohull_abi::network::WATCHED_NOW;
+
 /// A way to the outside. Handles are the network's own numbers for its sockets; each is closed once. What a socket costs is its
 /// owner's, an instance.
 pub(crate) trait Network: Send + Sync {
@@ -47,6 +50,15 @@ pub(crate) trait Network: Send + Sync {
     fn wait_for_name(&self, call: &mut Call, name: &str, deadline: u64);
     /// Registers the call's thread until the socket is ready, or was already.
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
+    /// Which of `wanted` ([`monohull_abi::network::ready`]) a socket is; what it is not yet wakes the queue's key when it comes. With
+    /// [`ARMED`] if that is watched only from here on, and may have come before.
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32;
+    /// Takes in what has happened, before a queue looks at its sockets.
+    fn settle(&self, queue: u64);
+    /// Registers the call's thread on a queue's key. It is woken at once if a watched socket has become ready since `settle`.
+    fn wait_in_queue(&self, call: &mut Call, queue: u64, deadline: u64);
+    /// The queue watches nothing any more.
+    fn forget_queue(&self, queue: u64);
     /// Something has happened outside.
     fn poll(&self) {}
     /// An instance has ended; its sockets are closed one by one.

@@ -50,6 +50,9 @@ enum KindRecord {
 
 impl Sockets {
     pub(crate) fn save_sockets(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+        if let Some((instance, number)) = self.queues.lock().first() {
+            return Err(Refused::of(instance, format_args!("its queue {number} is open")));
+        }
         let tables = self.tables.lock();
         let described = tables.all().map(|(instance, table)| describe_table(instance, table));
         records.write(&described.collect::<Result<Vec<_>, _>>()?)

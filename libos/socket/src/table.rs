@@ -1,11 +1,13 @@
 //! Which number of which instance is which socket.
 
 use crate::network::Network;
+use crate::queue::Queue;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use monohull_abi::network::{SOCKETS_MAX, SocketHandle};
+use monohull_abi::network::{Readiness, SOCKETS_MAX, SocketHandle};
+use monohull_module::FutexMutex;
 
 /// What a socket is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,9 @@ pub(crate) struct Socket {
     pub(crate) read_timeout: AtomicU64,
     /// See `read_timeout`.
     pub(crate) write_timeout: AtomicU64,
+    /// The queues that watch it for edges.
+    edges: FutexMutex<Vec<Weak<Queue>>>,
+    has_edges: AtomicBool,
 }
 
 impl Socket {
@@ -43,7 +48,28 @@ impl Socket {
             nonblocking: AtomicBool::new(false),
             read_timeout: AtomicU64::new(0),
             write_timeout: AtomicU64::new(0),
+            edges: FutexMutex::default(),
+            has_edges: AtomicBool::new(false),
         })
+    }
+
+    /// A queue is told from here on when a call had less to do than it could.
+    pub(crate) fn tell(&self, queue: Weak<Queue>) {
+        let mut edges = self.edges.lock();
+        edges.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&queue));
+        edges.push(queue);
+        self.has_edges.store(true, Ordering::Release);
+    }
+
+    /// A call had less to do than it could.
+    pub(crate) fn note_lack(&self, readiness: Readiness) {
+        if !self.has_edges.load(Ordering::Acquire) {
+            return;
+        }
+        let queues: Vec<_> = self.edges.lock().iter().filter_map(Weak::upgrade).collect();
+        for queue in queues {
+            queue.lacked(self, readiness);
+        }
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {

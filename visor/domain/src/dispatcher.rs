@@ -167,6 +167,26 @@ impl Dispatcher {
         scheduler
     }
 
+    /// The same in the middle of a hostcall: other carriers serve the threads that are woken.
+    pub(crate) fn collect_events(&self) {
+        let Some(poller) = self.poller() else { return };
+        let events = poller.wait(Some(0));
+        let mut scheduler = self.lock();
+        for key in poller.keys(&events) {
+            match key {
+                FRAMES => scheduler.device_ready(),
+                key => {
+                    let woken = scheduler.wake(key, u64::MAX, None, this_thread::carrier());
+                    self.notify(&mut scheduler, woken);
+                }
+            }
+        }
+        if Poller::has_wake_up(&events) && scheduler.is_polling() {
+            // It was for the carrier that polls.
+            poller.wake();
+        }
+    }
+
     /// Waits for external events until `until` (monotonic ns), and wakes the threads that waited for them.
     pub(crate) fn poll<'s>(
         &'s self,

@@ -18,8 +18,8 @@
 
 use super::carrier::monotonic_ns;
 use super::sched::wait_key;
-use monohull_abi::network::Readiness;
-use std::collections::HashMap;
+use monohull_abi::network::{Readiness, WATCHED_NOW, ready};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -38,11 +38,24 @@ pub(super) struct Poller {
     /// An eventfd that is always readable: arming it raises its event.
     waker: OwnedFd,
     /// For which events each descriptor is armed.
-    armed: Mutex<HashMap<RawFd, u32>>,
+    armed: Mutex<HashMap<RawFd, Armed>>,
+    /// Queues one of whose descriptors has raised an event since they were settled.
+    due: Mutex<HashSet<u64>>,
     /// The device that frames come from, or -1.
     device: AtomicI32,
     /// Frames have been taken from it.
     taken: AtomicBool,
+}
+
+/// What is known of one descriptor.
+#[derive(Default)]
+struct Armed {
+    /// For which events it is armed.
+    events: u32,
+    /// The queues that watch it.
+    queues: Vec<u64>,
+    /// Of what they watch, what it has become ([`ready`]) and none has taken yet.
+    fired: u32,
 }
 
 /// Events taken from the kernel.
@@ -56,8 +69,14 @@ impl Poller {
     pub(super) fn new(epoll: OwnedFd) -> io::Result<Poller> {
         // SAFETY: no preconditions; the result is checked.
         let waker = unsafe { owned(libc::eventfd(1, libc::EFD_CLOEXEC))? };
-        let poller =
-            Poller { epoll, waker, armed: Mutex::default(), device: AtomicI32::new(-1), taken: AtomicBool::new(false) };
+        let poller = Poller {
+            epoll,
+            waker,
+            armed: Mutex::default(),
+            due: Mutex::default(),
+            device: AtomicI32::new(-1),
+            taken: AtomicBool::new(false),
+        };
         poller.control(libc::EPOLL_CTL_ADD, poller.waker.as_raw_fd(), libc::EPOLLONESHOT as u32, WAKER)?;
         Ok(poller)
     }
@@ -66,7 +85,7 @@ impl Poller {
     pub(super) fn add(&self, descriptor: RawFd) -> io::Result<()> {
         let nothing = libc::EPOLLONESHOT as u32;
         self.control(libc::EPOLL_CTL_ADD, descriptor, nothing, descriptor as u64)?;
-        self.armed.lock().expect("armed").insert(descriptor, nothing);
+        self.armed.lock().expect("armed").insert(descriptor, Armed { events: nothing, ..Armed::default() });
         Ok(())
     }
 
@@ -94,14 +113,54 @@ impl Poller {
 
     /// Raises one event when the descriptor is ready. Call it after the wait has been registered.
     pub(super) fn arm(&self, descriptor: RawFd, readiness: Readiness) -> io::Result<()> {
-        let event = match readiness {
-            Readiness::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
-            Readiness::Write => libc::EPOLLOUT,
-        } as u32;
         let mut armed = self.armed.lock().expect("armed");
         let entry = armed.get_mut(&descriptor).ok_or(io::ErrorKind::NotFound)?;
-        *entry |= event;
-        self.control(libc::EPOLL_CTL_MOD, descriptor, *entry, descriptor as u64)
+        entry.events |= event_of(readiness);
+        self.control(libc::EPOLL_CTL_MOD, descriptor, entry.events, descriptor as u64)
+    }
+
+    /// For a queue: which of `wanted` ([`ready`]) a descriptor has become since this was asked before. What it has not, it is armed for;
+    /// [`WATCHED_NOW`] is added if it was not.
+    pub(super) fn watch(&self, descriptor: RawFd, wanted: u32, queue: u64) -> u32 {
+        let mut armed = self.armed.lock().expect("armed");
+        // Closed meanwhile: it is never ready.
+        let Some(entry) = armed.get_mut(&descriptor) else { return 0 };
+        if !entry.queues.contains(&queue) {
+            entry.queues.push(queue);
+        }
+        let found = entry.fired & wanted;
+        if found != 0 {
+            entry.fired &= !found;
+            return found;
+        }
+        let directions = [(ready::READ, Readiness::Read), (ready::WRITE, Readiness::Write)];
+        let events = directions.iter().filter(|(bit, _)| wanted & bit != 0).map(|(_, readiness)| event_of(*readiness));
+        let events = events.fold(entry.events, |all, events| all | events);
+        if entry.events == events {
+            return 0;
+        }
+        entry.events = events;
+        // It was closed meanwhile, if this fails.
+        let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, events, descriptor as u64);
+        WATCHED_NOW
+    }
+
+    /// A queue is about to look at its descriptors: what has happened so far it sees.
+    pub(super) fn settled(&self, queue: u64) {
+        self.due.lock().expect("due").remove(&queue);
+    }
+
+    /// Whether anything has happened since.
+    pub(super) fn is_due(&self, queue: u64) -> bool {
+        self.due.lock().expect("due").contains(&queue)
+    }
+
+    /// A queue does not exist any more.
+    pub(super) fn forget_queue(&self, queue: u64) {
+        for entry in self.armed.lock().expect("armed").values_mut() {
+            entry.queues.retain(|other| *other != queue);
+        }
+        self.settled(queue);
     }
 
     /// The descriptor is about to be closed.
@@ -141,38 +200,48 @@ impl Poller {
     pub(super) fn keys<'h>(&'h self, events: &'h Events) -> impl Iterator<Item = u64> + 'h {
         events.events[..events.count]
             .iter()
-            .flat_map(|event| {
+            .map(|event| {
                 let (descriptor, events) = (event.u64, event.events);
                 if descriptor == WAKER {
-                    return [None, None];
+                    return ([None, None], Vec::new());
                 }
                 let over = events & (libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
                 let read = over || events & (libc::EPOLLIN | libc::EPOLLRDHUP) as u32 != 0;
                 let write = over || events & libc::EPOLLOUT as u32 != 0;
                 let descriptor = descriptor as RawFd;
-                self.fired(descriptor, read, write);
+                let queues = self.fired(descriptor, read, write);
                 if descriptor == self.device.load(Ordering::Relaxed) {
-                    return [Some(FRAMES), None];
+                    return ([Some(FRAMES), None], queues);
                 }
-                [
-                    read.then(|| wait_key::descriptor(descriptor, Readiness::Read)),
-                    write.then(|| wait_key::descriptor(descriptor, Readiness::Write)),
-                ]
+                let read = read.then(|| wait_key::descriptor(descriptor, Readiness::Read));
+                let write = write.then(|| wait_key::descriptor(descriptor, Readiness::Write));
+                ([read, write], queues)
             })
-            .flatten()
+            .flat_map(|(keys, queues)| keys.into_iter().flatten().chain(queues))
     }
 
-    /// An armed descriptor has had its event and is quiet now: armed again for what others still wait for.
-    fn fired(&self, descriptor: RawFd, read: bool, write: bool) {
+    /// Whether one of these events was that of [`Self::wake`].
+    pub(super) fn has_wake_up(events: &Events) -> bool {
+        events.events[..events.count].iter().any(|event| event.u64 == WAKER)
+    }
+
+    /// An armed descriptor has had its event and is quiet now: armed again for what others still wait for. The queues that watch it.
+    fn fired(&self, descriptor: RawFd, read: bool, write: bool) -> Vec<u64> {
         let mut armed = self.armed.lock().expect("armed");
-        let Some(entry) = armed.get_mut(&descriptor) else { return };
+        let Some(entry) = armed.get_mut(&descriptor) else { return Vec::new() };
         let reported =
             (if read { libc::EPOLLIN | libc::EPOLLRDHUP } else { 0 } | if write { libc::EPOLLOUT } else { 0 }) as u32;
-        *entry &= !reported;
-        if *entry != libc::EPOLLONESHOT as u32 {
+        entry.events &= !reported;
+        if entry.events != libc::EPOLLONESHOT as u32 {
             // It was closed meanwhile, if this fails.
-            let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, *entry, descriptor as u64);
+            let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, entry.events, descriptor as u64);
         }
+        if entry.queues.is_empty() {
+            return Vec::new();
+        }
+        entry.fired |= if read { ready::READ } else { 0 } | if write { ready::WRITE } else { 0 };
+        self.due.lock().expect("due").extend(&entry.queues);
+        entry.queues.clone()
     }
 
     fn control(&self, how: i32, descriptor: RawFd, events: u32, data: u64) -> io::Result<()> {
@@ -193,6 +262,13 @@ impl Drop for Poller {
         {
             let _ = self.control(libc::EPOLL_CTL_DEL, descriptor, 0, 0);
         }
+    }
+}
+
+fn event_of(readiness: Readiness) -> u32 {
+    match readiness {
+        Readiness::Read => (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+        Readiness::Write => libc::EPOLLOUT as u32,
     }
 }
 

@@ -100,6 +100,17 @@ impl NetworkServices for Services {
 
     unsafe extern "C" fn wait(_: *mut c_void, _: *mut Call, _: SocketHandle, _: Readiness, _: u64) {}
 
+    // There are no kernel sockets.
+    unsafe extern "C" fn watch(_: *mut c_void, _: SocketHandle, _: u32, _: u64) -> u32 {
+        0
+    }
+
+    unsafe extern "C" fn settle(_: *mut c_void, _: u64) {}
+
+    unsafe extern "C" fn wait_in_queue(_: *mut c_void, _: *mut Call, _: u64, _: u64) {}
+
+    unsafe extern "C" fn forget_queue(_: *mut c_void, _: u64) {}
+
     unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
         // SAFETY: as in `kind`.
         let Some(device) = (unsafe { device(domain) }) else { return REFUSED };

@@ -13,6 +13,7 @@ mod tcp;
 mod udp;
 
 use crate::network::Network;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -21,7 +22,7 @@ use core::sync::atomic::{AtomicBool, Ordering, fence};
 use core::task::Waker;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
-use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
+use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, ready};
 use monohull_abi::user::CheckedSlice;
 use monohull_module::{FutexMutex, FutexMutexGuard, HostRef};
 use names::Asker;
@@ -35,6 +36,11 @@ const NAMES: u64 = KEY_TAG | 1 << 60;
 /// The wait key of a socket.
 fn key_of(socket: SocketHandle, readiness: Readiness) -> u64 {
     KEY_TAG | u64::from(socket) << 1 | readiness as u64
+}
+
+/// The socket that has this key.
+fn socket_of(key: u64) -> SocketHandle {
+    ((key & !KEY_TAG) >> 1) as SocketHandle
 }
 
 /// Keys to wake. They are woken after the stack has been unlocked: the threads would only wait for its lock, on another carrier.
@@ -68,11 +74,21 @@ fn waker(rung: &Arc<Rung>, key: u64) -> Waker {
     Waker::from(Arc::new(Bell { rung: rung.clone(), key }))
 }
 
+/// The queues that watch sockets.
+#[derive(Default)]
+struct Watchers {
+    by_socket: BTreeMap<SocketHandle, Vec<u64>>,
+    /// Queues one of whose sockets has become ready since they were settled.
+    due: BTreeSet<u64>,
+}
+
 /// The network of one domain.
 pub(crate) struct Tap {
     host: HostRef,
     rung: Arc<Rung>,
     stack: FutexMutex<Stack>,
+    /// Locked after the stack.
+    watchers: FutexMutex<Watchers>,
     /// Requests that frames are moved. The holder of the stack's lock does it before it unlocks; no thread waits for the lock only to do that.
     due: AtomicBool,
 }
@@ -122,7 +138,7 @@ impl Tap {
         let config = host.network().tap().ok()?;
         let rung = Arc::<Rung>::default();
         let stack = FutexMutex::new(Stack::new(host, &config, rung.clone()));
-        Some(Tap { host, rung, stack, due: AtomicBool::new(false) })
+        Some(Tap { host, rung, stack, watchers: FutexMutex::default(), due: AtomicBool::new(false) })
     }
 
     fn enter(&self) -> Entered<'_> {
@@ -133,6 +149,23 @@ impl Tap {
         let rung = core::mem::take(&mut *self.rung.0.lock());
         for key in rung {
             self.host.wake(key, u64::MAX);
+            self.wake_queues(key);
+        }
+    }
+
+    /// Wakes the queues that watch the socket with this key.
+    fn wake_queues(&self, key: u64) {
+        if key == NAMES {
+            return;
+        }
+        let queues = {
+            let mut watchers = self.watchers.lock();
+            let queues = watchers.by_socket.get(&socket_of(key)).cloned().unwrap_or_default();
+            watchers.due.extend(&queues);
+            queues
+        };
+        for queue in queues {
+            self.host.wake(queue, u64::MAX);
         }
     }
 
@@ -250,6 +283,7 @@ impl Network for Tap {
         stack.send_off();
         // An instance may have thousands of sockets when it ends, which are closed one after the other.
         stack.leave_fairly();
+        self.watchers.lock().by_socket.remove(&socket);
         for readiness in [Readiness::Read, Readiness::Write] {
             self.host.wake(key_of(socket, readiness), u64::MAX);
         }
@@ -287,6 +321,45 @@ impl Network for Tap {
         if stack.watch(socket, readiness) {
             self.host.wake(key, u64::MAX);
         }
+    }
+
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+        let mut stack = self.enter();
+        {
+            let mut watchers = self.watchers.lock();
+            let queues = watchers.by_socket.entry(socket).or_default();
+            if !queues.contains(&queue) {
+                queues.push(queue);
+            }
+        }
+        let mut found = 0;
+        for (bit, readiness) in [(ready::READ, Readiness::Read), (ready::WRITE, Readiness::Write)] {
+            if wanted & bit != 0 && stack.watch(socket, readiness) {
+                found |= bit;
+            }
+        }
+        found
+    }
+
+    fn settle(&self, queue: u64) {
+        self.enter().turn();
+        self.watchers.lock().due.remove(&queue);
+    }
+
+    fn wait_in_queue(&self, call: &mut Call, queue: u64, deadline: u64) {
+        self.host.network().wait_for_key(call, queue, deadline);
+        if self.watchers.lock().due.contains(&queue) {
+            self.host.wake(queue, u64::MAX);
+        }
+    }
+
+    fn forget_queue(&self, queue: u64) {
+        let mut watchers = self.watchers.lock();
+        watchers.due.remove(&queue);
+        watchers.by_socket.retain(|_, queues| {
+            queues.retain(|other| *other != queue);
+            !queues.is_empty()
+        });
     }
 
     fn poll(&self) {

@@ -58,6 +58,8 @@ pub(super) struct Stream {
     deaf: bool,
     /// The reset of the connection has been reported.
     told: bool,
+    /// It has been connected, as far as is known here.
+    stood: bool,
     began: Instant,
     local: IpEndpoint,
     peer: IpEndpoint,
@@ -151,6 +153,9 @@ impl Stack {
             State::Closed => Err(Errno::ConnectionRefused),
             _ => {
                 self.sockets.get_mut::<Tcp<'_>>(inner).set_timeout(None);
+                if let End::Stream(stream) = self.end(socket)? {
+                    stream.stood = true;
+                }
                 Ok(())
             }
         }
@@ -218,6 +223,9 @@ impl Stack {
             _ => return Err(Errno::NotConnected),
         };
         let tcp = self.sockets.get_mut::<Tcp<'_>>(inner);
+        if tcp.state() == State::SynSent {
+            return Err(Errno::Again);
+        }
         let mut done = 0;
         while done < to.len() {
             let left = to.len() - done;
@@ -257,6 +265,9 @@ impl Stack {
             _ => return Err(Errno::BrokenPipe),
         };
         let tcp = self.sockets.get_mut::<Tcp<'_>>(inner);
+        if tcp.state() == State::SynSent {
+            return Err(Errno::Again);
+        }
         let mut done = 0;
         while done < from.len() {
             let copied = tcp.send(|room| {
@@ -361,8 +372,25 @@ impl Stack {
             SocketOption::NoDelay => Ok((!tcp.nagle_enabled()).into()),
             SocketOption::Ttl => Ok(tcp.hop_limit().unwrap_or(TTL).into()),
             SocketOption::KeepAlive => Ok(tcp.keep_alive().map_or(0, |time| time.total_micros().saturating_mul(1000))),
-            SocketOption::Error => Ok(0),
+            SocketOption::Error => self.error_of(socket),
             _ => Err(Errno::NotSupported),
+        }
+    }
+
+    /// Why a connection that nobody waited for has not come about; reported once.
+    fn error_of(&mut self, socket: SocketHandle) -> Result<u64, Errno> {
+        match self.end(socket)? {
+            End::Stream(stream) if !stream.stood && !stream.told => {}
+            _ => return Ok(0),
+        }
+        match self.connected(socket) {
+            Ok(()) | Err(Errno::Again) => Ok(0),
+            Err(errno) => {
+                if let End::Stream(stream) = self.end(socket)? {
+                    stream.told = true;
+                }
+                Ok(errno as u64)
+            }
         }
     }
 
@@ -416,6 +444,7 @@ impl Stack {
                 write: waker(&stack.rung, key_of(number, Readiness::Write)),
                 deaf: false,
                 told: false,
+                stood: false,
                 began,
                 local,
                 peer,

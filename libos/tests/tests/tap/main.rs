@@ -4,6 +4,7 @@ mod captured;
 mod hostile;
 mod names;
 mod peer;
+mod queues;
 mod wire;
 
 use monohull_abi::Errno;

@@ -453,6 +453,40 @@ impl NetworkServices for Services {
         }
     }
 
+    unsafe extern "C" fn watch(domain: *mut c_void, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        domain.sched.poller().map_or(0, |poller| poller.watch(socket as RawFd, wanted, queue))
+    }
+
+    unsafe extern "C" fn settle(domain: *mut c_void, queue: u64) {
+        // SAFETY: see `shared`.
+        let domain = unsafe { shared(domain) };
+        domain.sched.collect_events();
+        if let Some(poller) = domain.sched.poller() {
+            poller.settled(queue);
+        }
+    }
+
+    unsafe extern "C" fn wait_in_queue(domain: *mut c_void, call: *mut Call, queue: u64, deadline: u64) {
+        // SAFETY: see `shared`; the module passes the call it serves.
+        let (domain, call) = unsafe { (shared(domain), &*call) };
+        if wait_outside(domain, call, queue, deadline)
+            && domain.sched.poller().is_some_and(|poller| poller.is_due(queue))
+        {
+            let mut scheduler = domain.lock();
+            let woken = scheduler.wake(queue, u64::MAX, None, this_thread::carrier());
+            domain.sched.notify(&mut scheduler, woken);
+        }
+    }
+
+    unsafe extern "C" fn forget_queue(domain: *mut c_void, queue: u64) {
+        // SAFETY: see `shared`.
+        if let Some(poller) = unsafe { shared(domain) }.sched.poller() {
+            poller.forget_queue(queue);
+        }
+    }
+
     unsafe extern "C" fn tap(domain: *mut c_void, out: *mut TapConfig) -> i64 {
         answer((|| {
             // SAFETY: see `shared`.

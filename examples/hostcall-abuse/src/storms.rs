@@ -1,0 +1,92 @@
+//! More of something than anybody needs: queues, posted events, mapped ranges. There is an end to each, and what is freed can be had again.
+
+use crate::changing::Verdict;
+use core::sync::atomic::{AtomicBool, Ordering};
+use monohull_abi::Errno::{OutOfMemory, TooMany};
+use monohull_abi::layout::PAGE;
+use monohull_abi::network::{QUEUES_MAX, QueueEvent};
+use monohull_abi::number::*;
+use monohull_abi::types::{MAP_RANGES_MAX, MapAccess};
+use monohull_std::prelude::*;
+use monohull_std::thread;
+use monohull_trampoline::user::hostcall;
+
+/// More than any limit.
+const MANY: u64 = 100_000;
+
+/// All of them.
+pub(crate) fn all() -> Vec<Verdict> {
+    vec![
+        ("QUEUE_NEW: a storm of queues", queues()),
+        ("QUEUE_POST: a storm of events", posts()),
+        ("MAP: a storm of ranges", ranges()),
+    ]
+}
+
+fn queues() -> Result<(), String> {
+    let mut mine = Vec::new();
+    for _ in 0..MANY {
+        match hostcall(QUEUE_NEW, [0; 6]) {
+            queue @ 0.. => mine.push(queue as u64),
+            answer if answer == TooMany.to_value() => {}
+            answer => return Err(format!("{answer} is no answer")),
+        }
+    }
+    let count = mine.len();
+    mine.iter().for_each(|queue| _ = hostcall(QUEUE_CLOSE, [*queue, 0, 0, 0, 0, 0]));
+    if count <= QUEUES_MAX && count > 0 { Ok(()) } else { Err(format!("it has got {count} queues")) }
+}
+
+/// One thread posts, the other takes what there is.
+fn posts() -> Result<(), String> {
+    let queue = hostcall(QUEUE_NEW, [0; 6]) as u64;
+    let stop = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            for data in 0..MANY {
+                // A queue that is full has room again when the other has been there.
+                while hostcall(QUEUE_POST, [queue, data, 0, 0, 0, 0]) != 0 && !stop.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut room = [QueueEvent::default(); 64];
+        let (mut taken, mut sum) = (0, 0);
+        while taken < MANY {
+            match hostcall(QUEUE_WAIT, [queue, room.as_mut_ptr() as u64, 64, u64::MAX, 0, 0]) {
+                count @ 1..=64 => {
+                    taken += count as u64;
+                    sum += room[..count as usize].iter().map(|event| event.data).sum::<u64>();
+                }
+                answer => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(format!("{answer} after {taken} events"));
+                }
+            }
+        }
+        // Each came once.
+        if sum == MANY * (MANY - 1) / 2 { Ok(()) } else { Err(format!("{taken} events of the sum {sum}")) }
+    });
+    hostcall(QUEUE_CLOSE, [queue, 0, 0, 0, 0, 0]);
+    result
+}
+
+/// Pages that have another access than their neighbours, until there can be no more.
+fn ranges() -> Result<(), String> {
+    let bytes = MANY * 2 * PAGE;
+    let at = hostcall(MAP, [bytes, 0, MapAccess::None as u64, 0, 0, 0]) as u64;
+    let protect = |page: u64| hostcall(PROTECT, [at + page * PAGE, PAGE, MapAccess::Read as u64, 0, 0, 0]);
+    let mut made = 0;
+    for page in 0..MANY {
+        match protect(2 * page) {
+            0 => made += 1,
+            answer if answer == TooMany.to_value() || answer == OutOfMemory.to_value() => {}
+            answer => return Err(format!("{answer} is no answer")),
+        }
+    }
+    let unmapped = hostcall(UNMAP, [at, bytes, 0, 0, 0, 0]);
+    match (made, unmapped) {
+        (1.., 0) if made <= MAP_RANGES_MAX => Ok(()),
+        _ => Err(format!("it has got {made} pages apart, and unmapping all answers {unmapped}")),
+    }
+}
