@@ -26,7 +26,7 @@ pub(super) fn all(cases: &mut Cases<'_>, own: &Own, network: Network) {
         cases.refused(what, QUEUE_WAIT, &[wrong, out, 64, 0], BadDescriptor);
         cases.refused(what, QUEUE_POST, &[wrong, 7], BadDescriptor);
         cases.refused(what, QUEUE_CLOSE, &[wrong], BadDescriptor);
-        let what = if wrong == THEIRS { "a socket of somebody else's queue" } else { "a socket of nobody's" };
+        let what = if wrong == THEIRS { "a socket far out" } else { "a socket of nobody's" };
         let wrong = if wrong == queue { socket + 100 } else { wrong };
         cases.refused(what, QUEUE_SET, &[queue, wrong.max(1000), READ, 7], BadDescriptor);
     }
