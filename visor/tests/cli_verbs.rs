@@ -116,6 +116,7 @@ fn every_verb_has_help_with_an_example_and_the_exit_codes() {
         &["invoke"],
         &["list"],
         &["logs"],
+        &["resume"],
     ] {
         let output = monohull(folder.path(), &[verb, &["--help"]].concat());
         let help = text(&output.stdout);

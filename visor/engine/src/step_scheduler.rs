@@ -177,6 +177,7 @@ impl StepScheduler {
             faults: mapped.faults,
             filled_at_once: mapped.at_once,
         });
+        report.not_suspended = domain.suspension_refused();
         let scale = clock.scale();
         let stamps = [("image-mapped", domain.first_mapped()), ("first-instruction", domain.first_entry())];
         for (name, stamp) in stamps.into_iter().filter(|(_, stamp)| *stamp != 0) {
@@ -223,6 +224,7 @@ impl StepScheduler {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            not_suspended: None,
             sandbox: None,
         }
     }

@@ -49,6 +49,9 @@ pub struct RunReport {
     /// slow. They are in the report, or were passed on at the end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lines_delayed: u64,
+    /// Why the workflow was not suspended although it only waited and was to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_suspended: Option<String>,
     /// The sandbox of the workflow's process; absent if the workflow ran in the caller's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,

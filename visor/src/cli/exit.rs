@@ -14,6 +14,8 @@ pub enum Exit {
     Usage = 2,
     /// The host lacks something required, or the output cannot be written.
     Host = 3,
+    /// The workflow waits and was suspended, as was asked for.
+    Suspended = 4,
 }
 
 impl From<Exit> for ExitCode {
@@ -28,4 +30,5 @@ Exit codes:
   0  done
   1  the workflow failed
   2  the invocation, the workflow file or a function's source is wrong
-  3  the host lacks something required, or standard output cannot be written";
+  3  the host lacks something required, or standard output cannot be written
+  4  the workflow waits and was suspended (--suspend)";

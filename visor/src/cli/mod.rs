@@ -13,6 +13,7 @@ mod c_toolchain;
 mod cc;
 mod check;
 mod checkpoint;
+mod checkpoint_file;
 mod client;
 mod completions;
 mod deploy;
@@ -33,11 +34,13 @@ mod output;
 mod program_root;
 mod progress;
 mod real_std;
+mod resume;
 mod run;
 mod schema;
 mod serve;
 mod show;
 mod std_users;
+mod suspend;
 mod trust;
 mod undeploy;
 mod validate;
@@ -67,6 +70,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Run),
+    Resume(resume::Resume),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
     Undeploy(undeploy::Undeploy),
@@ -119,6 +123,7 @@ fn run() -> ExitCode {
     };
     let exit = match verb {
         Verb::Run(verb) => verb.run(),
+        Verb::Resume(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
         Verb::Undeploy(verb) => verb.run(),

@@ -9,12 +9,12 @@ use serde_json::json;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
-use super::show;
+use super::suspend::{self, Origin};
 use monohull_engine::RunOptions;
+use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
-use monohull_report::{Progress, Status};
 use monohull_worker::cgroup::CgroupMode;
-use monohull_worker::{self as worker, ProcessError};
+use monohull_worker::{self as worker, Continuing, ProcessError};
 use monohull_workflow::{self as workflow, Plan, WorkflowError};
 
 /// Run a workflow
@@ -51,6 +51,10 @@ pub(super) struct Run {
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
+    /// If the workflow only waits, for a second or longer, end with exit code 4: what is left of it becomes a file in this folder,
+    /// for `monohull resume`
+    #[arg(long, value_name = "DIR", conflicts_with = "watch")]
+    suspend: Option<PathBuf>,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -65,7 +69,9 @@ enum Load {
 
 /// What `--set` sets: an argument of a step, or one of its fields.
 #[derive(Clone, Debug)]
-struct Setting {
+pub(super) struct Setting {
+    /// As it was written.
+    text: String,
     step: String,
     is_field: bool,
     name: String,
@@ -73,7 +79,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn parse(text: &str) -> Result<Setting, String> {
+    pub(super) fn parse(text: &str) -> Result<Setting, String> {
         let parts = text.split_once('=').and_then(|(target, value)| {
             // The name of a step has neither of the two.
             let at = target.find(['.', ':'])?;
@@ -81,13 +87,14 @@ impl Setting {
         });
         match parts {
             Some((step, is_field, name, value)) if !step.is_empty() && !name.is_empty() => {
-                Ok(Setting { step: step.to_owned(), is_field, name: name.to_owned(), value: value.to_owned() })
+                let (step, name, value) = (step.to_owned(), name.to_owned(), value.to_owned());
+                Ok(Setting { text: text.to_owned(), step, is_field, name, value })
             }
             _ => Err("expected STEP.ARG=VALUE or STEP:FIELD=VALUE".to_owned()),
         }
     }
 
-    fn apply(&self, plan: &mut Plan) -> Result<(), workflow::SetError> {
+    pub(super) fn apply(&self, plan: &mut Plan) -> Result<(), workflow::SetError> {
         let Setting { step, name, value, .. } = self;
         if self.is_field { plan.set_field(step, name, value) } else { plan.set_argument(step, name, value) }
     }
@@ -141,7 +148,7 @@ impl Run {
         if self.watch {
             return super::watch::run(&self.file);
         }
-        let plan = match self.plan() {
+        let (plan, document) = match self.plan() {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),
         };
@@ -161,29 +168,34 @@ impl Run {
         };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
-        let mut report = match worker::run(&plan, &options, self.cgroup, watcher) {
-            Ok(report) => report,
+        let continuing =
+            Continuing { continuation: None, suspend: self.suspend.as_ref().map(|_| suspend::SHORTEST_WAIT) };
+        let ran = match worker::run_from(&plan, &options, self.cgroup, watcher, continuing) {
+            Ok(ran) => ran,
             Err(error @ ProcessError::Input { .. }) => {
                 let chosen = matches!(&error, ProcessError::Input { slot, .. } if options.chooses(slot));
                 return self.refuse(Exit::Usage, if chosen { "invocation" } else { "workflow" }, &error);
             }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
-        super::lines::add(&mut report, &plan).iter().for_each(super::output::note);
-        if self.json {
-            super::output::json(&report);
-        } else {
-            super::output::text(show::report(&report));
-            if let Some(error) = &report.error {
-                super::output::note(show::failure(error));
-            }
-        }
-        if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
+        suspend::finish(ran, &plan, self.origin(document), self.suspend.as_deref(), self.json)
     }
 
-    /// The plan with what the command line adds to it, every name checked.
-    fn plan(&self) -> Result<Plan, InvocationError> {
-        let checked = workflow::check_file(&self.file)?;
+    /// What is kept if the workflow is suspended. It may be resumed from another folder.
+    fn origin(&self, document: Vec<u8>) -> Origin {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Origin {
+            file: absolute(&self.file),
+            document,
+            settings: self.settings.iter().map(|setting| setting.text.clone()).collect(),
+            outputs: self.outputs.iter().map(|(slot, path)| (slot.clone(), absolute(path))).collect(),
+        }
+    }
+
+    /// The plan with what the command line adds to it, every name checked, and the document.
+    fn plan(&self) -> Result<(Plan, Vec<u8>), InvocationError> {
+        let document = workflow::read_file(&self.file)?;
+        let checked = workflow::check_bytes(&self.file, &document);
         if checked.plan.is_some() {
             workflow::first_mistakes(&checked.mistakes).0.iter().for_each(super::output::note);
         }
@@ -198,7 +210,7 @@ impl Run {
                 return Err(InvocationError::InputMissing { slot: quoted(&input.slot), name: input.slot.clone() });
             }
         }
-        Ok(plan)
+        Ok((plan, document))
     }
 
     /// Tells why nothing runs.

@@ -232,6 +232,7 @@ mod tests {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            not_suspended: None,
             sandbox: None,
         }
     }

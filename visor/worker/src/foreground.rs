@@ -34,15 +34,15 @@ pub fn run(
 ) -> Result<RunReport, ProcessError> {
     match run_from(plan, options, cgroup, watcher, Continuing::default())? {
         Ran::Ended(report) => Ok(*report),
-        Ran::Suspended(..) => unreachable!("it was not to be suspended"),
+        Ran::Suspended(_) => unreachable!("it was not to be suspended"),
     }
 }
 
 /// Where a run begins, and whether it may end before the workflow does.
 #[derive(Debug, Default)]
 pub struct Continuing {
-    /// The rest of a workflow to go on with: [`SuspendedRun::continuation`].
-    pub continuation: Option<OwnedFd>,
+    /// The rest of a workflow to go on with, [`SuspendedRun::continuation`], and [`Waiting::images`].
+    pub continuation: Option<(OwnedFd, Vec<[u8; 32]>)>,
     /// If the workflow only waits, and for at least this long, the run ends with the rest of it.
     pub suspend: Option<Duration>,
 }
@@ -52,8 +52,19 @@ pub struct Continuing {
 pub enum Ran {
     /// The workflow has ended.
     Ended(Box<RunReport>),
-    /// The workflow waits; and its input slots, if it may be run again from its beginning.
-    Suspended(SuspendedRun, Vec<(String, Vec<u8>)>),
+    /// The workflow waits.
+    Suspended(Box<Waiting>),
+}
+
+/// A workflow that waits, and what it needs to go on.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The rest of it.
+    pub run: SuspendedRun,
+    /// Its input slots, if it may be run again from its beginning.
+    pub inputs: Vec<(String, Vec<u8>)>,
+    /// The SHA-256 of the image of each of the plan's functions.
+    pub images: Vec<[u8; 32]>,
 }
 
 /// The same, from the rest of a workflow or until it only waits.
@@ -87,9 +98,25 @@ fn run_in(
         Ok(ready) => Arc::new(ready),
         Err(error) => return failed(error.into()),
     };
+    let images: Vec<[u8; 32]> = workflow.images().iter().map(|image| image.image.hash).collect();
+    let (continuation, known) = continuing.continuation.unzip();
+    if let Some(known) = known
+        && let Some((function, _)) = plan
+            .functions
+            .iter()
+            .zip(&images)
+            .enumerate()
+            .find_map(|(index, (function, image))| (known.get(index) != Some(image)).then_some((function, image)))
+    {
+        return Err(ProcessError::ImageChanged { function: function.name.clone(), image: function.image.clone() });
+    }
     let begin = Instant::now();
     let mut inputs = Vec::new();
-    for input in &plan.inputs {
+    if continuation.is_some() {
+        // Those of a workflow that may be run again from its beginning.
+        inputs = options.inline_inputs.iter().map(|(slot, bytes)| (slot.clone(), Data::Bytes(bytes.clone()))).collect();
+    }
+    for input in plan.inputs.iter().filter(|_| continuation.is_none()) {
         match options.open(input, plan.limits.slots, plan.limits.timeout.map(|limit| begin + limit)) {
             Ok(source) => inputs.push((input.slot.clone(), Data::from(source))),
             Err(OpenError::Unreadable { source: InputError::Late, path }) => {
@@ -107,7 +134,7 @@ fn run_in(
     let mut job = Job::new(workflow, inputs);
     job.files = files;
     job.load_all = options.load_all;
-    job.continuation = continuing.continuation;
+    job.continuation = continuation;
     job.suspend = continuing.suspend;
     if waited >= SHORT_WAIT {
         // Waiting for the end of a pipe counts as well.
@@ -130,7 +157,8 @@ fn run_in(
             let inputs = if again { job.inputs } else { Vec::new() };
             let read = |(slot, data): (String, Data)| Ok((slot, data.into_whole()?));
             let inputs = inputs.into_iter().map(read).collect::<io::Result<_>>();
-            Ok(Ran::Suspended(suspended, inputs.map_err(super::host("reading an input again"))?))
+            let inputs = inputs.map_err(super::host("reading an input again"))?;
+            Ok(Ran::Suspended(Box::new(Waiting { run: suspended, inputs, images })))
         }
         Ok(Answer::Ended(mut report, outputs)) => {
             if let Some(watcher) = watcher {

@@ -52,7 +52,7 @@ mod warmup;
 mod worker;
 
 pub use exit_status::{Cause, Death};
-pub use foreground::{Continuing, Ran, run, run_from};
+pub use foreground::{Continuing, Ran, Waiting, run, run_from};
 pub use job::{Data, Job};
 pub use protocol::Notice;
 pub use sandbox::allowed_calls;
@@ -65,6 +65,7 @@ use monohull_engine::workflow_io::OpenError;
 use monohull_engine::{HostError, IsolationWish, modules_folder};
 use monohull_ipc as ipc;
 use monohull_ipc::ChannelError;
+use monohull_report::escape::shown;
 use monohull_report::{RunReport, Sandbox};
 use monohull_workflow::Plan;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -145,6 +146,17 @@ pub enum ProcessError {
         slot: String,
         /// Why.
         source: OpenError,
+    },
+    /// The image of a function is not the one with which the workflow was suspended.
+    #[error(
+        "function `{function}` is not the one that the workflow was suspended with: its image {} has changed",
+        shown(image)
+    )]
+    ImageChanged {
+        /// The function.
+        function: String,
+        /// Where its image is now.
+        image: PathBuf,
     },
     #[error("the spawner has ended; no workflow can be started any more")]
     SpawnerEnded,

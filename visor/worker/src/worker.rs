@@ -381,6 +381,7 @@ mod tests {
             timeline: Vec::new(),
             mapped_files: None,
             lines_delayed: 0,
+            not_suspended: None,
             sandbox: None,
         }
     }

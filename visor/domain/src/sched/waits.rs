@@ -81,10 +81,11 @@ impl<I> Scheduler<I> {
         self.expected > 0 || self.timekeeper == Timekeeper::Busy
     }
 
-    /// Whether something besides timers and threads may change the domain: sockets, a device, events, the timekeeper.
+    /// Whether something besides timers and threads may change the domain: sockets, a device, events, instances that are being
+    /// released, other carriers at work, the timekeeper.
     pub(crate) fn is_disturbed(&self) -> bool {
-        let timekeeper = self.timekeeper == Timekeeper::Busy;
-        timekeeper || self.external_waits > 0 || !self.events.is_empty() || self.net.next() != NEVER
+        let works = self.timekeeper == Timekeeper::Busy || !self.carriers.others_idle() || !self.leaving.is_empty();
+        works || self.external_waits > 0 || !self.events.is_empty() || self.net.next() != NEVER
     }
 
     pub(super) fn resume(&mut self, thread: ThreadIndex, how: Resumption, carrier: Option<usize>) {

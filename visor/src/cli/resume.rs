@@ -1,0 +1,90 @@
+//! `monohull resume`: goes on with a workflow that `monohull run --suspend` has ended while it waited.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::checkpoint_file::Saved;
+use super::exit::Exit;
+use super::isolation::Isolation;
+use super::progress::Terminal;
+use super::run::Setting;
+use super::suspend::{self, Origin, SHORTEST_WAIT};
+use monohull_engine::RunOptions;
+use monohull_ipc::sealed::seal;
+use monohull_report::Progress;
+use monohull_worker::cgroup::CgroupMode;
+use monohull_worker::{self as worker, Continuing};
+use monohull_workflow::{self as workflow, Plan};
+
+/// Go on with a suspended workflow
+///
+/// The functions' images must be those of the run. The checkpoint stays: resumed again, the workflow goes on from there once more.
+#[derive(Debug, Args)]
+#[command(after_help = super::concat_help!("monohull resume waiting/sleeper-0123456789abcdef.checkpoint --suspend waiting"))]
+pub(super) struct Resume {
+    /// The checkpoint
+    checkpoint: PathBuf,
+    /// Suspend the workflow again if it only waits, for a second or longer
+    #[arg(long, value_name = "DIR")]
+    suspend: Option<PathBuf>,
+    /// What keeps functions from the system
+    #[arg(long, value_enum, default_value_t)]
+    isolation: Isolation,
+    /// Print one JSON document; what functions print is in it
+    #[arg(long)]
+    json: bool,
+    /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+}
+
+impl Resume {
+    pub(super) fn run(&self) -> Exit {
+        let saved = match Saved::read(&self.checkpoint) {
+            Ok(saved) => saved,
+            Err(error) => return super::fail(Exit::Usage, &error),
+        };
+        let plan = match plan(&saved) {
+            Ok(plan) => plan,
+            Err(error) => return super::fail(Exit::Usage, &error),
+        };
+        let isolation = match self.isolation.wish() {
+            Ok(isolation) => isolation,
+            Err(why) => return super::fail(Exit::Host, &why),
+        };
+        let continuation = match seal(&saved.continuation, 0) {
+            Ok(continuation) => continuation,
+            Err(error) => return super::fail(Exit::Host, &error),
+        };
+        let options = RunOptions {
+            inline_inputs: saved.inputs,
+            outputs: saved.outputs.clone(),
+            isolation,
+            ..RunOptions::default()
+        };
+        let terminal = Terminal::new(self.raw);
+        let watcher = (!self.json).then_some(&terminal as &dyn Progress);
+        let continuing = Continuing {
+            continuation: Some((continuation, saved.images)),
+            suspend: self.suspend.as_ref().map(|_| SHORTEST_WAIT),
+        };
+        let origin =
+            Origin { file: saved.file, document: saved.document, settings: saved.settings, outputs: saved.outputs };
+        match worker::run_from(&plan, &options, CgroupMode::Never, watcher, continuing) {
+            Ok(ran) => suspend::finish(ran, &plan, origin, self.suspend.as_deref(), self.json),
+            Err(error @ worker::ProcessError::ImageChanged { .. }) => super::fail(Exit::Usage, &error),
+            Err(error) => super::fail(Exit::Host, &error),
+        }
+    }
+}
+
+/// The workflow of a checkpoint, checked as any other.
+fn plan(saved: &Saved) -> Result<Plan, String> {
+    let checked = workflow::check_bytes(&saved.file, &saved.document);
+    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
+    for text in &saved.settings {
+        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    }
+    Ok(plan)
+}

@@ -1,0 +1,114 @@
+//! A run that ends before its workflow does: what is kept of it, and what is printed.
+
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use super::checkpoint_file::Saved;
+use super::exit::Exit;
+use super::{output, show};
+use monohull_report::escape::shown;
+use monohull_report::{RunReport, Status};
+use monohull_worker::{Ran, Waiting};
+use monohull_workflow::Plan;
+
+/// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and somebody has to do it.
+pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+/// The most bytes of a continuation that are taken from a worker.
+const CONTINUATION_MAX: u64 = 16 << 30;
+
+/// What is kept of a workflow besides its continuation.
+pub(super) struct Origin {
+    /// The workflow's file.
+    pub(super) file: PathBuf,
+    /// The workflow document.
+    pub(super) document: Vec<u8>,
+    /// What `--set` has changed of it.
+    pub(super) settings: Vec<String>,
+    /// The files of outputs.
+    pub(super) outputs: Vec<(String, PathBuf)>,
+}
+
+/// Prints what came of a run, and keeps a workflow that waits in `folder`.
+pub(super) fn finish(ran: Ran, plan: &Plan, origin: Origin, folder: Option<&Path>, json: bool) -> Exit {
+    match (ran, folder) {
+        (Ran::Ended(report), _) => ended(*report, plan, json),
+        (Ran::Suspended(waiting), Some(folder)) => keep(*waiting, plan, origin, folder, json),
+        (Ran::Suspended(_), None) => super::fail(Exit::Host, &"the workflow was suspended, which was not asked for"),
+    }
+}
+
+fn ended(mut report: RunReport, plan: &Plan, json: bool) -> Exit {
+    super::lines::add(&mut report, plan).iter().for_each(output::note);
+    if let Some(why) = &report.not_suspended {
+        output::note(format_args!("monohull: the workflow waited, and was not suspended: {why}"));
+    }
+    if json {
+        output::json(&report);
+    } else {
+        output::text(show::report(&report));
+        if let Some(error) = &report.error {
+            output::note(show::failure(error));
+        }
+    }
+    if report.status == Status::Done { Exit::Done } else { Exit::WorkflowFailed }
+}
+
+fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool) -> Exit {
+    let Waiting { run, inputs, images } = waiting;
+    let continuation = match monohull_ipc::sealed::read_sealed(run.continuation.as_fd(), CONTINUATION_MAX) {
+        Ok(continuation) => continuation,
+        Err(error) => return super::fail(Exit::Host, &error),
+    };
+    let Origin { file, document, settings, outputs } = origin;
+    let program = env!("CARGO_PKG_VERSION").to_owned();
+    let saved = Saved { program, file, document, settings, outputs, images, inputs, continuation };
+    let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));
+    let (path, bytes) = match saved.write(folder, &name) {
+        Ok(written) => written,
+        Err(error) => return super::fail(Exit::Host, &error),
+    };
+    if json {
+        let waits = run.waits.iter().map(|wait| {
+            json!({
+                "step": wait.step,
+                "instance": wait.index,
+                "function": wait.function,
+                "what": wait.what,
+                "until": wait.until.map(date),
+            })
+        });
+        output::json(&json!({
+            "status": "suspended",
+            "workflow": plan.name,
+            "checkpoint": path,
+            "bytes": bytes,
+            "until": run.until.map(date),
+            "waits": waits.collect::<Vec<_>>(),
+        }));
+        return Exit::Suspended;
+    }
+    let mut text = String::new();
+    for wait in &run.waits {
+        let until = wait.until.map(|at| format!(" until {}", date(at))).unwrap_or_default();
+        let _ = writeln!(text, "waits       {}[{}] {}{until}", shown(&wait.step), wait.index, shown(&wait.what));
+    }
+    let _ = writeln!(text, "workflow    {} suspended", plan.name);
+    let _ = match run.until {
+        Some(at) => writeln!(text, "until       {}", date(at)),
+        None => writeln!(text, "until       it is resumed: nothing happens by itself"),
+    };
+    let _ = writeln!(text, "checkpoint  {} ({bytes} bytes)", shown(&path));
+    output::text(text);
+    Exit::Suspended
+}
+
+/// A time in ns since 1970 as people write it.
+fn date(ns: u64) -> String {
+    let far = Duration::from_secs(253_402_300_799);
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns).min(far)).to_string()
+}
