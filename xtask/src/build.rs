@@ -100,7 +100,7 @@ fn link(workspace: &Workspace, package: &Package, flags: &[&str], to: &Path) -> 
     install(&built, to)
 }
 
-/// Copies a file if it has changed: by renaming, so that a running workflow keeps the one it has mapped.
+/// Copies a file and its permissions if it has changed: by renaming, so that a running workflow keeps the one it has mapped.
 pub(crate) fn install(from: &Path, to: &Path) -> Result {
     let fail = |error: std::io::Error| format!("cannot install {} as {}: {error}", from.display(), to.display());
     let new = std::fs::read(from).map_err(fail)?;
@@ -110,6 +110,8 @@ pub(crate) fn install(from: &Path, to: &Path) -> Result {
     std::fs::create_dir_all(to.parent().expect("has a folder")).map_err(fail)?;
     let aside = to.with_extension("new");
     std::fs::write(&aside, new).map_err(fail)?;
+    let rights = std::fs::metadata(from).map_err(fail)?.permissions();
+    std::fs::set_permissions(&aside, rights).map_err(fail)?;
     std::fs::rename(&aside, to).map_err(fail)?;
     eprintln!("{:>12} {}", "Linked", to.display());
     Ok(())
