@@ -1,4 +1,4 @@
-//! What a function has that an ordinary program does not: [slots](slot), its [instance], the arguments of its step by name, and
+//! What a function has that an ordinary program does not: [slots](slot), its [instance](mod@instance), the arguments of its step by name, and
 //! [permanent errors](Permanent).
 //!
 //! The crate works over either std, because it needs neither: memory comes from the global allocator, everything else is
