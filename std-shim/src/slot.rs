@@ -1,4 +1,4 @@
-//! Slots, from the crate `monohull`; this adds the traits of [`io`](crate::io).
+//! Slots, from the crate `monohull`; this adds the traits of [`io`].
 
 pub use monohull::slot::*;
 

@@ -20,7 +20,7 @@
 //! | [`Checkpoint`] | reads one; every field is checked, as it may be a stranger's (`check`) |
 //! | [`seal`], [`Key`] | authenticates |
 //! | [`NewFile`] | gives a file its name when it is complete |
-//! | [`compare`] | what two checkpoints have in common |
+//! | [`compare()`] | what two checkpoints have in common |
 
 #![forbid(unsafe_code)]
 

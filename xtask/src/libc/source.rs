@@ -31,8 +31,10 @@ fn tarball() -> Result<PathBuf> {
     apt::make(&folder)?;
     shell::heading(&format!("fetch the source of musl {VERSION}: 1 MB, once"));
     let new = folder.join(format!("musl-{VERSION}.new"));
-    let fetched = ADDRESSES.iter().fold(Err(String::new()), |done, address| done.or_else(|_| download(address, &new)));
-    fetched.map_err(|why| format!("cannot fetch musl's source, or it is another than expected: {why}"))?;
+    let [first, second] = ADDRESSES;
+    download(first, &new)
+        .or_else(|_| download(second, &new))
+        .map_err(|why| format!("cannot fetch musl's source, or it is another than expected: {why}"))?;
     apt::rename(&new, &whole)?;
     Ok(whole)
 }
