@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(refused, 0);
         assert!(most > 100, "{most}");
         bench.protect(at..at + PAGES * PAGE, ReadWrite).expect("all of it");
-        // Linux 6.12 joins all of it; 6.1 keeps some of the parts.
+        // Linux 6.18 joins all of it; 6.1 and 6.12 keep some of the parts.
         let left = kernel_mappings();
         assert!(left <= most, "{left} mappings of the kernel after {most} ranges at most");
         bench.memory.reset(&bench.space).expect("nothing");
