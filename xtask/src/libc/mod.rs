@@ -22,6 +22,8 @@ mod source;
 
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::File;
 use std::path::PathBuf;
 
 pub(crate) use source::fetch;
@@ -34,6 +36,11 @@ fn folder() -> PathBuf {
 /// Builds the archive, the headers and the files that a linker is given.
 pub(crate) fn build(workspace: &Workspace) -> Result {
     apt::make(&folder())?;
+    // Two builds at a time share the folder `work`.
+    let path = folder().join("lock");
+    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = File::create(&path).map_err(fail)?;
+    let _held = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| fail(error.into()))?;
     let musl = compile::built()?;
     archive::make(workspace, &musl)?;
     programs::make()
