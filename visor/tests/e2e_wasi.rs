@@ -81,9 +81,14 @@ fn merge(into: &mut Value, more: Value) {
 }
 
 fn run_document(folder: &Path, document: &Value) -> Value {
+    run_with(folder, document, &[])
+}
+
+fn run_with(folder: &Path, document: &Value, more: &[&str]) -> Value {
     let file = folder.join("test.json");
     fs::write(&file, document.to_string()).expect("written");
     let mut arguments = vec!["run", "--json", file.to_str().expect("UTF-8")];
+    arguments.extend(more);
     if support().is_available() {
         arguments.extend(["--isolation", "mpk"]);
     }
@@ -181,9 +186,18 @@ fn an_ordinary_program_runs() {
     let document = json!({
         "name": "tour",
         "functions": { "tour": { "image": image } },
+        "inputs": ["text"],
         "files": [{ "at": "/work", "memory": "1MiB" }],
-        "steps": [{ "name": "tour", "function": "tour", "env": { "GREETING": "hello" }, "args": { "end": "well" } }],
+        "steps": [{
+            "name": "tour",
+            "function": "tour",
+            "stdin": "text",
+            "env": { "GREETING": "hello" },
+            "args": { "end": "well" },
+        }],
     });
+    let input = format!("text={}", folder.path().join("text").display());
+    let run_document = |folder: &Path, document: &Value| run_with(folder, document, &["--input", &input]);
     let report = run_document(folder.path(), &document);
     assert_eq!(report["status"], "done", "{report:#}");
     assert_eq!(
@@ -200,7 +214,7 @@ fn an_ordinary_program_runs() {
             "missing: Some(NotFound)",
             "not empty: Some(Some(55))",
             "left: 0",
-            "standard input: \"\"",
+            "standard input: \"typed\\n\"",
             "standard error",
         ]
     );
@@ -216,6 +230,20 @@ fn an_ordinary_program_runs() {
         let message = report["error"]["message"].as_str().expect("a message");
         assert!(message.contains(status), "{end}: {message}");
     }
+}
+
+#[test]
+fn the_documentation_has_every_function() {
+    let page = include_str!("../../docs/wasi.md");
+    let table = page.split("| functions | what they do here |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let rows = table.expect("a table").lines().filter_map(|row| row.split('|').nth(1));
+    let mut documented: Vec<&str> = rows.flat_map(|names| names.split('`').skip(1).step_by(2)).collect();
+    documented.sort_unstable();
+    // It returns nothing, so it is not among those that `program` imports.
+    let mut linked: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).chain(["proc_exit"]).collect();
+    linked.sort_unstable();
+    assert_eq!(documented, linked);
+    assert_eq!(linked.len(), 46);
 }
 
 #[test]
@@ -410,11 +438,8 @@ fn slots_are_taken_read_and_published() {
         "outputs": ["out"],
         "steps": [{ "name": "app", "function": "app" }],
     });
-    let file = function.folder.path().join("slots.json");
-    fs::write(&file, document.to_string()).expect("written");
     let input = format!("in={}", function.folder.path().join("in").display());
-    let output = monohull(&["run", file.to_str().expect("UTF-8"), "--input", &input, "--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output.stderr)));
+    let report = run_with(function.folder.path(), &document, &["--input", &input]);
     assert_eq!((&report["status"], &report["output"]["out"]["text"]), (&json!("done"), &json!("world")), "{report:#}");
 }
 
