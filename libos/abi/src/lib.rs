@@ -13,6 +13,20 @@
 //! ```
 //!
 //! `docs/abi.md` is the same table in prose.
+//!
+//! ```
+//! use monohull_abi::{Errno, Outcome, layout, number};
+//!
+//! // A hostcall is a number; the table names it and the module that serves it.
+//! assert_eq!(number::name_of(number::FUTEX_WAIT), Some("FUTEX_WAIT"));
+//! assert_eq!(number::module_of(number::FUTEX_WAIT), Some("core"));
+//! // A result is one register: a value, or a negated error number.
+//! assert_eq!(Errno::from_value(Errno::NotFound.to_value()), Err(Errno::NotFound));
+//! assert_eq!(Errno::from_value(4096), Ok(4096));
+//! assert_eq!(Outcome::error(Errno::NotFound).value, Errno::NotFound.to_value());
+//! // Cells lie at fixed addresses.
+//! assert_eq!(layout::cell_base(1) - layout::cell_base(0), layout::CELL_SIZE);
+//! ```
 #![no_std]
 
 pub mod call;

@@ -21,6 +21,26 @@
 //! | [`seal`], [`Key`] | authenticates |
 //! | [`NewFile`] | gives a file its name when it is complete |
 //! | [`compare()`] | what two checkpoints have in common |
+//!
+//! A key file is created once and then read. A checkpoint fits a processor that has at least the features of the one that
+//! it was captured on:
+//!
+//! ```
+//! use monohull_checkpoint::{CheckpointId, Key, Processor};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("checkpoint.key");
+//! let key = Key::load_or_create(&path)?;
+//! assert_eq!(Key::load(&path)?.id(), key.id());
+//!
+//! let captured_on = Processor { words: vec![0b11] };
+//! let restored_on = Processor { words: vec![0b01] };
+//! assert_eq!(captured_on.missing_on(&restored_on), ["ssse3"]);
+//!
+//! let id = CheckpointId::random()?;
+//! assert_eq!(id.to_string().parse(), Ok(id));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
