@@ -4,6 +4,20 @@
 //!
 //! * `user` (feature `user`) is part of every function image: how a function makes hostcalls, and where its threads begin.
 //! * `system` (feature `system`) is part of the visor: how user code is entered, and the gates through which it returns.
+//!
+//! The user half also moves bytes, because an image has no C library:
+//!
+//! ```
+//! # #[cfg(feature = "user")]
+//! # {
+//! use monohull_trampoline::memory;
+//!
+//! let (from, mut to) = ([1_u8, 2, 3, 4], [0_u8; 4]);
+//! // SAFETY: both arrays have four bytes, and they do not overlap.
+//! unsafe { memory::copy(to.as_mut_ptr(), from.as_ptr(), 4) };
+//! assert_eq!(to, from);
+//! # }
+//! ```
 #![no_std]
 
 #[cfg(feature = "user")]
