@@ -14,6 +14,23 @@
 //! Or rename the dependency, `std = { package = "monohull-std", … }`: then the compiler itself takes this crate for
 //! std, in every module of the program, without `#![no_std]`; the first line is `std::program!();`.
 //!
+//! Everything else is written as for std:
+//!
+//! ```no_run
+//! use monohull_std::{fs, io, println, thread};
+//!
+//! fn count_lines(path: &str) -> io::Result<()> {
+//!     let text = fs::read_to_string(path)?;
+//!     let (first, second) = text.split_at(text.find("\n\n").unwrap_or(text.len()));
+//!     let lines = thread::scope(|scope| {
+//!         let first = scope.spawn(|| first.lines().count());
+//!         first.join().expect("a panic ends the instance") + second.trim_start().lines().count()
+//!     });
+//!     println!("{path}: {lines} lines");
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Where things lie while a function runs:
 //!
 //! ```text

@@ -14,6 +14,42 @@
 //!  stop(state) ─────────────────────────▶ drop
 //! ```
 //!
+//! The state and a handler of a module that counts calls. A real module ends with
+//! `module! { Counter { NUMBER => Counter::count, } }`, which also defines the allocator and the panic handler of the shared object:
+//!
+//! ```
+//! use monohull_module::abi::module::Call;
+//! use monohull_module::record::{RecordsRef, Refused, fields};
+//! use monohull_module::{FutexMutex, HostRef, Module, abi::Errno};
+//!
+//! struct Counter(FutexMutex<u64>);
+//!
+//! impl Module for Counter {
+//!     const NAME: &'static str = "counter";
+//!
+//!     fn start(_: HostRef) -> Option<Counter> {
+//!         Some(Counter(FutexMutex::new(0)))
+//!     }
+//!
+//!     fn save(&self, records: RecordsRef<'_>) -> Result<(), Refused> {
+//!         records.write(&*self.0.lock())
+//!     }
+//!
+//!     fn restore(&self, _version: u32, record: &[u8], _: RecordsRef<'_>) -> Result<(), Refused> {
+//!         *self.0.lock() = fields(record)?;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl Counter {
+//!     fn count(&self, call: &mut Call) -> Result<u64, Errno> {
+//!         let mut count = self.0.lock();
+//!         *count = count.checked_add(call.args[0]).ok_or(Errno::Invalid)?;
+//!         Ok(*count)
+//!     }
+//! }
+//! ```
+//!
 //! Memory comes from the visor ([`heap`]), and so do the few C routines the compiler asks for (`memcpy` and its kin),
 //! which the dynamic linker finds in the libc of the process; `syscall` for the lock that sleeps is another.
 //!
