@@ -137,7 +137,7 @@ fn new_crates_run_and_share_what_they_rest_on() {
         done(monohull(folder.path(), &place, &["new", "--small", "hello"]));
     }
     let [one, two] = ["one", "two"].map(|place| folder.path().join(place).join("hello"));
-    // Written before anything is built: a time stamp does not tell the two apart.
+    // Written before anything is built: a time stamp does not distinguish the two.
     let source = fs::read_to_string(two.join("src/lib.rs")).expect("a source").replace("Monohull", "the other");
     fs::write(two.join("src/lib.rs"), source).expect("written");
     let (_, said) = done(monohull(folder.path(), &one, &["build"]));

@@ -128,7 +128,7 @@ fn a_pause_between_two_attempts_is_gone_on_with() {
     assert_eq!(without_times(&resumed), without_times(&uninterrupted));
 }
 
-/// A function that waits for nobody is reported as ever, and so is a workflow whose time is up while it is away.
+/// A deadlocked function is reported as usual, and so is a workflow whose timeout passes while it is suspended.
 #[test]
 fn deadlocks_and_timeouts_are_those_of_an_uninterrupted_run() {
     let document = json!({

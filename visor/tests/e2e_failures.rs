@@ -101,7 +101,7 @@ impl Failed {
         self
     }
 
-    /// The failure happened in this function of the image, at an offset that is told.
+    /// The failure happened in this function of the image, and the report gives the offset.
     #[track_caller]
     fn at(self, function: &str) -> Failed {
         let place = &self.error["ip"];
@@ -172,8 +172,8 @@ fn in_a_cell(address: u64) -> bool {
     (CELLS_BASE..CELLS_END).contains(&address)
 }
 
-/// A terminal that is paused, or a pager: what a function prints finds no reader for longer than the step may take. It goes on
-/// all the same, and every line is told in the end.
+/// A terminal that is paused, or a pager: what a function prints finds no reader for longer than the step may take. The
+/// function continues, and every line is printed in the end.
 #[test]
 fn a_reader_that_stops_keeps_no_function_from_going_on() {
     const LIMIT: Duration = Duration::from_secs(8);
@@ -383,7 +383,7 @@ fn vsyscall() {
 #[test]
 fn lost_thread_pointer() {
     if support().is_available() {
-        // With keys in force nothing is left to tell whose signal stack this is: the process ends, by a signal.
+        // With keys in force the owner of this signal stack cannot be determined: a signal ends the process.
         fails("lost-thread-pointer", "process", "function").says("was ended by SIGSEGV");
         return;
     }

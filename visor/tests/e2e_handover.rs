@@ -1,5 +1,5 @@
-//! Buffers that are handed on, freed or moved while another thread has them read or written: whoever has one afterwards
-//! is neither written to nor read.
+//! Buffers that are handed on, freed or moved while a hostcall of another thread reads or writes them. The call never touches
+//! the buffer's next owner.
 
 mod support;
 

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// Bytes of the file `big`, as the function makes it.
 const BIG: usize = (5 << 20) + 1234;
 
-/// The function, told to do something with `/data`, and beside it one that only has to come through.
+/// The function, which works on `/data` as its arguments say, beside a second one that only has to finish.
 fn probe(how: &str, files: Value) -> Value {
     json!({
         "name": "mappings",

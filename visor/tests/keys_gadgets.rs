@@ -1,7 +1,7 @@
 //! Attacks with instructions of trusted code, protection keys in force: functions jump to where a WRPKRU and an XRSTOR were.
 //!
-//! Functions cannot know where libraries lie. So that they can be told, addresses are not randomised here, and
-//! `monohull doctor` says where the instructions are.
+//! Functions cannot know where libraries lie. The tests pass them the addresses: these are not randomised here, and
+//! `monohull doctor` reports where the instructions are.
 //!
 //! They need a processor with protection keys. `cargo xtask test --keys` runs them in a virtual machine that has some.
 
@@ -37,7 +37,7 @@ fn document(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("no JSON ({error}): {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// All gadgets that `doctor` tells of.
+/// All gadgets that `doctor` reports.
 fn gadgets() -> Vec<Value> {
     let diagnosis = document(&monohull(&["doctor", "--json"]));
     diagnosis["gadgets"].as_array().expect("gadgets").clone()

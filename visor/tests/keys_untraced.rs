@@ -1,5 +1,5 @@
-//! Where tracing is refused: some sandboxes refuse it to everybody. With protection keys in force a kernel before 6.12 then
-//! cannot tell of a fault, which ends the whole process, and the report says so; newer ones need no tracing.
+//! Where tracing is refused: some sandboxes refuse it to all processes. With protection keys in force a kernel before 6.12 then
+//! cannot deliver the signal of a fault. The fault ends the whole process, and the report says so. Newer kernels need no tracing.
 
 #[path = "support/refusal.rs"]
 mod refusal;
@@ -41,7 +41,7 @@ fn run(image_of: &str, args: &Value, more: &Value) -> (Option<i32>, Value) {
     (output.status.code(), report)
 }
 
-/// What is the function's fault is said to be, however little the kernel tells.
+/// A fault of the function is attributed to it, even if the kernel reports no details.
 #[track_caller]
 fn is_told(error: &Value, kind: &str, words: &str) {
     let message = error["message"].as_str().unwrap_or_default();

@@ -93,7 +93,7 @@ fn a_granted_directory_is_what_it_is_granted_for_and_has_no_way_out() {
     assert!(said.iter().all(|line| !line.contains("SECRET")), "{said:?}");
     assert!(!host.at("data/new").exists() && host.at("data/file").exists(), "{said:?}");
 
-    // A workflow that is not named gets nothing, nor does one that is not registered, whatever it is called.
+    // A workflow that is not named gets nothing. Neither does one that is not registered, under any name.
     let other = tries("other", &mounted, &attempts);
     let message = refused(&server, &other);
     assert!(
@@ -153,7 +153,7 @@ fn a_granted_image_is_what_it_is_granted_for() {
     let unregistered =
         json!({ "workflow": tries("x", &json!([{ "at": "/d", "grant": "disk" }]), &json!([["read", "/d/file"]])) });
     server.post("/run", unregistered.to_string().as_bytes()).expect(200);
-    // The host's trouble is told as such.
+    // A failure of the host is reported as one.
     fs::remove_file(&image).expect("removed");
     server.post("/invoke/w", b"").error(502, "input", "host");
 }

@@ -1,4 +1,4 @@
-//! A worker in the wrong hands: a server believes it about its own invocation, within bounds, and everybody else is served.
+//! A compromised worker: the server trusts it about its own invocation only, within bounds, and still serves all other clients.
 //!
 //! The compromised worker is simulated by a libos module `time` that sends messages to the supervisor.
 

@@ -250,7 +250,7 @@ fn a_whole_document_runs_without_being_registered() {
     }
 }
 
-/// A forgotten body is told from an input that is empty.
+/// A missing body differs from an empty input.
 #[test]
 fn a_request_without_a_body_gives_no_input() {
     let server = server_with_examples();

@@ -284,7 +284,7 @@ fn a_server_that_ends_finishes_what_it_has() {
     eventually("nothing is left", || !below.iter().any(|&pid| is_alive(pid)));
 }
 
-/// As systemd does unless it is told otherwise, and a terminal: the signal goes to every process there is.
+/// The signal goes to every process of the group, as from a terminal and, by default, from systemd.
 #[test]
 fn a_signal_to_all_of_its_processes_lets_a_server_finish_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -397,7 +397,7 @@ fn load_leaves_nothing_behind() {
     load();
     let before = census(&server);
     load();
-    // Ends are told one by one: wait until they all have been.
+    // Ends are reported one by one: wait for all of them.
     eventually("as before", || {
         let now = census(&server);
         now.0 <= before.0 && now.1 <= before.1 && now.2 <= before.2

@@ -1,4 +1,4 @@
-//! Asynchronous calls outlive their server: what was acknowledged is known afterwards, and what is told of it is true.
+//! Asynchronous calls outlive their server: what was acknowledged is known afterwards, and what is reported of it is true.
 
 mod serve_support;
 
@@ -56,7 +56,7 @@ fn is_interrupted(shown: &Value) {
     assert_eq!(shown["recorded"], true, "{shown:#}");
 }
 
-/// Kills a server, whatever it does.
+/// Kills a server in any state.
 fn kill_now(server: Server) {
     server.signal(Signal::SIGKILL);
     server.wait();
@@ -88,7 +88,7 @@ fn a_kill_at_any_moment_loses_no_call_that_was_acknowledged() {
         for (location, sent) in calls.lock().expect("no thread panics while it holds the lock").iter_mut() {
             let shown = server.get(location).expect(200).json();
             match &sent.ended {
-                // What has been told stays true.
+                // What has been reported stays true.
                 Some(ended) => assert_eq!(*ended, shown, "round {round}"),
                 None if shown["status"] == "done" => {
                     assert_eq!(shown["result"]["out"]["text"], sent.body, "round {round}")
@@ -216,7 +216,7 @@ fn a_call_that_ran_when_its_server_was_killed_is_interrupted_and_not_run_again()
     }
 }
 
-/// What an end in order stops is told as what it is.
+/// A call that an orderly shutdown stops is reported as cancelled.
 #[test]
 fn a_call_that_is_stopped_at_the_end_is_cancelled() {
     let state = StateFolder::new();
@@ -247,7 +247,7 @@ fn callbacks_that_a_server_did_not_get_to_are_made_by_the_next() {
         names.map(|entry| entry.file_name().into_string().expect("text")).collect::<Vec<_>>()
     };
     eventually("that is noted", || !owed().contains(&told["/invocations/".len()..].to_owned()));
-    // This one has ended; who is to be told of it has not taken it.
+    // This call has ended; its callback has not been delivered.
     let refused = accepted(&server, "echo", &headers, b"refused");
     assert_eq!(take_callback(&listener, "503 Busy").1["result"]["out"]["text"], "refused");
     assert_eq!(owed().len(), 2);

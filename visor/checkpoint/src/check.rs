@@ -323,7 +323,7 @@ fn scheduler(record: &SchedulerRecord, threads: &BTreeMap<u32, &ThreadRecord>) -
         let mut thing = None;
         for number in queue {
             let on = threads.get(number).and_then(|thread| match &thread.state {
-                // Words are told apart by their address, which only one instance has.
+                // Futex words are identified by their address, which only one instance has.
                 ThreadState::Waiting { on, .. } if *on != WaitOn::Time => Some(on),
                 _ => None,
             });

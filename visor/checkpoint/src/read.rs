@@ -80,9 +80,9 @@ impl ReadAt for &[u8] {
 pub enum Trust<'k> {
     /// The owner of this key: the file has to be sealed by it.
     Key(&'k Key),
-    /// Nobody yet: the file has to be without a seal, as a worker has written it.
+    /// No key yet: the file has to be without a seal, as a worker has written it.
     NotSealed,
-    /// Anybody: the file is only looked at. What it says may have been edited.
+    /// Any origin: the file is only inspected. Its contents may have been edited.
     Unchecked,
 }
 

@@ -95,7 +95,7 @@ fn foreign_files_are_refused() {
     }
 }
 
-/// Whoever has no key can make digests but no seals.
+/// Without the key one can make digests but no seals.
 #[test]
 fn an_edited_file_is_refused_whatever_was_edited() {
     let good = sealed(&sample(Packing::Raw));
@@ -161,7 +161,7 @@ fn sections_that_are_missing_twice_or_misplaced_are_refused() {
         parts.sections.retain(|entry| entry.id != section as u32);
         let read_it = read(&parts.unsealed(), Trust::NotSealed);
         match section {
-            // Nothing has to use modules; but then nobody has the sample's pages of the arena.
+            // A checkpoint may have no modules; but then the sample's pages of the arena have no owner.
             SectionId::Module => assert!(matches!(read_it, Err(Error::Wrong { .. }))),
             _ => assert!(matches!(read_it, Err(Error::MissingSection(missing)) if missing == section), "{read_it:?}"),
         }

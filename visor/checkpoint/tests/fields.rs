@@ -1,7 +1,7 @@
 //! Each field of a good file, changed: by one who can make digests and has no key, and by a worker whose file is not sealed yet.
 //!
 //! The first is always refused. The second is refused unless the field is one of [`FREE`], whose meaning the records alone do not
-//! tell: what restores a checkpoint compares those with plan, registry and modules, or they can do no harm.
+//! determine: the restoring side compares these with plan, registry and modules, or they can do no harm.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What is written is read again, whatever it is.
+//! Every state that is written is read back unchanged.
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! `monohull build`: makes a function image out of a crate, and checks it.
 //!
 //! The crate is an ordinary program or library. Only here is it linked as a shared object, so that its manifest stays
-//! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo is
-//! told the profile and the linker's options on its command line.
+//! plain, editors and clippy see it as usual, and it builds the same way inside and outside of a workspace: cargo gets
+//! the profile and the linker's options on its command line.
 //!
 //! ```text
 //!   monohull-std in its graph, or no_std   a library, linked without a libc
@@ -77,7 +77,7 @@ pub(super) struct Build {
     selection: Selection,
 }
 
-/// What of a crate is built, in cargo's words.
+/// What of a crate is built, with cargo's names of options.
 #[derive(Debug, Default, Args)]
 pub struct Selection {
     /// The program to build, if the crate has several; the image is called after it
@@ -518,7 +518,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         Base::RealStd { program: Some(program) } => (&["--bin", program], PLAIN_PROFILE),
     };
     command.args(what);
-    // The compiler's words are shown as they come. They are read as well: one error is explained further.
+    // The compiler's messages are shown as they come. They are also parsed: one error gets a further explanation.
     let colours = super::output::notes_go_to_a_terminal();
     command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
     for setting in profile {

@@ -92,7 +92,7 @@ fn pages_are_served_from_inside_a_workflow() {
             "GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
             "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
             "PUT / HTTP/1.1\r\n\r\n",
-            // Clients that mean harm are told, and that is all; what might be a second request in the first is not read.
+            // Hostile clients get an error and nothing else. What might be a second request inside the first is not read.
             "no request\r\n\r\n",
             "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /c HTTP/1.1\r\n\r\n",
             "POST /echo HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nGET /c HTTP/1.1\r\n\r\n",

@@ -31,8 +31,8 @@ fn mappings() {
     hoard.apart().fails("memory-limit", &["slot buffers at a time"]);
 }
 
-/// More instances than keys, and more than cells: they wait for their turn, and everybody gets one. All there are of them are in use
-/// at once.
+/// More instances than keys, and more than cells: instances wait for their turn, and each gets a key and a cell. All keys and cells
+/// are in use at once.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn keys_and_cells() {

@@ -67,7 +67,7 @@ pub(crate) struct Attack {
     carriers: u32,
     /// Limits and retries of the attacker's step beyond the usual.
     attacker: Value,
-    /// Instances that run before everybody else, under names of their own.
+    /// Instances that run before all others, under names of their own.
     before: Option<Value>,
     /// A directory of the host is granted, for writing.
     granted: bool,

@@ -141,7 +141,7 @@ fn leads_nowhere(what: &str) {
     assert!(message.contains("jumped to") || message.contains("an instruction that needs privilege"), "{message}");
 }
 
-/// What a function leaves in flags, control words and registers disturbs nobody.
+/// What a function leaves in flags, control words and registers does not affect other instances.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn dirty_registers_do_not_leak() {
@@ -154,7 +154,7 @@ fn dirty_registers_do_not_leak() {
     assert!(ran.printed("attacker").contains(&LINE), "{}", ran.output);
 }
 
-/// The time-stamp counter may be read, unless the workflow denies it: counting in a loop tells the time as well.
+/// The time-stamp counter may be read, unless the workflow denies it: counting in a loop measures time as well.
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn functions_read_the_time_stamp_counter_unless_it_is_denied() {

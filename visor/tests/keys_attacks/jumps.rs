@@ -15,7 +15,7 @@ fn jump(what: &str, how: &str) -> Attack {
 #[test]
 #[ignore = "needs protection keys: run by `cargo xtask test --keys`"]
 fn a_stub_gives_no_rights_but_its_own() {
-    // With these rights key 0 is open for one instruction, so every kernel can tell of the fault.
+    // With these rights key 0 is open for one instruction, so every kernel can report the fault.
     for how in ["wrpkru,open", "wrpkru,closed"] {
         jump("stub", how).fails("illegal-instruction", &["jumped to", SYSTEM]);
         jump("stub", &format!("{how},other-carrier")).fails("illegal-instruction", &["jumped to", SYSTEM]);
@@ -115,7 +115,7 @@ fn no_byte_of_a_gate_is_a_way_in() {
             let sweep = sweep.attempts(&vec!["1"; bytes].join(",")).attacker(json!({ "timeout": "5s" }));
             let ran = sweep.run("mpk", &sweep.attempts);
             if !by_default() && ran.report["error"]["kind"] == "process" {
-                // Older kernels may not be able to tell of a fault after what was run there: they end the process.
+                // Older kernels may be unable to deliver a fault's signal after this code: they end the process.
                 assert_eq!(ran.report["error"]["blame"], "function", "{name}{registers}: {}", ran.output);
                 ran.got_nothing(name);
                 continue;

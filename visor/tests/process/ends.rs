@@ -1,4 +1,4 @@
-//! How processes end, and that their end is told at once, whatever it is, with nothing left behind.
+//! How processes end: every kind of end is reported at once and leaves nothing behind.
 
 use crate::watch::{endless, job, listen, next, one_step, run};
 use crate::{Spawners, Test};

@@ -1,4 +1,4 @@
-//! What a worker has given up, as the kernel tells it.
+//! The privileges that a worker has dropped, as the kernel reports them.
 
 use crate::{Spawners, Test};
 use monohull_visor::worker::IdleWorker;

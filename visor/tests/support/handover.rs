@@ -20,8 +20,8 @@ pub(crate) fn document(image: &str, call: &str, way: &str, rounds: u32) -> Value
     })
 }
 
-/// The call does its work on a buffer that stays; one that goes is refused to go in the middle of it; nobody gets or loses
-/// anything.
+/// The call completes on its buffer. The operation that would take the buffer away during the call is refused. No instance gains
+/// or loses memory.
 #[track_caller]
 pub(crate) fn is_refused(call: &str, way: &str, giver: &[&str], taker: &[&str]) {
     assert_eq!(giver, [&*format!("{call} works"), "refused in the middle"], "{call}, {way}");

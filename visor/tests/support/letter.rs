@@ -31,6 +31,6 @@ pub(crate) fn slots(image: &str, steps: Value, outputs: Value) -> Value {
     })
 }
 
-/// What the thief tells if nothing stops it.
+/// What the thief prints if nothing stops it.
 pub(crate) const STOLEN: [&str; 5] =
     ["got dear reader", "take letter: done", "found false", "look for letter: done", "fill answer: done"];

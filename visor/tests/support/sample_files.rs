@@ -8,7 +8,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-/// Files of all sizes and names. Each was changed at a time of its own, which FAT can tell.
+/// Files of all sizes and names. Each has a modification time of its own, which FAT can represent.
 pub(crate) fn fill(folder: &Path) {
     let byte = |name: &str, at: usize| (at * 31 + at / 253 + name.len()) as u8;
     let many = (0..60).map(|number| (format!("many/one of many files, number {number}"), 100 + number));

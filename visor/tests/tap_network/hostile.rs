@@ -1,4 +1,4 @@
-//! A network that means harm: frames that are none, a device that is taken away. The workflow goes on, or is told.
+//! A hostile network: malformed frames, and a device that is removed. The workflow continues or gets an error.
 
 use crate::net::{FAR4, Net, PATIENCE};
 use serde_json::json;
@@ -20,7 +20,7 @@ fn send_raw(device: &str, frames: impl Iterator<Item = Vec<u8>>) {
         to.sll_ifindex = index as i32;
         for frame in frames {
             let len = size_of::<libc::sockaddr_ll>() as u32;
-            // What the kernel itself refuses (a frame shorter than a header) harms nobody.
+            // A frame that the kernel itself refuses (shorter than a header) has no effect.
             libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, (&raw const to).cast(), len);
         }
         libc::close(socket);

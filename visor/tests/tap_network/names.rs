@@ -110,7 +110,7 @@ fn dig_is_answered_by_a_function() {
         assert_eq!(dig(&["+short", "+tcp", "www.test", "A"]), "192.0.2.4\n");
         let nobody = dig(&["nobody.test", "A"]);
         assert!(nobody.contains("status: NXDOMAIN"), "{nobody}");
-        // Too long for a datagram: it is told so, and asks over TCP.
+        // Too long for a datagram: the answer is marked as truncated, and the client asks over TCP.
         let long = dig(&["+short", "www.test", "TXT"]);
         assert_eq!(long.matches('x').count(), 4000, "{long}");
         let asked: Vec<String> =

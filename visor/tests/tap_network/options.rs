@@ -18,7 +18,7 @@ fn server(net: &Net) -> (TcpListener, String) {
 fn segments_in(stream: &TcpStream) -> u32 {
     const SEGMENTS_IN: usize = 140;
     let (mut info, mut len) = ([0u8; SEGMENTS_IN + 4], (SEGMENTS_IN + 4) as u32);
-    // SAFETY: room for as many bytes as it is told.
+    // SAFETY: the buffer has as many bytes as the length that is passed.
     let status = unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut len)
     };

@@ -16,7 +16,7 @@
 //!   └ carriers, keys, descriptors, secrets ───▶  -                                 made anew
 //! ```
 //!
-//! No trusted pointer is ever written, so whoever changes a continuation gains no more than a hostile function has.
+//! No trusted pointer is ever written, so an attacker who changes a continuation gains no more than a hostile function has.
 //!
 //! **When.** [`quiesce`]: a carrier that finds nothing to do asks whether the workflow only waits. Then no thread is on a carrier,
 //! no handler runs, and no module's lock is held. The capture happens under the locks of driver and scheduler.
@@ -26,8 +26,8 @@
 //!
 //! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits, stacks and labels come from the plan, not from the record.
 //!
-//! **Time.** While a workflow is away its clock goes on as far as its next timer and then stands still. A sleep ends in time, and a
-//! timeout does not pass because nobody resumed the workflow.
+//! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
+//! timeout does not pass because the workflow was not resumed.
 
 pub(crate) mod capture;
 mod check;

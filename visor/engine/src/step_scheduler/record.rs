@@ -1,6 +1,6 @@
 //! The state of a run as plain data, for its continuation, and back.
 //!
-//! What follows from the rest is not kept: which steps have ended, what they block, how many instances are open. Whoever changes a
+//! What follows from the rest is not kept: which steps have ended, what they block, how many instances are open. A changed
 //! record can change what a run has printed and how often it tried, and nothing else: a state that no run can have is refused.
 
 use super::{Attempt, FAILED_KEPT_MAX, State, StepScheduler, token};
