@@ -72,7 +72,7 @@ fn open(attack: &Attack, number: u64, [a, b, c, d, e, f]: [u64; 6]) -> Result<u6
                 );
             }
         }
-        // The same, after having told the kernel to let it pass.
+        // The same, after a request to the kernel to let it pass.
         "selector" => {
             // SAFETY: none; it is an attack.
             unsafe {

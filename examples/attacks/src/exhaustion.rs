@@ -27,7 +27,7 @@ pub(crate) fn strike(attack: &Attack) -> Booty {
                 SlotBuffer::<[u8]>::with_slot_len(&indexed_name("hoard", index), 1).fill(1);
             }
         }
-        // Pages that are one's own between pages that are nobody's: where keys keep instances apart each is a mapping.
+        // Own pages between pages without an owner: where keys isolate instances each is a mapping.
         "mappings" => {
             let mut hoard = Vec::new();
             for index in 0..attack.how.parse()? {

@@ -1,7 +1,7 @@
-//! Instances that are all there at once, so that each has a cell and a key that nobody else has meanwhile.
+//! Instances that are all there at once, so that each has a cell and a key that no other instance has meanwhile.
 //!
 //! The first of a step waits for so many others, in their order, and lets them go. If there is no cell, or no key, for one of them, all
-//! wait for that one. The rest of the step waits for nobody.
+//! wait for that one. The rest of the step does not wait.
 
 use crate::jumps::own_key;
 use monohull_abi::layout::{CELL_SIZE, CELLS_BASE};

@@ -156,7 +156,7 @@ fn direction() {
         monohull_abi::number::STDIO_WRITE,
         [1, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
     );
-    // SAFETY: the flag as everybody expects it.
+    // SAFETY: the flag gets the value that the ABI requires.
     unsafe { asm!("cld") };
 }
 
@@ -191,7 +191,7 @@ fn dirty() {
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };
     set(AC | NT | DF);
     monohull_trampoline::user::hostcall(monohull_abi::number::NULL, [0; 6]);
-    // SAFETY: flags and control word as everybody expects them.
+    // SAFETY: flags and control word get the values that the ABI requires.
     unsafe {
         asm!("pushfq", "and dword ptr [rsp], {keep}", "popfq", "ldmxcsr [{usual}]", keep = const !((AC | NT | DF) as i32), usual = in(reg) &raw const USUAL)
     };

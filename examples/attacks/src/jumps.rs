@@ -309,7 +309,7 @@ unsafe extern "C" fn restore(xrstor: u64, saved: &Saved) {
     )
 }
 
-/// A function of the trusted side: copies, switches or serves for whoever calls it, one should think.
+/// A function of the trusted side: copies, switches or serves for any caller, one should think.
 fn call(attack: &Attack, address: u64) -> Booty {
     let secret = attack.places.find("visor-data")?;
     let room = Box::leak(Box::new([0u64; 512]));
@@ -323,7 +323,7 @@ fn call(attack: &Attack, address: u64) -> Booty {
         // As what asks for the time: which clock, and where to write it. What this one says needs no counter, which not
         // every machine lets a process read.
         "clock" => Registers { rdi: CLOCK_MONOTONIC_COARSE, rsi: room.as_mut_ptr() as u64, ..Registers::default() },
-        // A clock that only the kernel can tell.
+        // A clock that only the kernel can read.
         "kernels-clock" => {
             Registers { rdi: CLOCK_PROCESS_CPUTIME_ID, rsi: room.as_mut_ptr() as u64, ..Registers::default() }
         }

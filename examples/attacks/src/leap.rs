@@ -1,4 +1,4 @@
-//! Jumps anywhere, with every register chosen, and comes back if whoever is there returns.
+//! Jumps anywhere, with every register chosen, and comes back if the code there returns.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn leap(address: u64, registers: &Registers, frame:
         "pop rbx",
         "pop rbp",
         "ret",
-        // With a stack that is not one's own nothing can be pushed, and nobody comes back. The address is in rbx.
+        // With a stack that is not one's own nothing can be pushed, and the code never returns. The address is in rbx.
         "3:",
         "mov rbx, rdi",
         "mov rsp, r11",

@@ -3,7 +3,7 @@
 //! ```text
 //!   test      where everything lies in this process ──▶ input slot `places`
 //!   victim    leaves the addresses of what is dear to it ──▶ slot `addresses`, and waits
-//!   attacker  attempt 1, 2, …: attacks, each time with as many threads as it is told
+//!   attacker  attempt 1, 2, …: attacks, each time with as many threads as its arguments say
 //!             before the last attempt ──▶ slot `done` ──▶ victim: is everything as it was? ──▶ slot `verdict`
 //!             if it has survived ──▶ slot `end`
 //! ```

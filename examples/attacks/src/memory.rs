@@ -1,7 +1,8 @@
 //! Reads, writes and runs memory.
 //!
 //! `what` names the place: something of the victim's, something of one's own that one has no more, `left-in-frame`, or a
-//! place of the system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if it were code that tells).
+//! place of the system's (see [`crate::places`]). `how` is `read`, `write`, or `run` (jump there, as if
+//! it were code that returns the secret).
 
 use crate::jumps::{carrier, own_key};
 use crate::victim::Dear;
@@ -95,7 +96,7 @@ fn hand_on() -> Result<u64, Box<dyn Error>> {
     Ok(address)
 }
 
-/// A buffer of one's own, freed when everybody in the crowd has one: whoever asks for one later may get its place.
+/// A buffer of one's own, freed when each instance of the crowd has one: a later allocation may get its place.
 fn free(attack: &Attack) -> u64 {
     let mut gift = gift("gift");
     gift.push(SECRET);
@@ -106,7 +107,7 @@ fn free(attack: &Attack) -> u64 {
     address
 }
 
-/// Where a buffer of one's own was, which has grown and had to move; again nobody in the crowd gets its place.
+/// Where a buffer of one's own was, which has grown and had to move; again no instance of the crowd gets its place.
 fn moved(attack: &Attack) -> u64 {
     // The lower of two cannot grow past the other.
     let mut both = ["gift", "wall"].map(gift);

@@ -1,4 +1,4 @@
-//! Where everything lies in this process. A real attacker would have to find out; the test tells.
+//! Where everything lies in this process. A real attacker would have to find out; the test passes the addresses.
 
 use monohull_abi::layout::{CARRIER_BASE, INFO_BASE, PAGE};
 use monohull_std::error::Error;

@@ -93,7 +93,7 @@ pub(crate) fn watch(how: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nobody else's control words are in force: MXCSR but for its flags, and x87's.
+/// No other instance's control words are in force: MXCSR but for its flags, and x87's.
 fn control_words_are_usual() -> bool {
     let (mut mxcsr, mut x87) = (0u32, 0u16);
     // SAFETY: writes two variables.
@@ -102,7 +102,7 @@ fn control_words_are_usual() -> bool {
 }
 
 /// A file that is full of the secret, mapped to be read and written. Of its pages the first is there, and the one at [`UNFILLED`] is
-/// made when somebody touches it.
+/// made at the first access.
 fn map() -> Result<MmapMut, Box<dyn Error>> {
     let mut file = OpenOptions::new().read(true).write(true).create(true).open("/map/secret")?;
     file.write_all(&SECRET.to_ne_bytes().repeat(2 * UNFILLED / 8))?;
@@ -133,7 +133,7 @@ fn call() -> ! {
     }
 }
 
-/// What this code ends with if somebody runs it who is not the victim.
+/// What this code ends with if another instance than the victim runs it.
 const NOT_THE_VICTIM: u64 = 77;
 
 /// Makes hostcalls that come back, all from the same stack, and then one that never does: who comes back from that was led here.

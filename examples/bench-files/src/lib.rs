@@ -1,5 +1,5 @@
 //! Goes over a large file in every way and leaves nanoseconds per request in slot `figures`, a line for each pass. Without rounds it
-//! makes files in the folder instead, and tells of those.
+//! makes files in the folder instead, and reports the figures of these.
 #![no_std]
 #![deny(unsafe_code)]
 

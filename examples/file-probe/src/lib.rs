@@ -1,4 +1,4 @@
-//! Tries what it is told on files and says what came of each try, a line each: for tests of what must not work.
+//! Tries the operations of its arguments on files and prints each outcome as a line: for tests of what must not work.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -33,7 +33,7 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
                 format!("{reads} times")
             }
             ["link", from, to] => told(fs::hard_link(from, to).map(|()| "linked")),
-            // Changes below a folder again and again while somebody changes what its path leads to: how often each was made.
+            // Changes below a folder again and again while another process changes what its path leads to: how often each was made.
             ["storm", beside, folder, times] => storm(beside, folder, times.parse()?),
             // A file that stays open, and what is done with it then: by its number.
             ["hold", path] => told(File::options().read(true).write(true).open(path).map(|file| {
@@ -42,7 +42,7 @@ fn main(tries: Vec<Vec<String>>) -> Result<(), Box<dyn Error>> {
             })),
             ["read-held", which] => counted(held_at(&held, which)?.read_at(&mut [0; 64], 0)),
             ["write-held", which, text] => counted(held_at(&held, which)?.write_at(text.as_bytes(), 0)),
-            // Reads again and again while somebody changes what the path leads to: all that was ever seen.
+            // Reads again and again while another process changes what the path leads to: all that was ever seen.
             ["watch", path, times] => {
                 let mut seen: Vec<String> =
                     (0..times.parse::<u32>()?).map(|_| told(fs::read_to_string(path))).collect();

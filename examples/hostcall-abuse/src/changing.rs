@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What is copied once and then looked at is one content, the other, or a mixture, and the mixture is checked like any. So
-//! every answer is one of those that unchanging contents get, and nobody's memory is touched but the caller's own.
+//! every answer is one of those that unchanging contents get, and no memory is touched but the caller's own.
 
 use crate::PATTERN;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,11 +52,11 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
     ]
 }
 
-/// Those of sockets. The workflow may listen at 127.0.0.1 and reach this port there; nobody listens there, but somebody does
-/// at 127.0.0.2.
+/// Those of sockets. The workflow may listen at 127.0.0.1 and reach this port there. Nothing listens there, but a server
+/// listens at 127.0.0.2.
 pub(crate) fn addresses(port: u32) -> Result<(), String> {
     local_address()?;
-    // One that everybody may look up, and one that is not on the list.
+    // One that every function may look up, and one that is not on the list.
     host_name(CALLS_ELSEWHERE, [*b"localhost\0\0\0\0\0\0\0", *b"elsewhere\0\0\0\0\0\0\0"], NotPermitted)?;
     let contents = [at([127, 0, 0, 1], port), at([127, 0, 0, 2], port)];
     change(CALLS_ELSEWHERE, contents, |address| {
@@ -82,7 +82,7 @@ pub(crate) fn addresses(port: u32) -> Result<(), String> {
 }
 
 /// Those of sockets on a network of the workflow's own, where the host has the address 10.99.0.1: an address that it may have
-/// or send to, and one of itself or of somebody else.
+/// or send to, and one of its own or of another host.
 pub(crate) fn addresses_on_tap() -> Result<(), String> {
     let host = [10, 99, 0, 1];
     host_name(CALLS, [*b"nowhere-x\0\0\0\0\0\0\0", *b"../../../\0\0\0\0\0\0\0"], Invalid)?;
@@ -111,7 +111,7 @@ pub(crate) fn addresses_on_tap() -> Result<(), String> {
 }
 
 /// Two names of hosts, each of nine letters in two words; a mixture of the two is refused like the second. An answer is an
-/// address of this host, or that nobody knows the first.
+/// address of this host, or that the first name does not exist.
 fn host_name(least: u32, names: [[u8; 16]; 2], errno: Errno) -> Result<(), String> {
     let words = |name: [u8; 16]| {
         let [a, b] = [0, 8].map(|at| u64::from_ne_bytes(core::array::from_fn(|byte| name[at + byte])));
@@ -131,7 +131,7 @@ fn host_name(least: u32, names: [[u8; 16]; 2], errno: Errno) -> Result<(), Strin
 /// Bytes of [`room`].
 const ROOM: usize = 512;
 
-/// Room for an answer that nobody looks at; leaked, for it must stay where it is.
+/// Room for an answer that is not read; leaked, because it must stay in place.
 fn room() -> u64 {
     Box::leak(Box::new([0u64; ROOM / 8])).as_ptr() as u64
 }
@@ -352,7 +352,7 @@ fn other_description(victim: u64) -> Result<(), String> {
     result
 }
 
-/// A name that nobody uses, and bytes that are no name.
+/// A name that is not in use, and bytes that are no name.
 fn name() -> Result<(), String> {
     let type_name = "[u8]";
     let view = Box::new(SlotView::default());
@@ -396,7 +396,7 @@ fn leads_to(socket: u64, end: SocketEnd, address: [u8; 4]) -> Result<(), String>
 
 /// A buffer that is freed while a call waits to write into it: the call does not hold it, and does not find it again.
 pub(crate) fn freed_while_a_call_waits() -> Result<(), String> {
-    /// How long the call waits, in s: nobody sends it anything. On a host that is busy it may be over before the buffer goes.
+    /// How long the call waits, in s: nothing is sent to it. On a busy host it may end before the buffer is freed.
     const WAITS: [u64; 4] = [1, 4, 16, 60];
     let here = at([127, 0, 0, 1], 0);
     let socket = hostcall(UDP_BIND, [here.as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;

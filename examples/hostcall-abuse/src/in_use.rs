@@ -28,7 +28,7 @@ const CALLS_MAX: u32 = 1_000_000;
 const NUMBERS: usize = 8;
 /// Bytes of each file.
 const LEN: usize = 8192;
-/// The number that changes; nobody else has one so high.
+/// The number that changes; no other instance has one so high.
 const NUMBER: u64 = 200;
 
 /// All of them.
@@ -47,7 +47,7 @@ pub(crate) fn all(network: Network) -> Vec<Verdict> {
 
 /// What a call met.
 enum Met {
-    /// The first or the second, as far as the call can tell.
+    /// The first or the second, as far as the call's result shows.
     One(usize),
     Either,
     Nothing,
@@ -163,7 +163,7 @@ fn either(answer: i64, good: i64) -> Result<Met, String> {
     }
 }
 
-/// Two sockets, told apart by their ports.
+/// Two sockets, distinguished by their ports.
 fn sockets(number: u32, network: Network) -> Result<(), String> {
     let sockets = [0; 2].map(|_| datagrams(network));
     let ports = [port_of(sockets[0])?, port_of(sockets[1])?];
@@ -223,7 +223,7 @@ fn datagrams(network: Network) -> u64 {
     hostcall(UDP_BIND, [&raw const *here as u64, 0, 0, 0, 0, 0]) as u64
 }
 
-/// Nobody sends it anything: the call would wait for ever.
+/// Nothing is sent to it: the call would wait for ever.
 fn closed_while_a_call_waits(network: Network) -> Result<(), String> {
     let socket = datagrams(network);
     let mut room = Box::new([0u8; 8]);

@@ -1,5 +1,5 @@
-//! What the victim has from the libos, under numbers that nobody else has: a connection in which bytes wait, a file, and a queue with an
-//! event in it.
+//! What the victim has from the libos, under numbers that no other instance has: a connection in which bytes wait, a file, and a queue
+//! with an event in it.
 //!
 //! ```text
 //!   victim     socket 0, 1, … 40 ─▶ connection ─▶ sixteen letters, for the victim alone

@@ -1,4 +1,5 @@
-//! More of something than anybody needs: queues, posted events, mapped ranges. There is an end to each, and what is freed can be had again.
+//! Far more of a resource than a program needs: queues, posted events, mapped ranges. Each has a limit, and what is
+//! freed can be allocated again.
 
 use crate::changing::Verdict;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -14,7 +14,7 @@ use monohull_std::{println, process, thread};
 const THREADS: usize = 16;
 /// The longest a client may keep silent.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nobody is let in when the system has no room for one more.
+/// How long no connection is accepted when the system has no room for one more.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest head and body together.
 const REQUEST_MAX: usize = 1 << 20;
@@ -91,7 +91,7 @@ struct Request {
 }
 
 impl Request {
-    /// Stands for what is no request. Where the next one would begin nobody knows.
+    /// Stands for malformed input. Where the next request would begin cannot be determined.
     fn bad(why: String) -> Request {
         Request { method: String::new(), path: String::new(), body: why.into_bytes(), stays: false }
     }

@@ -96,7 +96,7 @@ pub fn read_all(file: &mut impl Storage, bytes: u64, request: &mut [u8]) {
 }
 
 /// What is measured of files that are made: figures by their names. `make` makes an empty one with a name, `remove` removes it, and
-/// `time` tells nanoseconds since some moment.
+/// `time` returns nanoseconds since a fixed moment.
 pub fn growth<F: Storage>(
     bytes: u64,
     mut make: impl FnMut(&str) -> F,

@@ -55,7 +55,7 @@ pub fn first_lines(text: &[u8], parts: &[Range<usize>]) -> Vec<u64> {
     let mut first_lines = Vec::with_capacity(parts.len());
     for (index, part) in parts.iter().enumerate() {
         first_lines.push(line);
-        // Nobody asks where the last part ends.
+        // The end of the last part is not needed.
         if index + 1 < parts.len() {
             line += newlines(&text[part.clone()]);
         }

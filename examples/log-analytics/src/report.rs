@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
             writeln!(text, "{kind} {key} {count}")?;
         }
     }
-    // Written aside and renamed: whoever looks sees a whole report or none.
+    // Written under another name and renamed: a reader sees a whole report or none.
     fs::write("/report/summary.new", &text)?;
     fs::rename("/report/summary.new", "/report/summary.txt")?;
     SlotString::with_slot("report").push_str(&fs::read_to_string("/report/summary.txt")?);

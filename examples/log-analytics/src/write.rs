@@ -25,7 +25,7 @@ pub(crate) fn run(files: u32, lines: u32) -> Result<(), Box<dyn Error>> {
             write!(line, "[{day:02}/Nov/2026:{hour:02}:{:02}:{:02} +0000] ", below(60), below(60))?;
             write!(line, "\"GET {} HTTP/1.1\" ", PATHS[below(PATHS.len() as u64) as usize])?;
             write!(line, "{} {}", STATUSES[below(STATUSES.len() as u64) as usize], below(20_000))?;
-            // Now and then a line that nobody can read.
+            // Now and then a malformed line.
             if below(200) == 0 {
                 line.truncate(30);
             }

@@ -1,6 +1,6 @@
 //! Parks very many threads at once, then lets them all go on and counts those that finish.
 //!
-//! When all are parked it prints `parked`, so that whoever watches can look at what they cost.
+//! When all are parked it prints `parked`, so that an observer can measure what they cost.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -162,8 +162,8 @@ pub(crate) fn interrupt_return() {
     };
 }
 
-/// Takes away the register by which functions find their gate, and leaves through the gate nevertheless: whoever runs
-/// next on this carrier must not suffer.
+/// Takes away the register by which functions find their gate, and leaves through the gate nevertheless: the thread
+/// that runs next on this carrier must not be affected.
 #[inline(never)]
 pub(crate) fn lost_gate() {
     let gate: u64;

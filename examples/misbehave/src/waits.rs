@@ -1,4 +1,4 @@
-//! What never ends, and what waits for nobody.
+//! Functions that never end, and functions whose wait nothing can end.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use monohull_std::error::Error;

@@ -1,4 +1,4 @@
-//! Maps files and does with them what it is told. What it finds right it says, a line each; what is wrong ends it.
+//! Maps files and does with them what its arguments say. It prints a line for each check that passes; the first that fails ends it.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -124,7 +124,7 @@ fn file_goes_on(folder: &str) -> Result<()> {
     let map = Mmap::map(&file)?;
     remove(&path)?;
     drop(file);
-    // Room that somebody else gets, if it is given back.
+    // Room that another file gets, if it is given back.
     fs::write(format!("{folder}/other"), vec![0xee; BIG])?;
     let mut should = bytes(BIG);
     should[0] = !byte(0);

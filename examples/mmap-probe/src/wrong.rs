@@ -76,7 +76,7 @@ pub(crate) fn in_the_gap(folder: &str) -> Result<()> {
     Err("they touch".into())
 }
 
-/// Maps, lets the test do something to the file behind it when it hears so, and touches its last byte.
+/// Maps the file, prints a line upon which the test changes the file, and touches the last byte.
 pub(crate) fn touch_last(folder: &str) -> Result<()> {
     let map = big(folder)?;
     println!("ready");

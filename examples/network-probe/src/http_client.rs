@@ -14,7 +14,7 @@ pub(crate) fn exchange(at: &str, text: &str) -> io::Result<String> {
     let read = stream.read_to_end(&mut answer);
     match read {
         Err(error) if answer.is_empty() => Err(error),
-        // One line, whatever it was.
+        // One line for any outcome.
         _ => Ok(format!("{:?}", String::from_utf8_lossy(&answer))),
     }
 }

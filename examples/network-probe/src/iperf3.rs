@@ -25,8 +25,8 @@ const IPERF_DONE: u8 = 16;
 /// The longest answer that is read.
 const ANSWER_MAX: usize = 1 << 20;
 
-/// Sends bytes, or receives them; what the server says of it, as JSON. A server counts what it has read when it is told of the
-/// end, so of what was sent last it may count nothing: iperf3's own client is no different.
+/// Sends bytes, or receives them; what the server says of it, as JSON. A server counts what it has read when the message of the
+/// end arrives, so it may miss what was sent last: iperf3's own client is no different.
 pub(crate) fn run(server: &str, bytes: u64, reverse: bool) -> io::Result<String> {
     let mut control = TcpStream::connect(server)?;
     control.write_all(COOKIE)?;
@@ -94,6 +94,6 @@ fn hear(control: &mut TcpStream) -> io::Result<String> {
     }
     let mut document = vec![0; len];
     control.read_exact(&mut document)?;
-    // One line, whatever it was.
+    // One line for any outcome.
     Ok(String::from_utf8_lossy(&document).split_whitespace().collect())
 }

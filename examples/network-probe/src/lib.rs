@@ -1,5 +1,5 @@
-//! Asks for the network, and prints what came of each question as a line: what a test, or somebody who wonders what a
-//! workflow may reach, wants to know.
+//! Asks for the network, and prints the outcome of each request as a line: for tests, and to find out what a
+//! workflow may reach.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -35,7 +35,7 @@ pub(crate) fn run(at: &str) -> io::Result<String> {
     println!("{}", listener.local_addr()?);
     thread::spawn(move || serve_datagrams(&datagrams));
     for stream in listener.incoming() {
-        // Somebody who leaves early, or speaks otherwise, hurts nobody.
+        // A client that leaves early, or speaks another protocol, does not affect the others.
         let _ = serve_stream(stream?);
     }
     Ok("nobody comes any more".into())
@@ -77,7 +77,7 @@ fn answer(message: &[u8], over: Over) -> Option<Vec<u8>> {
     };
     println!("{} over {}", u16::from_be_bytes([kind[0], kind[1]]), if over == Over::Udp { "UDP" } else { "TCP" });
     let cut = over == Over::Udp && data.len() > 400;
-    // An answer, by somebody who is responsible for it; perhaps there is more, and perhaps no such host.
+    // An authoritative answer; it may be truncated, and it may say that there is no such host.
     let flags = [0x84 | u8::from(cut) << 1 | message[2] & 1, if name == HOST { 0 } else { 3 }];
     let mut answer = [&message[..2], &flags, &[0, 1, 0, 0, 0, 0, 0, 0], &message[HEADER..end + 5]].concat();
     if !data.is_empty() && !cut {

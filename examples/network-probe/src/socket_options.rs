@@ -31,7 +31,7 @@ pub(crate) fn keep_alive(at: &str, seconds: u64) -> io::Result<String> {
     Ok(format!("the other: {:?}", other.read(&mut [0]).map_err(|error| error.kind())))
 }
 
-/// Nothing waits: neither who listens, nor who reads, nor who writes to somebody who does not read.
+/// Nothing waits: neither a listener, nor a reader, nor a writer whose peer does not read.
 pub(crate) fn non_blocking(at: &str) -> io::Result<String> {
     let (listener, datagrams) = (TcpListener::bind("0.0.0.0:0")?, UdpSocket::bind("0.0.0.0:0")?);
     let mut stream = TcpStream::connect(at)?;

@@ -242,7 +242,7 @@ fn refusals() -> io::Result<()> {
 
 fn resets() -> io::Result<()> {
     let (mut client, served) = pair()?;
-    // Closing with bytes that nobody has read resets the connection.
+    // Closing with unread bytes resets the connection.
     client.write_all(b"unread")?;
     served.peek(&mut [0; 1])?;
     drop(served);

@@ -1,4 +1,4 @@
-//! `HashMap` and `HashSet`. Their order is nobody's business, so it is sorted away.
+//! `HashMap` and `HashSet`. Their order is unspecified, so results are sorted.
 
 use super::check;
 use std::collections::hash_map::{self, Entry, HashMap};

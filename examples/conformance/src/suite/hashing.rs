@@ -1,4 +1,4 @@
-//! `std::hash`: what is fed to a hasher. The hashes themselves are nobody's business.
+//! `std::hash`: what is fed to a hasher. The hashes themselves are unspecified.
 
 use super::check;
 use std::collections::hash_map::RandomState;

@@ -1,4 +1,4 @@
-//! The calls on queues: those of the caller, of others and of nobody; and what a queue reports of a socket.
+//! The calls on queues: those of the caller, those of other instances, and unused numbers; and what a queue reports of a socket.
 
 use super::sockets::{Network, connection};
 use super::{Cases, HERE, MAX, MIN, Own, keep, room};

@@ -1,5 +1,5 @@
 //! The calls on sockets. The workflow may listen at 127.0.0.1, port 0, and nothing else; or it has a network of its own, where the
-//! host has the address 10.99.0.1 and nobody knows names. Connections are to 127.0.0.2, which it may reach, or to the host's port 7.
+//! host has the address 10.99.0.1 and no host name resolves. Connections are to 127.0.0.2, which it may reach, or to the host's port 7.
 
 use super::{Cases, HERE, MAX, MIN, Own, keep, room, want};
 use crate::addresses::Want;
@@ -45,7 +45,7 @@ struct Good {
 pub(crate) fn connection(network: Network) -> (u64, Option<u64>) {
     let call = |number, args| hostcall(number, args) as u64;
     if network == Network::Tap {
-        // The host says it to everybody.
+        // The host sends the text to every client.
         return (call(TCP_CONNECT, [keep(at([10, 99, 0, 1], 7)), MAX, 0, 0, 0, 0]), None);
     }
     let listener = call(TCP_LISTEN, [keep(at([127, 0, 0, 2], 0)), 16, 0, 0, 0, 0]);
