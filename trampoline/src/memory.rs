@@ -1,8 +1,8 @@
 //! Moving and comparing bytes, for images that have no C library.
 //!
 //! The compiler calls `memcpy` and its kin for much of what it does not expand in place, and mostly with few bytes. So
-//! the short lengths come first: both ends are loaded before either is stored, which needs no loop and cannot tell
-//! whether the two ranges overlap.
+//! the short lengths come first: both ends are loaded before either is stored, which needs no loop and works
+//! whether or not the two ranges overlap.
 //!
 //! ```text
 //!   9 … 16 bytes      |=======A=======|

@@ -267,7 +267,7 @@ pub struct MountInfo {
     pub size: u64,
 }
 
-/// What tells the file behind a disk image from every other file, and from itself after a change by others.
+/// What distinguishes the file behind a disk image from every other file, and from itself after a change by others.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
 pub struct ImageIdentity {

@@ -35,7 +35,7 @@ pub const DATAGRAM_MAX: usize = 65_507;
 pub const PEEK: u64 = 1;
 
 /// `TCP_CONNECT` flag: do not wait. The socket is non-blocking; it becomes writable when it is connected or refused, and
-/// [`SocketOption::Error`] tells which.
+/// [`SocketOption::Error`] returns which.
 pub const CONNECT_LATER: u64 = 1;
 
 /// The most queues of one instance.

@@ -1,7 +1,7 @@
 //! Images as records.
 //!
-//! An image is a file of the host, which the record names by what tells it from every other state of every other file: where it is, its
-//! size, and when it last changed. Changes that stay in the file are written to the disk first. Changes that are the domain's own
+//! An image is a file of the host, which the record names by what distinguishes it from every other state of every other file: where
+//! it is, its size, and when it last changed. Changes that stay in the file are written to the disk first. Changes that are the domain's own
 //! go into the record, page by page.
 //!
 //! ```text

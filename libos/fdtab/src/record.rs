@@ -54,7 +54,7 @@ pub(crate) struct OpenRecord {
 pub(crate) enum TargetRecord {
     /// A file in memory, by its file system's number.
     Numbered(u64),
-    /// A file that is opened again, and the number that the file system tells functions.
+    /// A file that is opened again, and the number that the file system reports to functions.
     ByPath(u64),
     /// A directory, and its entries as they were.
     Directory(Option<Vec<u8>>),

@@ -191,7 +191,7 @@ impl HostRef {
         Errno::from_value(unsafe { self.0.image_sync(mount) }).map(drop)
     }
 
-    /// What tells the file behind an image from others, and from itself after a change.
+    /// What distinguishes the file behind an image from others, and from itself after a change.
     pub fn image_identity(&self, mount: u32) -> Result<ImageIdentity, Errno> {
         let mut identity = ImageIdentity::default();
         // SAFETY: it is writable.

@@ -53,7 +53,7 @@ impl Socket {
         })
     }
 
-    /// A queue is told from here on when a call had less to do than it could.
+    /// From here on a queue is notified when a call had less to do than it could.
     pub(crate) fn tell(&self, queue: Weak<Queue>) {
         let mut edges = self.edges.lock();
         edges.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&queue));

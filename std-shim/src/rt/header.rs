@@ -1,6 +1,6 @@
 //! The thread header: what belongs to one thread.
 //!
-//! The top 64 bytes of the stack that a thread starts on are ours, and the system tells their address:
+//! The top 64 bytes of the stack that a thread starts on are ours, and the system passes their address:
 //!
 //! ```text
 //!   stack base (aligned)                              rsp at first             base + size
@@ -10,7 +10,7 @@
 //!
 //! The address does not depend on the stack pointer, so a thread may run on stacks of its own making, as coroutines do.
 //! A header is zero when its thread starts; null pointers mean "not yet".
-#![allow(unsafe_code, reason = "the header is at an address that the system tells")]
+#![allow(unsafe_code, reason = "the header is at an address that the system passes")]
 
 use super::heap::Cache;
 use crate::thread::{Inner, Locals};

@@ -262,7 +262,7 @@ impl CarrierContext {
 
     /// Takes the carrier back; for signal handlers that found user code running. Allows system calls again, and puts fs
     /// and gs where trusted code and the next user code expect them: user code loses them by loading a selector. The
-    /// frame may have been filled and not used, if the signal came on the way in; nobody else may use it.
+    /// frame may have been filled and not used, if the signal came on the way in; no other code may use it.
     pub fn reclaim_cpu_state(&mut self) {
         if !self.frame.is_null() {
             // SAFETY: the frame's page is mapped as long as the context names it, and this carrier's alone.

@@ -1,7 +1,7 @@
 //! Where the compiled program lies.
 //!
 //! The linker of the program ([`PLACE`]'s name is what it looks for) appends the compiled program behind this image and writes its
-//! distance from the word itself and its length here. Both are zero in the runtime as it is built.
+//! distance and its length into the static below; the distance counts from that static. Both are zero in the runtime as it is built.
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
@@ -30,7 +30,7 @@ pub(crate) fn module(engine: &Engine) -> Result<Module> {
     let address = place.cast::<u8>().cast_mut().wrapping_add(distance.get() as usize);
     let bytes =
         NonNull::slice_from_raw_parts(NonNull::new(address).expect("lies behind the image"), length.get() as usize);
-    // SAFETY: whoever links an image writes the place of the artifact that the same release of Wasmtime has made of the program, and
-    // the loader maps it read-only for as long as the instance lives. An image that is linked otherwise is unsafe for itself alone.
+    // SAFETY: the linker of an image writes the place of the artifact that the same release of Wasmtime has made of the program, and
+    // the loader maps it read-only for as long as the instance lives. An image that is linked otherwise can harm only itself.
     unsafe { Module::deserialize_raw(engine, bytes) }
 }

@@ -196,7 +196,7 @@ fn who_hoards_buffers_leaves_some_to_others() {
     let hoard: Vec<u64> = (0..HELD_TOGETHER).map(|_| mm.alloc(A, 1)).collect();
     assert_eq!(alloc(A), Errno::OutOfMemory.to_value());
     assert!(mm.explained().contains("1024 slot buffers at a time"), "{}", mm.explained());
-    // What is not held costs nobody anything.
+    // Memory that is not held is charged to no instance.
     assert_eq!(mm.publish(A, "x", hoard[0], 1, BYTES), 0);
     assert_eq!(mm.free(A, hoard[1]), 0);
     assert!(alloc(A) > 0 && alloc(A) > 0);

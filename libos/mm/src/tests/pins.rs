@@ -161,7 +161,7 @@ fn in_any_order_a_pinned_buffer_stays_its_holders() {
                     }
                 }
             }
-            // Nobody else holds it, and nobody holds anything that is in nobody's hands.
+            // Only the holder owns it.
             for (holder, address, _) in &held {
                 assert!(mm.owns(*holder, *address, 8) && !mm.owns(A + B - *holder, *address, 8));
             }

@@ -377,7 +377,7 @@ impl Stack {
         }
     }
 
-    /// Why a connection that nobody waited for has not come about; reported once.
+    /// Why a connection without a waiting thread has failed; reported once.
     fn error_of(&mut self, socket: SocketHandle) -> Result<u64, Errno> {
         match self.end(socket)? {
             End::Stream(stream) if !stream.stood && !stream.told => {}
