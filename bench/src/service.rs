@@ -97,7 +97,7 @@ pub(crate) fn put(address: SocketAddr, path: &str, body: &[u8]) -> Result<()> {
 pub(crate) fn apache(program: &Path) -> Result<Running> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/apache/bookworm");
     let root = fs::canonicalize(&root).map_err(|_| "Apache is not there; `cargo xtask bench` fetches it".to_owned())?;
-    // Apache's processes give up root's rights, so the folder must be one that everybody can look into.
+    // Apache's processes give up root's rights, so the folder must be readable for all users.
     let folder = std::env::temp_dir().join(format!("monohull-bench-apache-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     let make = || -> std::io::Result<u16> {

@@ -124,7 +124,7 @@ fn a_workflow_over_its_groups_limit_is_ended_alone_and_reported() {
     Answer::read(&mut stream).expect("an answer").error(502, "process", "host");
 }
 
-/// The limit of the libos comes first: the function is told, and not its process ended.
+/// The limit of the libos comes first: the function gets an error, and its process is not killed.
 #[test]
 #[ignore = "needs control groups: run by `cargo xtask test --keys`"]
 fn a_function_meets_its_own_limit_first() {

@@ -54,7 +54,7 @@ fn definition<'s>(schema: &'s Value, part: &Value) -> Option<(String, &'s Value)
     Some((name.to_owned(), &schema["$defs"][name]))
 }
 
-/// What a value looks like, in words.
+/// A description of a value.
 fn value(schema: &Value, part: &Value) -> String {
     if let Some((name, definition)) = definition(schema, part) {
         return match NAMES.iter().find(|(known, ..)| *known == name) {
@@ -103,7 +103,7 @@ fn fields(schema: &Value, name: &str) -> String {
     table
 }
 
-/// The table of the words that a field can have.
+/// The table of the values that a field can have.
 fn choices(schema: &Value, name: &str) -> String {
     let words = schema["$defs"][name]["oneOf"].as_array().unwrap_or_else(|| panic!("{name} is no choice of words"));
     let mut table = "| value | meaning |\n| --- | --- |\n".to_owned();

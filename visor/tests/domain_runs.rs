@@ -1,4 +1,4 @@
-//! Many runs in one process: whatever ends well or badly, nothing is left behind.
+//! Many runs in one process: runs that succeed and runs that fail leave nothing behind.
 //!
 //! What is compared is what the kernel says of this process, so that a leak of any kind shows: mappings, descriptors,
 //! threads, resident memory. There is a single test in this program, because others would be counted with it.

@@ -1,5 +1,5 @@
 //! Every way to fail, from end to end: `monohull run workflows/failures/NAME.json` ends with the right status, and its
-//! report names kind, culprit, place and whose memory it was; in words, too.
+//! report names kind, culprit, place and the owner of the memory; so does the printed report.
 //!
 //! The images come from `cargo xtask build`; `cargo xtask test` does both.
 
@@ -92,7 +92,7 @@ fn function_fails(name: &str, kind: &str) -> Failed {
 }
 
 impl Failed {
-    /// The message holds this text, in the report and in words.
+    /// The message holds this text, in the JSON report and in the printed one.
     #[track_caller]
     fn says(self, text: &str) -> Failed {
         let message = self.error["message"].as_str().expect("a failure has a message");
@@ -108,7 +108,7 @@ impl Failed {
         let symbol = place["symbol"].as_str().unwrap_or_else(|| panic!("no symbol: {:#}", self.error));
         assert!(symbol.starts_with(&format!("{function} + 0x")), "{symbol}");
         assert!(place["offset"].is_u64(), "{place}");
-        // The words are of another run: a loop was perhaps interrupted an instruction further.
+        // The printed report is of another run: a loop was perhaps interrupted an instruction further.
         let place = |line: &str| line.contains("at        0x") && line.contains(&format!(" {function} + 0x"));
         assert!(self.words.lines().any(place), "{}", self.words);
         self

@@ -39,7 +39,7 @@ fn alone(role: &str) -> Value {
     })
 }
 
-/// Arguments by chance: whatever a call writes lies in the caller's buffer, at the address given and not beyond the length.
+/// Random arguments: everything that a call writes lies in the caller's buffer, at the address given and not beyond the length.
 #[test]
 fn a_hostcall_writes_to_its_buffers_only() {
     for seed in [7, 8191, 0x5eed_5eed] {

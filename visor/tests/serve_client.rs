@@ -60,7 +60,7 @@ fn a_workflow_may_come_on_standard_input() {
     assert!(refused.err.contains("-:10:3: "), "{}", refused.err);
 }
 
-/// The author has the file: that is where a mistake is, whatever the server was sent.
+/// Messages name the place in the author's file, and not in the document that the server received.
 #[test]
 fn mistakes_that_a_server_finds_are_shown_in_the_file() {
     let folder = StateFolder::new();

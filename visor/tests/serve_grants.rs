@@ -109,7 +109,7 @@ fn a_granted_directory_is_what_it_is_granted_for_and_has_no_way_out() {
     let unknown = tries("reader", &json!([{ "at": "/d", "grant": "raed" }]), &attempts);
     let message = refused(&server, &unknown);
     assert!(message.contains("the server grants no files called `raed`") && message.contains("`read`"), "{message}");
-    // Its own words are no grant either.
+    // A literal in the workflow is no grant either.
     let literal = tries("reader", &json!([{ "at": "/d", "directory": host.at("data") }]), &attempts);
     assert!(refused(&server, &literal).contains("`grant`"), "what to do instead is said");
 

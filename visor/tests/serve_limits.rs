@@ -503,7 +503,7 @@ fn a_body_takes_little_more_memory_than_its_bytes_when_it_is_taken_apart() {
     assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x");
 }
 
-/// What runs of a workflow runs on with the functions it began with, whatever becomes of their names meanwhile.
+/// A running workflow keeps the functions it began with, even if their names are registered anew or removed.
 #[test]
 fn what_is_replaced_and_removed_meanwhile_does_not_change_what_runs() {
     let server = server_with_examples(&[]);

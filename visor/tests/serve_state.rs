@@ -229,7 +229,7 @@ fn what_could_not_be_read_is_not_taken_for_damaged() {
     assert_eq!(fs::read_dir(state.path().join("images")).expect("a folder").count(), 2);
 }
 
-/// Whatever `--state` names, a server neither takes over nor changes what is not its own.
+/// For any folder that `--state` names, a server neither adopts nor changes files that are not its own.
 #[test]
 fn a_folder_that_is_not_a_state_folder_is_refused_and_left_as_it_is() {
     let refused = |path: &std::path::Path| {

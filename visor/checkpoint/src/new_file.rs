@@ -8,7 +8,7 @@
 //!                 3 fsync of the folder
 //! ```
 //!
-//! Whatever ends the writer, before, between or after these steps, the name is that of the old file or of the new one; after the
+//! If the writer ends before, between or after these steps, the name is that of the old file or of the new one; after the
 //! last step it stays the new one's even if the machine stops. `NAME.part` may stay behind if the writer is killed between link
 //! and rename; the next one that replaces NAME removes it. Writers of one folder take turns there by a lock on the folder.
 

@@ -29,7 +29,7 @@ impl Ready {
         postcard::to_extend(&packed, Vec::new())
     }
 
-    /// The workflow again, with the next of these files for each image. Whoever packed it is believed.
+    /// The workflow again, with the next of these files for each image. The packer is trusted.
     pub fn unpack(bytes: &[u8], files: &mut impl Iterator<Item = OwnedFd>) -> Result<Ready, String> {
         let (plan, images, functions, carriers): Packed<Plan, Image> =
             postcard::from_bytes(bytes).map_err(|error| format!("its plan: {error}"))?;

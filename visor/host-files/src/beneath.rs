@@ -224,7 +224,7 @@ pub fn known_of(file: &OwnedFd) -> Result<Known, Errno> {
     })
 }
 
-/// What functions are told of the host's refusal.
+/// The error that functions get for one of the host.
 pub(super) fn errno_of(errno: HostErrno) -> Errno {
     match errno {
         // The kernel's words for a way out.

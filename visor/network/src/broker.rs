@@ -64,7 +64,7 @@ fn serve(mut responder: Responder<Sockets>, rules: &Rules, relay: Relay) {
     let mut broker = match Allowed::resolve(rules) {
         Ok(allowed) => Broker { allowed, relay, datagrams: HashMap::new(), next: 0 },
         Err(error) => {
-            // The reply to the first request, whatever it is.
+            // The reply to the first request of any kind.
             if let Ok(Some(_)) = responder.receive() {
                 let _ = responder.reply(&Reply::Failed(error.to_string()), None);
             }

@@ -308,7 +308,7 @@ pub trait Progress: Send + Sync {
     fn line(&self, _step: &str, _index: u32, _stream: Stream, _text: &str) {}
 }
 
-/// Nobody is interested.
+/// Discards all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

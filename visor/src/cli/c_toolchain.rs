@@ -1,4 +1,4 @@
-//! The libc that programs as they are link: where it lies, and what the host's compiler is told so that it uses nothing else.
+//! The libc that unchanged programs link: where it lies, and the options that make the host's compiler use nothing else.
 //!
 //! ```text
 //!   libc/include/               headers
@@ -57,7 +57,7 @@ impl Toolchain {
         self.0.join("lib")
     }
 
-    /// What a compiler is told. Its own headers come after the libc's.
+    /// The options of a compiler. Its own headers come after the libc's.
     pub(super) fn compile_flags(&self, compiler: &OsStr) -> Result<Vec<OsString>, ToolchainError> {
         let no_compiler = |source| ToolchainError::NoCompiler { program: compiler.to_owned(), source };
         let own = Command::new(compiler).arg("-print-file-name=include").output().map_err(no_compiler)?;

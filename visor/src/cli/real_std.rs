@@ -1,7 +1,7 @@
 //! How cargo builds a crate over Rust's real std: the prebuilt one of the host's target, linked with Monohull's libc.
 //!
-//! Nothing of the crate changes, so features, build scripts and profiles mean what they mean to cargo. It is told on its command line
-//! and in its environment which programs to call:
+//! Nothing of the crate changes, so features, build scripts and profiles mean what they mean to cargo. Its command line
+//! and its environment name the programs to call:
 //!
 //! | what | by | is |
 //! | --- | --- | --- |

@@ -178,7 +178,7 @@ impl Serve {
         })
     }
 
-    /// The token, from a file or from the environment: on the command line everybody could read it.
+    /// The token, from a file or from the environment: on the command line all users of the host could read it.
     fn token(&self) -> Result<Option<Token>, UsageError> {
         let secret = match &self.token_file {
             Some(path) => Some(read_token(path).map_err(|source| {

@@ -37,7 +37,7 @@ fn process_of(name: &str) -> (ExitStatus, String) {
 
 /// The signal that ends a copy of this process which calls `code`.
 fn ends_by(code: u64) -> Option<i32> {
-    // SAFETY: the copy calls what it is to call and ends at once, whatever comes of it.
+    // SAFETY: the child calls `code` and ends at once, with any outcome.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: the test's promise: code that takes no arguments.

@@ -448,7 +448,7 @@ impl Watchdog {
         }
     }
 
-    /// Answers one request, whatever it is.
+    /// Answers one request of any kind.
     async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,

@@ -16,7 +16,7 @@ use goblin::elf::section_header::{SHF_ALLOC, SHT_NULL};
 use goblin::elf::{Elf, SectionHeader};
 use std::ops::Range;
 
-/// What the runtime calls the place that tells it where the program lies.
+/// The runtime's symbol for the place that holds the program's position.
 const PLACE: &str = "MONOHULL_WASI_PROGRAM";
 /// Bytes of the two numbers there.
 const PLACE_SIZE: u64 = 16;
@@ -105,7 +105,7 @@ fn code(program: &[u8]) -> Result<Range<u64>, ImageError> {
     Ok(text.sh_offset..end)
 }
 
-/// Address and place in the file of what tells the runtime where the program lies.
+/// Address and file offset of the place that holds the program's position.
 fn place(elf: &Elf<'_>) -> Result<(u64, u64), ImageError> {
     let mut symbols = elf.dynsyms.iter();
     let symbol =

@@ -73,7 +73,7 @@ impl Rights {
     const FD_TELL: u64 = 1 << 5;
     /// Writing.
     pub(crate) const FD_WRITE: u64 = 1 << 6;
-    /// Those of a stream: C libraries take what can neither seek nor tell its position for a terminal or a pipe.
+    /// Those of a stream: C libraries take a descriptor that can neither seek nor report its position for a terminal or a pipe.
     const STREAM: Rights = Rights { base: Rights::ALL.base & !(Rights::FD_SEEK | Rights::FD_TELL), inheriting: 0 };
 }
 

@@ -40,7 +40,7 @@ impl Archive {
         self.entry(path.as_ref(), FOLDER | 0o755, b"")
     }
 
-    /// A folder in which everybody may write.
+    /// A folder in which all users may write.
     pub(super) fn scratch(&mut self, path: impl AsRef<Path>) -> Result {
         self.entry(path.as_ref(), FOLDER | 0o1777, b"")
     }

@@ -1,4 +1,4 @@
-//! What holds for any file whatever, for the fuzz target and for the files that it keeps.
+//! What holds for any file: for the fuzz target and for the files that it keeps.
 
 use monohull_checkpoint::{Checkpoint, Content, Hash, Heat, Packing, Pages, Trust, compare, write};
 

@@ -1,7 +1,7 @@
 //! The signal handlers of a domain.
 //!
 //! One handler serves every fault, preemption (stop) and the timer (deadline). It finds its carrier by its own stack's address,
-//! because user code may have changed every register. The carrier's selector tells which code was interrupted:
+//! because user code may have changed every register. The carrier's selector shows which code was interrupted:
 //!
 //! * user code: the handler records the fault and exits through the gate, so that the pending `enter` returns. It never
 //!   returns to the interrupted code, because that would take a `sigreturn` with system calls allowed.

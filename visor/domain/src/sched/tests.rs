@@ -316,7 +316,7 @@ fn working_carriers_check_for_events_now_and_then_unless_an_idle_one_polls() {
     }
 }
 
-/// Whatever happens in whatever order: a thread is in exactly one place, and a wake-up reaches those that wait.
+/// For events in any order: a thread is in exactly one place, and a wake-up reaches those that wait.
 #[test]
 fn no_thread_is_lost_in_any_order_of_events() {
     let rounds = if cfg!(miri) { 3 } else { 200 };

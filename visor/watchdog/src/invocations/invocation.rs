@@ -100,7 +100,7 @@ pub(crate) struct LogLine {
     pub(crate) text: String,
 }
 
-/// What an invocation is, whatever comes of it.
+/// The fields of an invocation that do not depend on its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
