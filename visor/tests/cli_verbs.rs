@@ -36,7 +36,7 @@ fn files() -> TempDir {
     folder
 }
 
-/// Limits under which programs are ended by a signal, without a word.
+/// Limits under which a signal ends programs without a message.
 #[test]
 fn a_limit_of_the_host_that_is_too_low_is_reported() {
     let folder = files();

@@ -317,7 +317,7 @@ fn an_image_that_loses_its_end_costs_errors_and_nothing_else() {
         let results: Vec<&str> = said(&report).iter().map(|line| line.rsplit_once(": ").expect("a result").1).collect();
         let [control, attacks @ .., written, read] = &results[..] else { panic!("{results:?}") };
         assert_eq!((*control, *written, *read), ("in the image", "written", "still works"), "{access}");
-        // The kernel's word for it is EIO, which has no kind of its own.
+        // The kernel reports EIO, which has no kind of its own.
         assert!(attacks.iter().all(|result| *result == "Uncategorized"), "{access}: {attacks:?}");
     }
 }

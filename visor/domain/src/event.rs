@@ -26,7 +26,7 @@ pub struct Ended {
     pub id: u32,
     /// Success, or what went wrong.
     pub result: Result<(), Box<Failure>>,
-    /// The first call of it that the workflow file does not allow, in words.
+    /// A description of its first call that the workflow file does not allow.
     pub refusal: Option<String>,
     /// It could be started again with the inputs it had.
     pub inputs_intact: bool,

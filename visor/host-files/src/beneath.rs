@@ -227,7 +227,7 @@ pub fn known_of(file: &OwnedFd) -> Result<Known, Errno> {
 /// The error that functions get for one of the host.
 pub(super) fn errno_of(errno: HostErrno) -> Errno {
     match errno {
-        // The kernel's words for a way out.
+        // A path that leads out of the folder, a missing permission, or a special file.
         HostErrno::EXDEV | HostErrno::EACCES | HostErrno::EPERM | HostErrno::ENXIO => Errno::NotPermitted,
         HostErrno::ELOOP => Errno::Link,
         HostErrno::EDQUOT => Errno::NoSpace,

@@ -40,7 +40,7 @@ fn error_of_call(number: u32, modules: PathBuf) -> String {
     report.error.expect("it always fails").message
 }
 
-/// Both calls are refused as the module's failure, with these words.
+/// Both calls are refused as the module's failure, with this message.
 #[track_caller]
 fn refused(way: &str, words: &str) {
     let heard = error_of_call(number::CLOCK_GETTIME, with_wrong_time(way));

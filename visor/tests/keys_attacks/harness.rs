@@ -48,7 +48,7 @@ pub(crate) const KEYS: u32 = KEY_COUNT as u32 - FIRST_FUNCTION_KEY;
 const BEFORE: &str = "before";
 const OTHER_IMAGE: &str = "before.so";
 
-/// One attack; `examples/attacks` says what the words mean.
+/// One attack; `examples/attacks` describes the arguments.
 #[derive(Clone)]
 pub(crate) struct Attack {
     kind: &'static str,

@@ -6,7 +6,7 @@ use monohull_trampoline::system::FIRST_FUNCTION_KEY;
 use serde_json::json;
 use std::collections::HashSet;
 
-/// The processor's own words, as the report says them.
+/// The processor's description of the fault, as the report gives it.
 const DENIED: &str = "protection key denies";
 
 fn memory(what: &str, how: &str) -> Attack {

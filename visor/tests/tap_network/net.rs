@@ -1,6 +1,6 @@
 //! A network for tests: a namespace with the helper in it, and workflows beside it.
 //!
-//! Where `$MONOHULL_WIRE` says what a wire does to frames (in netem's words), programs and servers are beyond one:
+//! Where `$MONOHULL_WIRE` says what a wire does to frames (with netem's options), programs and servers are beyond one:
 //!
 //! ```text
 //!   workflow ─ device ─ near: helper, router ═ veth, netem both ways ═ far: curl, nginx, …      without: near is far

@@ -296,7 +296,7 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// What a value is, in words.
+/// A description of a value.
 fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "a string",

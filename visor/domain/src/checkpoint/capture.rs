@@ -40,7 +40,7 @@ pub struct Wait {
     pub index: u32,
     /// Its function.
     pub function: String,
-    /// What is waited for, in words.
+    /// A description of what is waited for.
     pub what: String,
     /// The end of the wait (wall clock, ns since 1970), if it has one.
     pub until: Option<u64>,

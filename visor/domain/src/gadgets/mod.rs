@@ -73,7 +73,7 @@ pub struct Gadget {
 }
 
 impl Gadget {
-    /// Which instruction, and where, in words that are made without allocating.
+    /// Which instruction, and where, as text that is formatted without allocating.
     pub fn place(&self) -> impl std::fmt::Display {
         Place(self)
     }

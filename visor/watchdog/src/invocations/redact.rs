@@ -19,7 +19,7 @@ pub(crate) struct Secrets(RwLock<Arc<Redactor>>);
 /// The shortest text that may have been cut, in bytes: lines are cut at 8 KiB, texts of panics at 2 KiB, other messages later. In
 /// what is that long, parts of values are taken out too.
 const CUT_MIN: usize = 1024;
-/// Fields of a report that hold a word of Monohull's, never a function's text: a secret that is such a word leaves them alone.
+/// Fields of a report that hold a constant of Monohull, never a function's text: a secret equal to such a constant is not redacted there.
 const WORDS: [&str; 7] = ["status", "kind", "blame", "isolation", "stream", "outcome", "cgroup"];
 
 /// Replaces values by names.
