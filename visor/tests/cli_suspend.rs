@@ -1,6 +1,8 @@
 //! `run --suspend` and `resume`: a workflow that waits is a file, and goes on in other processes.
 
 use monohull_abi::layout::PAGE;
+use monohull_checkpoint::record::{Contents, FunctionRecord};
+use monohull_checkpoint::{Checkpoint, Key, Packing, Pages, Trust, seal, write};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use tempfile::TempDir;
 
 fn monohull(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    // One key for all tests here; it is made once, by whichever comes first.
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command.current_dir(folder).args(args).output().expect("the program starts")
 }
 
@@ -38,6 +42,9 @@ fn workflow(folder: &Path, milliseconds: u64) {
     });
     fs::write(folder.join("w.json"), document.to_string()).expect("written");
 }
+
+/// Bytes of an entry of a checkpoint's table of sections.
+const ENTRY: usize = 64;
 
 const RESULT: &str =
     "1 naps, 5 letters, map true, thread true, time true\n1 naps, 5 letters, map true, thread true, time true\n";
@@ -115,13 +122,83 @@ fn other_images_and_damaged_files_are_refused() {
     refused("function `sleeper` is not the one that the workflow was suspended with");
     fs::copy(image("sleeper"), folder.path().join("sleeper.so")).expect("copied");
     let good = fs::read(&checkpoint).expect("a file");
-    let mut bad = good.clone();
-    bad[good.len() / 2] ^= 1;
-    fs::write(&checkpoint, &bad).expect("written");
-    refused("is damaged");
+    for (section, at) in sections(&checkpoint) {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        fs::write(&checkpoint, &bad).expect("written");
+        refused(&format!("it is damaged: section `{section}`"));
+    }
+    fs::write(&checkpoint, &good[..good.len() - 1]).expect("written");
+    refused("it is truncated");
     fs::write(&checkpoint, "nothing of the kind").expect("written");
-    refused("is no checkpoint of Monohull");
+    refused("it is no checkpoint");
     fs::write(&checkpoint, &good).expect("written");
     let output = monohull(folder.path(), &["resume", path, "--suspend", "again"]);
     assert_eq!(output.status.code(), Some(4), "the unchanged one is good: {output:?}");
+}
+
+/// The name of each section, and the place of a byte in its middle: the header has 128 bytes.
+fn sections(checkpoint: &Path) -> Vec<(String, usize)> {
+    let file = fs::File::open(checkpoint).expect("a file");
+    let checkpoint = Checkpoint::read(file, Trust::Unchecked).expect("a checkpoint");
+    let mut end = 128 + checkpoint.sections().count() * ENTRY;
+    let sections = checkpoint.sections().map(|section| {
+        let (start, bytes) = (end, section.bytes as usize);
+        end = start + bytes.next_multiple_of(8);
+        (bytes > 0).then(|| (section.name(), start + bytes / 2))
+    });
+    sections.flatten().collect()
+}
+
+#[test]
+fn a_suspended_workflow_is_a_checkpoint_that_can_be_looked_into() {
+    let folder = TempDir::new().expect("a folder");
+    workflow(folder.path(), 3_600_000);
+    let checkpoint = suspend(folder.path());
+    let path = checkpoint.to_str().expect("a path");
+    let output = monohull(folder.path(), &["checkpoint", "describe", path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("sleepers") && text.contains("sleeper"), "{text}");
+    let output = monohull(folder.path(), &["checkpoint", "verify", path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let again = monohull(folder.path(), &["resume", path, "--suspend", "waiting", "--json"]);
+    assert_eq!(again.status.code(), Some(4), "{again:?}");
+    let again = folder.path().join(document(&again)["checkpoint"].as_str().expect("a path"));
+    assert_eq!((contents(&checkpoint).identity.generation, contents(&again).identity.generation), (0, 1));
+    let output = monohull(folder.path(), &["checkpoint", "diff", path, again.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(1), "another generation: {output:?}");
+}
+
+fn contents(checkpoint: &Path) -> Contents {
+    let file = fs::File::open(checkpoint).expect("a file");
+    Checkpoint::read(file, Trust::Unchecked).expect("a checkpoint").contents().clone()
+}
+
+/// What is complete and consistent is refused as well, if the user has not sealed it or this host is not enough for it.
+#[test]
+fn checkpoints_of_others_and_for_other_processors_are_refused() {
+    let folder = TempDir::new().expect("a folder");
+    workflow(folder.path(), 3_600_000);
+    let good = contents(&suspend(folder.path()));
+    let forged = folder.path().join("forged.checkpoint");
+    let path = forged.to_str().expect("a path");
+    let refused = |contents: &Contents, key: Option<&Key>, code: i32, why: &str| {
+        let file = fs::File::options().read(true).write(true).create(true).truncate(true).open(&forged).expect("made");
+        write(&mut &file, contents, &Pages::new(), Packing::Raw).expect("written");
+        key.map(|key| seal(&file, key).expect("sealed"));
+        let output = monohull(folder.path(), &["resume", path]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && text.contains(why), "{output:?}");
+    };
+    let own = Key::load(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("monohull/checkpoint.key")).expect("the key");
+    refused(&good, None, 2, "it is not authenticated");
+    refused(&good, Some(&Key::new([1; 32])), 2, "another key has sealed it");
+    let mut larger = good.clone();
+    larger.identity.processor.words = vec![u64::MAX; 2];
+    refused(&larger, Some(&own), 3, "this processor is not enough");
+    let mut other = good;
+    other.functions.push(FunctionRecord { name: "more".to_owned(), ..other.functions[0].clone() });
+    other.engine.version += 1;
+    refused(&other, Some(&own), 2, "its engine section has another version");
 }

@@ -23,7 +23,7 @@ pub struct Contents {
     pub threads: Vec<ThreadRecord>,
     /// Who runs next, and who waits in which order.
     pub scheduler: SchedulerRecord,
-    /// The workflow's plan, as the engine packs it. [`Identity::plan`] is its hash.
+    /// The workflow's plan, in the form that its writer goes on from. [`Identity::plan`] is its hash.
     pub plan: Vec<u8>,
     /// The engine's state.
     pub engine: EngineRecord,

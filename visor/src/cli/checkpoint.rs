@@ -5,6 +5,7 @@
 mod describe;
 mod diff;
 
+use super::checkpoint_file::make_key_folder;
 use super::output;
 use super::serve::usual_state;
 use super::{Exit, concat_help, fail};
@@ -180,7 +181,7 @@ fn verify(file: &Path, key: Option<&Path>, json: bool) -> u8 {
 }
 
 fn verdict(file: &Path, key: Option<&Path>) -> Result<(), Trouble> {
-    let key = find_key(key)?.ok_or(Trouble::NoKey)?;
+    let key = checking_key(key)?;
     let wrong = |error| Trouble::Checkpoint { path: file.to_owned(), error };
     let checkpoint = Read::read(open_file(file)?, Trust::Key(&key)).map_err(wrong)?;
     checkpoint.verify_pages().and_then(|()| checkpoint.check_processor(&Processor::here())).map_err(wrong)
@@ -203,7 +204,7 @@ fn diff(first: &Path, second: &Path, json: bool) -> u8 {
 
 /// Why a verb could not do its work.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(super) enum Trouble {
     #[error("{}: {error}", shown(path))]
     Checkpoint { path: PathBuf, error: Error },
     #[error("{}: {error}", shown(path))]
@@ -212,12 +213,15 @@ enum Trouble {
     Key { path: PathBuf, error: KeyError },
     #[error("the user has no key yet, so no seal can be checked: `--key` names one")]
     NoKey,
+    #[error("there is no folder for the key that seals checkpoints: set HOME, XDG_STATE_HOME or STATE_DIRECTORY")]
+    NoState,
 }
 
 impl Trouble {
-    fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         match self {
             Trouble::Checkpoint { error, .. } if error.is_hosts() => Exit::Host,
+            Trouble::NoState => Exit::Host,
             _ => Exit::Usage,
         }
     }
@@ -238,4 +242,17 @@ fn find_key(named: Option<&Path>) -> Result<Option<Key>, Trouble> {
     let usual = || usual_state().map(|folder| folder.join(KEY_NAME)).filter(|path| path.exists());
     let Some(path) = named.map(Path::to_owned).or_else(usual) else { return Ok(None) };
     Key::load(&path).map(Some).map_err(|error| Trouble::Key { path, error })
+}
+
+/// The key that was named, or the user's own, to check a seal with.
+pub(super) fn checking_key(named: Option<&Path>) -> Result<Key, Trouble> {
+    find_key(named)?.ok_or(Trouble::NoKey)
+}
+
+/// The user's own key, to seal with. It is made if there is none.
+pub(super) fn own_key() -> Result<Key, Trouble> {
+    let path = usual_state().ok_or(Trouble::NoState)?.join(KEY_NAME);
+    let error = |error| Trouble::Key { path: path.clone(), error };
+    make_key_folder(&path).map_err(|cause| error(cause.into()))?;
+    Key::load_or_create(&path).map_err(error)
 }

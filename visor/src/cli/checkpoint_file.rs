@@ -1,150 +1,222 @@
-//! The file of a suspended workflow: its continuation, and what is needed to find and check everything else again.
+//! The file of a suspended workflow: a sealed checkpoint with its continuation, and what is needed to find and check everything else again.
 //!
 //! ```text
-//!   | magic, version | SHA-256 of the rest | postcard: Saved { document, settings, image hashes, inputs, …, continuation } |
+//!   identity, functions    what the checkpoint is of, where it was made, and the hash of each image
+//!   plan                   the workflow document
+//!   engine                 postcard: Engine { file, settings, outputs, inputs, bytes of the continuation }
+//!   modules                the continuation, as the domain has encoded it, in pieces: `continuation.0`, `continuation.1`, …
 //! ```
 //!
 //! The workflow is kept as its document and is checked again, so that a changed file gives a checked plan or none. Images are read
 //! again from where the document says, and must have the hashes that they had. What the continuation says of threads and
-//! memory is checked by the process that goes on with it.
+//! memory is checked by the process that goes on with it. Its instances, threads and pages are inside of the pieces:
+//! the sections that the format has for them are empty.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use monohull_abi::ABI_VERSION;
+use monohull_checkpoint::record::{Contents, EngineRecord, FunctionRecord, Identity, ModuleRecord, SchedulerRecord};
+use monohull_checkpoint::{
+    Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Pages, Processor, Replace, Trust, seal, write,
+};
 use monohull_report::escape::shown;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-/// The first bytes of a file; the last one is the version.
-const MAGIC: [u8; 8] = *b"MHWAIT\0\x01";
-/// The most bytes that are read.
-const FILE_MAX: u64 = 16 << 30;
+/// The version of the engine section's bytes.
+const ENGINE_VERSION: u16 = 1;
+/// The version that a piece begins with.
+const PIECE_VERSION: [u8; 4] = 1u32.to_le_bytes();
+/// The most bytes of a piece; a section may have a few more.
+const PIECE: usize = 128 << 20;
 
 /// A workflow that waits.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Saved {
-    /// The version of Monohull that wrote it.
-    pub(super) program: String,
-    /// The workflow's file: relative paths in the document count from its folder.
-    pub(super) file: PathBuf,
+    /// The workflow's name.
+    pub(super) workflow: String,
+    /// How often it has been resumed.
+    pub(super) generation: u64,
     /// The workflow document.
-    #[serde(with = "serde_bytes")]
     pub(super) document: Vec<u8>,
-    /// What `--set` has changed of it.
-    pub(super) settings: Vec<String>,
-    /// The files of outputs.
-    pub(super) outputs: Vec<(String, PathBuf)>,
-    /// The SHA-256 of each function's image.
-    pub(super) images: Vec<[u8; 32]>,
-    /// The inputs, if the workflow may be run again from its beginning.
-    pub(super) inputs: Vec<(String, Vec<u8>)>,
+    /// Each function of the plan: its name, the SHA-256 of its image, and the bytes of the image.
+    pub(super) functions: Vec<(String, [u8; 32], u64)>,
+    /// What else is needed to go on.
+    pub(super) engine: Engine,
     /// The rest of the run.
-    #[serde(with = "serde_bytes")]
     pub(super) continuation: Vec<u8>,
 }
 
-/// A file cannot be gone on with.
+/// What the engine section holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Engine {
+    /// The workflow's file: relative paths in the document count from its folder.
+    pub(super) file: PathBuf,
+    /// What `--set` has changed of the document.
+    pub(super) settings: Vec<String>,
+    /// The files of outputs.
+    pub(super) outputs: Vec<(String, PathBuf)>,
+    /// The inputs, if the workflow may be run again from its beginning.
+    pub(super) inputs: Vec<(String, Vec<u8>)>,
+}
+
+/// What the domain's record of a continuation begins with.
+#[derive(Deserialize)]
+struct Times {
+    /// The domain clock at the capture.
+    clock: u64,
+    /// The wall clock at the capture.
+    wall: u64,
+}
+
+/// A file cannot be gone on with, or not be written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
 pub(super) enum FileError {
     #[error("{} cannot be read: {source}", shown(path))]
-    Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{} is no checkpoint of Monohull", shown(.0))]
-    Foreign(PathBuf),
-    #[error(
-        "{} was written by another version of Monohull, in a format that this one does not know ({})",
-        shown(path),
-        version
-    )]
-    Version { path: PathBuf, version: u8 },
-    #[error("{} is damaged", shown(.0))]
-    Damaged(PathBuf),
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{}: {error}", shown(path))]
+    Checkpoint { path: PathBuf, error: Error },
+    #[error("{}: it is a good checkpoint, but none that `monohull run --suspend` has written: {reason}", shown(path))]
+    Other { path: PathBuf, reason: &'static str },
     #[error("{} cannot be written: {source}", shown(path))]
-    Unwritable { path: PathBuf, source: std::io::Error },
+    Unwritable { path: PathBuf, source: io::Error },
+}
+
+impl FileError {
+    /// Whether the host is at fault, and not the file.
+    pub(super) fn is_hosts(&self) -> bool {
+        matches!(self, FileError::Checkpoint { error, .. } if error.is_hosts())
+    }
 }
 
 impl Saved {
-    /// Reads a file.
-    pub(super) fn read(path: &Path) -> Result<Saved, FileError> {
+    /// Reads a file that this key has sealed, and that fits this host.
+    pub(super) fn read(path: &Path, key: &Key) -> Result<Saved, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-        let size = fs::metadata(path).map_err(unreadable)?.len();
-        if size > FILE_MAX {
-            return Err(FileError::Foreign(path.to_owned()));
-        }
-        let bytes = fs::read(path).map_err(unreadable)?;
-        Saved::parse(&bytes, path)
+        let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let checkpoint = Checkpoint::read(file, Trust::Key(key)).map_err(wrong)?;
+        checkpoint.check_processor(&Processor::here()).map_err(wrong)?;
+        Saved::of(checkpoint.contents()).map_err(|reason| FileError::Other { path: path.to_owned(), reason })
     }
 
-    fn parse(bytes: &[u8], path: &Path) -> Result<Saved, FileError> {
-        let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| FileError::Foreign(path.to_owned()))?;
-        if magic[..7] != MAGIC[..7] {
-            return Err(FileError::Foreign(path.to_owned()));
+    fn of(contents: &Contents) -> Result<Saved, &'static str> {
+        if !contents.instances.is_empty() {
+            return Err("it has instances outside of its continuation");
         }
-        if magic[7] != MAGIC[7] {
-            return Err(FileError::Version { path: path.to_owned(), version: magic[7] });
+        if contents.engine.version != ENGINE_VERSION {
+            return Err("its engine section has another version");
         }
-        let damaged = || FileError::Damaged(path.to_owned());
-        let (digest, body) = rest.split_first_chunk::<32>().ok_or_else(damaged)?;
-        if Sha256::digest(body).as_slice() != digest {
-            return Err(damaged());
+        let engine = match postcard::take_from_bytes(&contents.engine.bytes) {
+            Ok((engine, [])) => engine,
+            _ => return Err("its engine section cannot be read"),
+        };
+        let mut continuation = Vec::new();
+        for (index, module) in contents.modules.iter().enumerate() {
+            let piece = module.bytes.strip_prefix(&PIECE_VERSION).filter(|_| module.name == piece_name(index));
+            continuation.extend_from_slice(piece.ok_or("a piece of its continuation is another's")?);
         }
-        match postcard::take_from_bytes(body) {
-            Ok((saved, [])) => Ok(saved),
-            _ => Err(damaged()),
-        }
+        let functions = contents.functions.iter();
+        Ok(Saved {
+            workflow: contents.identity.workflow.clone(),
+            generation: contents.identity.generation,
+            document: contents.plan.clone(),
+            functions: functions
+                .map(|function| (function.name.clone(), function.image.0, function.image_bytes))
+                .collect(),
+            engine,
+            continuation,
+        })
     }
 
-    /// Writes a new file into a folder and gives its path and size. It is whole and on the disk, or it is not there.
-    pub(super) fn write(&self, folder: &Path, name: &str) -> Result<(PathBuf, u64), FileError> {
+    /// Writes a new file into a folder, sealed, and gives its path and size. It is whole and on the disk, or it is not there.
+    pub(super) fn write(&self, folder: &Path, name: &str, key: &Key) -> Result<(PathBuf, u64), FileError> {
         let path = folder.join(format!("{name}.checkpoint"));
-        let part = folder.join(format!("{name}.checkpoint.part"));
-        let written = self.write_as(&part, &path, folder);
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        let size = written.map_err(|source| FileError::Unwritable { path: path.clone(), source })?;
-        Ok((path, size))
+        let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
+        let wrong = |error| FileError::Checkpoint { path: path.clone(), error };
+        let contents = self.contents().map_err(unwritable)?;
+        DirBuilder::new().recursive(true).create(folder).map_err(unwritable)?;
+        let new = NewFile::beside(&path).map_err(unwritable)?;
+        let written = write(&mut new.file(), &contents, &Pages::new(), Packing::Raw).map_err(wrong)?;
+        // Read back and checked: what has been sealed can be resumed.
+        seal(new.file(), key).map_err(wrong)?;
+        new.publish(Replace::No).map_err(unwritable)?;
+        Ok((path, written.bytes))
     }
 
-    fn write_as(&self, part: &Path, path: &Path, folder: &Path) -> std::io::Result<u64> {
-        let body = postcard::to_extend(self, Vec::new()).map_err(std::io::Error::other)?;
-        fs::create_dir_all(folder)?;
-        let mut file = File::options().write(true).create_new(true).mode_owner_only().open(part)?;
-        for piece in [&MAGIC[..], Sha256::digest(&body).as_slice(), &body] {
-            file.write_all(piece)?;
-        }
-        file.sync_all()?;
-        fs::rename(part, path)?;
-        File::open(folder)?.sync_all()?;
-        Ok((MAGIC.len() + 32 + body.len()) as u64)
+    fn contents(&self) -> io::Result<Contents> {
+        let (times, _) = postcard::take_from_bytes::<Times>(&self.continuation).map_err(io::Error::other)?;
+        let functions = self.functions.iter();
+        let pieces = self.continuation.chunks(PIECE).enumerate();
+        Ok(Contents {
+            identity: Identity {
+                id: CheckpointId::random().map_err(io::Error::from)?,
+                generation: self.generation,
+                parent: None,
+                label: String::new(),
+                workflow: self.workflow.clone(),
+                plan: Hash::of(&self.document),
+                tenant: String::new(),
+                wall_ns: times.wall,
+                domain_ns: times.clock,
+                processor: Processor::here(),
+                layout: Layout::HERE,
+                abi: ABI_VERSION,
+                program: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            functions: functions
+                .map(|(name, image, bytes)| FunctionRecord {
+                    name: name.clone(),
+                    image: Hash(*image),
+                    image_bytes: *bytes,
+                })
+                .collect(),
+            instances: Vec::new(),
+            threads: Vec::new(),
+            scheduler: SchedulerRecord::default(),
+            plan: self.document.clone(),
+            engine: EngineRecord {
+                version: ENGINE_VERSION,
+                bytes: postcard::to_extend(&self.engine, Vec::new()).map_err(io::Error::other)?,
+            },
+            modules: pieces
+                .map(|(index, piece)| ModuleRecord {
+                    name: piece_name(index),
+                    bytes: [&PIECE_VERSION, piece].concat(),
+                    pages: Vec::new(),
+                })
+                .collect(),
+        })
     }
 }
 
-/// Files that their owner alone may read: a checkpoint has all that the functions know.
-trait OwnerOnly {
-    fn mode_owner_only(&mut self) -> &mut Self;
+fn piece_name(index: usize) -> String {
+    format!("continuation.{index}")
 }
 
-impl OwnerOnly for fs::OpenOptions {
-    fn mode_owner_only(&mut self) -> &mut Self {
-        std::os::unix::fs::OpenOptionsExt::mode(self, 0o600)
-    }
+/// The folder of a key is its owner's alone.
+pub(super) fn make_key_folder(key: &Path) -> io::Result<()> {
+    let folder = key.parent().ok_or(io::ErrorKind::InvalidFilename)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    const KEY: Key = Key::new([5; 32]);
 
     fn saved() -> Saved {
         Saved {
-            program: "0".to_owned(),
-            file: "w.json".into(),
+            workflow: "w".to_owned(),
+            generation: 3,
             document: b"{}".to_vec(),
-            settings: Vec::new(),
-            outputs: Vec::new(),
-            images: vec![[7; 32]],
-            inputs: Vec::new(),
+            functions: vec![("f".to_owned(), [7; 32], 9)],
+            engine: Engine { file: "w.json".into(), settings: Vec::new(), outputs: Vec::new(), inputs: Vec::new() },
             continuation: vec![1, 2, 3],
         }
     }
@@ -152,30 +224,31 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let (path, size) = saved().write(&folder.path().join("new"), "w-1").expect("written");
+        let (path, size) = saved().write(&folder.path().join("new"), "w-1", &KEY).expect("written");
         let metadata = fs::metadata(&path).expect("it is there");
         assert_eq!(
             (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
             (size, 0o600)
         );
-        assert_eq!(Saved::read(&path).expect("right").continuation, [1, 2, 3]);
+        let read = Saved::read(&path, &KEY).expect("right");
+        assert_eq!((read.continuation, read.generation, read.functions), (vec![1, 2, 3], 3, saved().functions));
         assert_eq!(fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1, "nothing else is left");
     }
 
     #[test]
-    fn changed_shortened_and_foreign_files_are_refused() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let (path, _) = saved().write(folder.path(), "w").expect("written");
-        let good = fs::read(&path).expect("bytes");
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 1;
-            assert!(Saved::parse(&bad, &path).is_err(), "byte {at} was changed");
-            assert!(Saved::parse(&good[..at], &path).is_err(), "only {at} bytes are left");
+    fn a_continuation_of_other_pieces_is_refused() {
+        let good = saved().contents().expect("contents");
+        assert!(Saved::of(&good).is_ok());
+        let mut named = good.clone();
+        named.modules[0].name = "mm".to_owned();
+        let mut versioned = good.clone();
+        versioned.modules[0].bytes[0] = 2;
+        let mut engine = good.clone();
+        engine.engine.bytes.push(0);
+        let mut newer = good;
+        newer.engine.version = 2;
+        for bad in [named, versioned, engine, newer] {
+            assert!(Saved::of(&bad).is_err());
         }
-        assert!(Saved::parse(&good, &path).is_ok());
-        assert!(matches!(Saved::parse(b"something else", &path), Err(FileError::Foreign(_))));
-        let newer = [&b"MHWAIT\0\x09"[..], &good[8..]].concat();
-        assert!(matches!(Saved::parse(&newer, &path), Err(FileError::Version { version: 9, .. })));
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::checkpoint_file::Saved;
+use super::checkpoint;
+use super::checkpoint_file::{Engine, Saved};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
@@ -28,6 +29,9 @@ pub(super) struct Resume {
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
     suspend: Option<PathBuf>,
+    /// The key that must have sealed the checkpoint; without it the user's own
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// What keeps functions from the system
     #[arg(long, value_enum, default_value_t)]
     isolation: Isolation,
@@ -41,9 +45,17 @@ pub(super) struct Resume {
 
 impl Resume {
     pub(super) fn run(&self) -> Exit {
-        let saved = match Saved::read(&self.checkpoint) {
+        let key = match checkpoint::checking_key(self.key.as_deref()) {
+            Ok(key) => key,
+            Err(trouble) => return super::fail(trouble.exit(), &trouble),
+        };
+        let saved = match Saved::read(&self.checkpoint, &key) {
             Ok(saved) => saved,
-            Err(error) => return super::fail(Exit::Usage, &error),
+            Err(error) => return super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
+        };
+        let sealing = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
+            Ok(key) => key,
+            Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
         let plan = match plan(&saved) {
             Ok(plan) => plan,
@@ -57,20 +69,18 @@ impl Resume {
             Ok(continuation) => continuation,
             Err(error) => return super::fail(Exit::Host, &error),
         };
-        let options = RunOptions {
-            inline_inputs: saved.inputs,
-            outputs: saved.outputs.clone(),
-            isolation,
-            ..RunOptions::default()
-        };
+        let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
+        let generation = saved.generation.saturating_add(1);
+        let Engine { file, settings, outputs, inputs } = saved.engine;
+        let options =
+            RunOptions { inline_inputs: inputs, outputs: outputs.clone(), isolation, ..RunOptions::default() };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let continuing = Continuing {
-            continuation: Some((continuation, saved.images)),
+            continuation: Some((continuation, images)),
             suspend: self.suspend.as_ref().map(|_| SHORTEST_WAIT),
         };
-        let origin =
-            Origin { file: saved.file, document: saved.document, settings: saved.settings, outputs: saved.outputs };
+        let origin = Origin { file, document: saved.document, settings, outputs, generation, key: sealing };
         match worker::run_from(&plan, &options, CgroupMode::Never, watcher, continuing) {
             Ok(ran) => suspend::finish(ran, &plan, origin, self.suspend.as_deref(), self.json),
             Err(error @ worker::ProcessError::ImageChanged { .. }) => super::fail(Exit::Usage, &error),
@@ -81,9 +91,9 @@ impl Resume {
 
 /// The workflow of a checkpoint, checked as any other.
 fn plan(saved: &Saved) -> Result<Plan, String> {
-    let checked = workflow::check_bytes(&saved.file, &saved.document);
+    let checked = workflow::check_bytes(&saved.engine.file, &saved.document);
     let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
-    for text in &saved.settings {
+    for text in &saved.engine.settings {
         Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
     }
     Ok(plan)

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use super::checkpoint;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::suspend::{self, Origin};
+use monohull_checkpoint::Key;
 use monohull_engine::RunOptions;
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
@@ -170,6 +172,10 @@ impl Run {
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let continuing =
             Continuing { continuation: None, suspend: self.suspend.as_ref().map(|_| suspend::SHORTEST_WAIT) };
+        let key = match self.suspend.as_ref().map(|_| checkpoint::own_key()).transpose() {
+            Ok(key) => key,
+            Err(error) => return self.refuse(Exit::Host, "host", &error),
+        };
         let ran = match worker::run_from(&plan, &options, self.cgroup, watcher, continuing) {
             Ok(ran) => ran,
             Err(error @ ProcessError::Input { .. }) => {
@@ -178,17 +184,19 @@ impl Run {
             }
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
-        suspend::finish(ran, &plan, self.origin(document), self.suspend.as_deref(), self.json)
+        suspend::finish(ran, &plan, self.origin(document, key), self.suspend.as_deref(), self.json)
     }
 
     /// What is kept if the workflow is suspended. It may be resumed from another folder.
-    fn origin(&self, document: Vec<u8>) -> Origin {
+    fn origin(&self, document: Vec<u8>, key: Option<Key>) -> Origin {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Origin {
             file: absolute(&self.file),
             document,
             settings: self.settings.iter().map(|setting| setting.text.clone()).collect(),
             outputs: self.outputs.iter().map(|(slot, path)| (slot.clone(), absolute(path))).collect(),
+            generation: 0,
+            key,
         }
     }
 

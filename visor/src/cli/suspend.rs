@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::checkpoint_file::Saved;
+use super::checkpoint_file::{Engine, Saved};
 use super::exit::Exit;
 use super::{output, show};
+use monohull_checkpoint::Key;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
 use monohull_worker::{Ran, Waiting};
@@ -31,6 +32,10 @@ pub(super) struct Origin {
     pub(super) settings: Vec<String>,
     /// The files of outputs.
     pub(super) outputs: Vec<(String, PathBuf)>,
+    /// How often the workflow has been resumed.
+    pub(super) generation: u64,
+    /// What seals its checkpoint, if one may be made.
+    pub(super) key: Option<Key>,
 }
 
 /// Prints what came of a run, and keeps a workflow that waits in `folder`.
@@ -64,11 +69,20 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         Ok(continuation) => continuation,
         Err(error) => return super::fail(Exit::Host, &error),
     };
-    let Origin { file, document, settings, outputs } = origin;
-    let program = env!("CARGO_PKG_VERSION").to_owned();
-    let saved = Saved { program, file, document, settings, outputs, images, inputs, continuation };
+    let Origin { file, document, settings, outputs, generation, key } = origin;
+    let Some(key) = key else { return super::fail(Exit::Host, &"there is no key that could seal the checkpoint") };
+    let bytes = |image: &Path| std::fs::metadata(image).map_or(0, |metadata| metadata.len());
+    let functions = plan.functions.iter().zip(images);
+    let saved = Saved {
+        workflow: plan.name.clone(),
+        generation,
+        document,
+        functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&function.image))).collect(),
+        engine: Engine { file, settings, outputs, inputs },
+        continuation,
+    };
     let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));
-    let (path, bytes) = match saved.write(folder, &name) {
+    let (path, bytes) = match saved.write(folder, &name, &key) {
         Ok(written) => written,
         Err(error) => return super::fail(Exit::Host, &error),
     };
