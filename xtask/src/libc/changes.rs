@@ -46,7 +46,7 @@ const SET_ASIDE: [&str; 21] = [
 ];
 
 /// Lines that become others: the file, the text, what takes its place.
-const EDITS: [(&str, &str, &str); 5] = [
+const EDITS: [(&str, &str, &str); 6] = [
     // A thread runs on a stack of Monohull's. musl's own mapping holds what it passes to the thread, and its variables.
     (
         "src/thread/pthread_create.c",
@@ -56,6 +56,12 @@ const EDITS: [(&str, &str, &str); 5] = [
     // `_init` and `_fini` would become DT_INIT and DT_FINI of the image.
     ("src/env/__libc_start_main.c", "weak_alias(dummy, _init);", "#define _init dummy"),
     ("src/exit/exit.c", "weak_alias(dummy, _fini);", "#define _fini dummy"),
+    // The first thing that is refused is the process, not the pipe by which it would say that it has started.
+    (
+        "src/process/posix_spawn.c",
+        "LOCK(__abort_lock);\n\n\tif (pipe2(",
+        "ec = -__syscall(SYS_vfork);\n\tif (ec) goto fail;\n\tLOCK(__abort_lock);\n\n\tif (pipe2(",
+    ),
     // Names are looked up by the workflow's rules.
     (
         "src/network/lookup_name.c",
