@@ -27,10 +27,7 @@ pub(crate) fn cached(name: &str, what: &str, fetch: impl FnOnce(&Apt, &Path) -> 
     let folder = root().join("target").join(name);
     make(&folder)?;
     let whole = folder.join(RELEASE);
-    let lock = folder.join("lock");
-    let file = File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
-    let _held =
-        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| format!("{}: {error}", lock.display()))?;
+    let _held = lock(&folder)?;
     if !whole.exists() {
         shell::heading(what);
         let new = folder.join("new");
@@ -142,6 +139,13 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let entries = entries.map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(entries.into_iter().map(|entry| entry.path()).collect())
+}
+
+/// Waits until no other process holds the folder, and holds it until the answer is dropped.
+pub(crate) fn lock(folder: &Path) -> Result<Flock<File>> {
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| format!("{}: {error}", path.display()))
 }
 
 pub(crate) fn make(folder: &Path) -> Result {

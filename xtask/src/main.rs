@@ -19,6 +19,7 @@ mod miri;
 mod network;
 mod sandboxes;
 mod shell;
+mod source;
 mod test;
 mod tools;
 mod vm;

@@ -3,6 +3,8 @@
 use crate::{Result, workspace};
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 
 /// The cargo that started us, in the workspace's root.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
@@ -18,6 +20,23 @@ pub(crate) fn run(command: &mut Command) -> Result {
         true => Ok(()),
         false => Err(format!("{} ended with {status}", show(command))),
     }
+}
+
+/// Runs programs to their ends, as many at a time as there are processors.
+pub(crate) fn run_all(commands: Vec<Command>) -> Result {
+    let next = Mutex::new(commands.into_iter());
+    let take = || next.lock().expect("no thread panics with it").next();
+    let work = || -> Result {
+        while let Some(mut command) = take() {
+            run(&mut command)?;
+        }
+        Ok(())
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })
 }
 
 /// Runs a program to its end and gives its standard output.

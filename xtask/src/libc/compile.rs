@@ -7,7 +7,6 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What musl's own configuration passes for this processor, with frame pointers, for a shared object.
 const FLAGS: &[&str] = &[
@@ -44,7 +43,7 @@ pub(super) fn built() -> Result<PathBuf> {
     let new = folder().join("new");
     apt::remove(&new)?;
     let (tree, objects, done) = (new.join("source"), new.join("objects"), new.join(&name));
-    source::unpack(&tree)?;
+    source::MUSL.unpack(&tree)?;
     shell::heading("compile musl: about a minute, once");
     changes::apply(&tree)?;
     generate(&tree)?;
@@ -63,7 +62,7 @@ pub(super) fn built() -> Result<PathBuf> {
 fn inputs() -> Result<u64> {
     let compiler = shell::output(Command::new("gcc").arg("--version"))?;
     let mut hasher = DefaultHasher::new();
-    (source::SHA256, FLAGS, compiler, changes::inputs()?).hash(&mut hasher);
+    (source::MUSL.sha256, FLAGS, compiler, changes::inputs()?).hash(&mut hasher);
     Ok(hasher.finish())
 }
 
@@ -90,25 +89,16 @@ fn generate(tree: &Path) -> Result {
 fn compile(tree: &Path, objects: &Path) -> Result<Vec<PathBuf>> {
     let sources: Vec<PathBuf> = sources(&tree.join("src"))?;
     let to = |at: usize| objects.join(format!("{at:04}-{}.o", stem(&sources[at])));
-    let next = AtomicUsize::new(0);
-    let work = || -> Result {
-        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let at = sources.iter().position(|other| other == source).expect("one of them");
-            let mut gcc = Command::new("gcc");
-            gcc.current_dir(tree).args(FLAGS);
-            for folder in ["arch/x86_64", "arch/generic", "obj/src/internal", "src/include", "src/internal"] {
-                gcc.arg("-I").arg(folder);
-            }
-            gcc.args(["-I", "obj/include", "-I", "include", "-c", "-o"]).arg(to(at)).arg(source);
-            shell::run(&mut gcc)?;
+    let command = |(at, source): (usize, &PathBuf)| {
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(tree).args(FLAGS);
+        for folder in ["arch/x86_64", "arch/generic", "obj/src/internal", "src/include", "src/internal"] {
+            gcc.arg("-I").arg(folder);
         }
-        Ok(())
+        gcc.args(["-I", "obj/include", "-I", "include", "-c", "-o"]).arg(to(at)).arg(source);
+        gcc
     };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a compiling thread does not panic"))
-    })?;
+    shell::run_all(sources.iter().enumerate().map(command).collect())?;
     Ok((0..sources.len()).map(to).collect())
 }
 

@@ -1,7 +1,7 @@
 //! The libc that C programs and the real std link: musl's source, changed, over the personality of the crate `libc/`.
 //!
 //! ```text
-//! Debian's pool ── tarball, by its SHA-256 ── source.rs ─▶ target/libc/musl-VERSION.tar.gz
+//! Debian's pool ── tarball, by its SHA-256 ── source.rs ─▶ target/sources/musl-VERSION.tar.gz
 //!        changes.rs (what is replaced, set aside)              │
 //!                                                              ▼
 //!        compile.rs ── the host's gcc ──▶ target/libc/musl-HASH/ (objects in one archive, headers)
@@ -22,11 +22,12 @@ mod source;
 
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt};
-use nix::fcntl::{Flock, FlockArg};
-use std::fs::File;
 use std::path::PathBuf;
 
-pub(crate) use source::fetch;
+/// Fetches musl's source.
+pub(crate) fn fetch() -> Result {
+    source::MUSL.fetch()
+}
 
 /// Where everything about the libc lies.
 fn folder() -> PathBuf {
@@ -37,10 +38,7 @@ fn folder() -> PathBuf {
 pub(crate) fn build(workspace: &Workspace) -> Result {
     apt::make(&folder())?;
     // Two builds at a time share the folder `work`.
-    let path = folder().join("lock");
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = File::create(&path).map_err(fail)?;
-    let _held = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| fail(error.into()))?;
+    let _held = apt::lock(&folder())?;
     let musl = compile::built()?;
     archive::make(workspace, &musl)?;
     programs::make()
