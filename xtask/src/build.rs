@@ -14,7 +14,7 @@
 //! are they linked as shared objects, without C's start files.
 
 use crate::workspace::{Package, Workspace, root};
-use crate::{Result, libc, shell, wasi};
+use crate::{Result, c_programs, libc, shell, wasi};
 use std::path::Path;
 use std::process::Command;
 
@@ -48,6 +48,7 @@ pub(crate) fn everything() -> Result {
         link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
     }
     programs(&workspace)?;
+    c_programs::build(&workspace)?;
     wasi::build(&workspace)
 }
 
@@ -59,6 +60,14 @@ fn programs(workspace: &Workspace) -> Result {
         shell::run(&mut build)?;
     }
     Ok(())
+}
+
+/// The libc and the C programs, for which the visor is needed.
+pub(crate) fn c_programs() -> Result {
+    let workspace = Workspace::load()?;
+    visor()?;
+    libc::build(&workspace)?;
+    c_programs::build(&workspace)
 }
 
 /// The libc alone.

@@ -9,6 +9,7 @@ mod audit;
 mod bench;
 mod browser;
 mod build;
+mod c_programs;
 mod ci;
 mod demo;
 mod fat_tools;
@@ -51,6 +52,9 @@ enum Chore {
         /// Build the libc of C programs and of the real std alone.
         #[arg(long)]
         libc: bool,
+        /// Build the libc and the C programs of other projects alone.
+        #[arg(long, conflicts_with = "libc")]
+        c_programs: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -112,8 +116,9 @@ fn main() -> ExitCode {
 
 fn perform(chore: Chore) -> Result<ExitCode> {
     match chore {
-        Chore::Build { libc: true } => build::libc(),
-        Chore::Build { libc: false } => build::everything(),
+        Chore::Build { libc: true, .. } => build::libc(),
+        Chore::Build { c_programs: true, .. } => build::c_programs(),
+        Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),
         Chore::Test { keys: true, .. } => test::run_with_keys(),
@@ -124,6 +129,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
         Chore::Fetch => vm::fetch()
             .and_then(|()| browser::ready())
             .and_then(|()| libc::fetch())
+            .and_then(|()| c_programs::fetch())
             .and_then(|()| fat_tools::ready())
             .and_then(|()| apache::ready())
             .and_then(|()| network::peers().map(drop)),

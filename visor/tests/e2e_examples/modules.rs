@@ -16,6 +16,7 @@ const EXPECTED: &[Expected] = &[
     ("function-chain", &[], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),
+    ("lua", &[("orders", b"Ada 3.50\n")], &["mm", "stdio", "time"]),
     ("network-tour", &[], &["mm", "socket", "stdio", "time"]),
     ("no-op", &[], &[]),
     ("parallel-sort", &[("lines", b"17\n4\n300\n")], &["mm"]),

@@ -156,7 +156,7 @@ pub(super) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let fail = |error| format!("{}: {error}", folder.display());
     let entries = fs::read_dir(folder).map_err(fail)?.collect::<std::io::Result<Vec<_>>>().map_err(fail)?;
     Ok(entries.into_iter().map(|entry| entry.path()).collect())

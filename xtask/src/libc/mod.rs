@@ -24,13 +24,15 @@ use crate::workspace::{Workspace, root};
 use crate::{Result, apt};
 use std::path::PathBuf;
 
+pub(crate) use compile::list;
+
 /// Fetches musl's source.
 pub(crate) fn fetch() -> Result {
     source::MUSL.fetch()
 }
 
 /// Where everything about the libc lies.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     root().join("target/libc")
 }
 

@@ -1,0 +1,21 @@
+//! Lua's interpreter, with the flags of its own makefile.
+
+use super::Program;
+use crate::source::Source;
+
+pub(super) const LUA: Program = Program {
+    name: "lua",
+    source: &Source {
+        name: "lua",
+        version: "5.4.8",
+        addresses: [
+            "http://deb.debian.org/debian/pool/main/l/lua5.4/lua5.4_5.4.8.orig.tar.gz",
+            "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/l/lua5.4/lua5.4_5.4.8.orig.tar.gz",
+        ],
+        sha256: "4f18ddae154e793e46eeab727c59ef1c0c0c2b744e7b94219710d76f530629ae",
+    },
+    folder: "src",
+    // The compiler is a program of its own.
+    without: &["luac.c"],
+    flags: &["-O2", "-Wall", "-Wextra", "-DLUA_COMPAT_5_3", "-DLUA_USE_POSIX"],
+};
