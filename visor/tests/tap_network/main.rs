@@ -4,6 +4,7 @@
 //! tests are ignored.
 
 mod abuse;
+mod grants;
 mod hostile;
 mod leases;
 mod names;
@@ -11,4 +12,6 @@ mod net;
 mod options;
 mod outside;
 mod peers;
+#[path = "../serve_support/mod.rs"]
+mod serve_support;
 mod world;
