@@ -121,6 +121,23 @@ impl Key {
         mac
     }
 
+    /// The seal of an entry of a cache: of its content, and of what it was made from.
+    pub fn seal_entry(&self, made_from: &[u8; 32], content: &[u8]) -> [u8; 32] {
+        self.entry_mac(made_from, content).finalize().into_bytes().into()
+    }
+
+    /// Whether this is the seal of that entry; takes the same time either way.
+    pub fn has_sealed_entry(&self, made_from: &[u8; 32], content: &[u8], seal: &[u8; 32]) -> bool {
+        self.entry_mac(made_from, content).verify_slice(seal).is_ok()
+    }
+
+    /// Begins with other words than the seal of a checkpoint, so that neither can stand for the other.
+    fn entry_mac(&self, made_from: &[u8; 32], content: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| unreachable!("any length will do"));
+        [b"monohull cache entry".as_slice(), made_from, content].iter().for_each(|part| mac.update(part));
+        mac
+    }
+
     /// The seal of these bytes.
     pub(crate) fn seal(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.mac(parts).finalize().into_bytes().into()

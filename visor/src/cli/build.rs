@@ -298,7 +298,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         match self {
             BuildError::NoCargo { .. } | BuildError::Objcopy { .. } | BuildError::File { .. } => Exit::Host,
             BuildError::Prepare(_) => Exit::Host,
@@ -332,7 +332,7 @@ impl Metadata {
 }
 
 /// The user's folder for what can be made again.
-fn cache() -> Option<PathBuf> {
+pub(super) fn cache() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     Some(cache?.join("monohull"))

@@ -7,9 +7,11 @@ use hyper::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::build::BuildError;
 use super::client::{Client, ClientError, Server, read};
 use super::exit::Exit;
 use super::mistakes::placed;
+use super::{wasm, wasm_cache};
 use monohull_report::escape::shown;
 use monohull_workflow::plan::registered_name;
 use monohull_workflow::{self as workflow, Places, WorkflowError};
@@ -33,6 +35,9 @@ enum DeployError {
     /// the file is wrong
     #[error(transparent)]
     Workflow(#[from] WorkflowError),
+    /// a WebAssembly program cannot be compiled
+    #[error(transparent)]
+    Program(#[from] BuildError),
     /// the server
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -52,6 +57,7 @@ impl Deploy {
                 Exit::Done
             }
             Err(DeployError::Workflow(error)) => super::fail(Exit::Usage, &error),
+            Err(DeployError::Program(error)) => super::fail(error.exit(), &error),
             Err(DeployError::Client(error)) => error.report(self.json),
         }
     }
@@ -78,7 +84,9 @@ impl Deploy {
             if registered_name(&image).is_some() {
                 continue;
             }
-            let bytes = read(&folder.join(&image))?;
+            let image = folder.join(&image);
+            // A server gets ordinary images and never runs the compiler.
+            let bytes = if wasm::is_program(&image) { wasm_cache::image_of(&image)? } else { read(&image)? };
             let hash = format!("{:x}", Sha256::digest(&bytes));
             let name = name_for(&plan.name, function, &hash);
             let sent = put(&client, &name, &hash, bytes)?;

@@ -45,6 +45,7 @@ mod trust;
 mod undeploy;
 mod validate;
 mod wasm;
+mod wasm_cache;
 mod watch;
 
 use exit::Exit;

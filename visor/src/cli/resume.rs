@@ -11,6 +11,7 @@ use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::run::Setting;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
+use super::wasm_cache::replace_programs;
 use monohull_engine::RunOptions;
 use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
@@ -57,9 +58,13 @@ impl Resume {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
-        let plan = match plan(&saved) {
+        let mut plan = match plan(&saved) {
             Ok(plan) => plan,
             Err(error) => return super::fail(Exit::Usage, &error),
+        };
+        let _images = match replace_programs(&mut plan) {
+            Ok(images) => images,
+            Err(error) => return super::fail(error.exit(), &error),
         };
         let isolation = match self.isolation.wish() {
             Ok(isolation) => isolation,

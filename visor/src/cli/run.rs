@@ -11,6 +11,7 @@ use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::suspend::{self, Origin};
+use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
 use monohull_engine::RunOptions;
 use monohull_report::Progress;
@@ -150,9 +151,13 @@ impl Run {
         if self.watch {
             return super::watch::run(&self.file);
         }
-        let (plan, document) = match self.plan() {
+        let (mut plan, document) = match self.plan() {
             Ok(plan) => plan,
             Err(error) => return self.refuse(Exit::Usage, error.blame(), &error),
+        };
+        let _images = match replace_programs(&mut plan) {
+            Ok(images) => images,
+            Err(error) => return self.refuse(error.exit(), "function", &error),
         };
         let isolation = match self.isolation.wish() {
             Ok(isolation) => isolation,

@@ -14,6 +14,7 @@ use super::client::{Client, ClientError, Server};
 use super::exit::Exit;
 use super::imports;
 use super::mistakes::placed;
+use super::{wasm, wasm_cache};
 use monohull_domain::image;
 use monohull_engine::mounts;
 use monohull_report::escape::shown;
@@ -123,6 +124,9 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
 }
 
 fn judge_image(name: &str, path: &Path) -> Result<(), (Blame, String)> {
+    if wasm::is_program(path) {
+        return wasm_cache::image_of(path).map(drop).map_err(|error| (Blame::Function, error.to_string()));
+    }
     let bytes = fs::read(path).map_err(|error| {
         let text = format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path));
         (Blame::Workflow, text)

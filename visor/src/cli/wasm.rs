@@ -1,4 +1,4 @@
-//! `monohull build app.wasm`: makes a function image of a WebAssembly program.
+//! Makes a function image of a WebAssembly program, for `monohull build app.wasm` and for workflow files that name one (`wasm_cache`).
 //!
 //! The compiler and the runtime's image lie in the folder `wasi` beside the program. The compiler is a program of its own: it reads
 //! what strangers wrote, and would otherwise be a part of every process of the visor. What it makes is judged as any image is.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::build::{BuildError, Built, check, install, is_accident};
+use monohull_checker::Report;
 use monohull_domain::image::Image;
 use monohull_engine::options::folder_beside_program;
 
@@ -29,44 +30,65 @@ pub(super) fn is_program(path: &Path) -> bool {
 /// Compiles the program and puts its image into `out`, or beside it. The image is called as the program is, and ends in `.so`. One that
 /// the loader would refuse is not put anywhere.
 pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
-    let tools = folder_beside_program("wasi").ok_or(BuildError::NoWasi)?;
     let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
+    let (image, report) = compile_program(&tools()?, program, &read(program)?, &path)?;
+    install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
+    Ok(Built { path, report, layout: None })
+}
+
+/// The folder with the compiler and the runtime.
+pub(super) fn tools() -> Result<PathBuf, BuildError> {
+    folder_beside_program("wasi").ok_or(BuildError::NoWasi)
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+    fs::read(path).map_err(|source| BuildError::File { path: path.to_path_buf(), source })
+}
+
+/// An image of the program that the loader takes, and what the checker says of it. Errors call it `path`.
+pub(super) fn compile_program(
+    tools: &Path,
+    program: &Path,
+    bytes: &[u8],
+    path: &Path,
+) -> Result<(Vec<u8>, Report), BuildError> {
+    let name = program.file_stem().unwrap_or_default().to_string_lossy();
     let mut first = None;
     for variant in VARIANTS {
-        let image = compile(&tools, program, variant)?;
-        let report = check(&path, &image)?;
+        let image = compile(tools, program, bytes, variant)?;
+        let report = check(path, &image)?;
         if !report.is_refused() {
             Image::parse(&name, &image).map_err(|source| BuildError::Unloadable {
-                path: path.clone(),
+                path: path.to_path_buf(),
                 source,
                 explanation: String::new(),
             })?;
-            install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
-            return Ok(Built { path, report, layout: None });
+            return Ok((image, report));
         }
         // The compiler emits no forbidden instruction, so others than accidents can only come from a broken compiler.
         if !report.refusals().all(is_accident) {
-            return Err(BuildError::Refused { path, report: Box::new(report) });
+            return Err(BuildError::Refused { path: path.to_path_buf(), report: Box::new(report) });
         }
         first.get_or_insert(Box::new(report));
     }
     Err(BuildError::AccidentsInProgram { path: program.to_path_buf(), report: first.unwrap_or_default() })
 }
 
-/// What the compiler makes of the program.
-fn compile(tools: &Path, program: &Path, variant: &str) -> Result<Vec<u8>, BuildError> {
+/// What the compiler makes of the program. It reads a copy of `bytes`: the file may change while it works.
+fn compile(tools: &Path, program: &Path, bytes: &[u8], variant: &str) -> Result<Vec<u8>, BuildError> {
     let folder = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
-    let image = folder.path().join("image");
+    let (copy, image) = (folder.path().join("program"), folder.path().join("image"));
+    fs::write(&copy, bytes).map_err(|source| BuildError::File { path: copy.clone(), source })?;
     let compiler = tools.join("compile");
     let failed = |why: String| BuildError::WasiCompiler { program: program.to_path_buf(), why };
     let output = Command::new(&compiler)
         .arg("--runtime")
         .arg(tools.join("runtime.so"))
         .arg("--output")
-        .args([&image, &PathBuf::from(program)])
+        .args([&image, &copy])
         .args(["--variant", variant])
         .env_clear()
         .stdin(Stdio::null())
@@ -74,7 +96,9 @@ fn compile(tools: &Path, program: &Path, variant: &str) -> Result<Vec<u8>, Build
         .map_err(|source| BuildError::File { path: compiler, source })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        // The copy has a name that says nothing.
+        let said = said.replace(&*copy.to_string_lossy(), &program.to_string_lossy());
         return Err(failed(if said.is_empty() { format!("it ended with {}", output.status) } else { said }));
     }
-    fs::read(&image).map_err(|source| BuildError::File { path: image, source })
+    read(&image)
 }

@@ -1,0 +1,174 @@
+//! Workflow files that name WebAssembly programs: each is compiled once, and only what this user has compiled is taken from the cache.
+
+mod serve_support;
+
+use serde_json::{Value, json};
+use serve_support::Server;
+use serve_support::verbs::{Done, run_verb};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A program that publishes `text` in the slot `out`.
+fn program(text: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(module
+            (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "out{text}")
+            (func (export "_start") (if (call $publish
+                (i32.const 0) (i32.const 3) (i32.const 3) (i32.const {}) (i32.const 1)) (then unreachable))))"#,
+        text.len()
+    );
+    wat::parse_str(text).expect("a right program")
+}
+
+/// A workflow with a program, and a cache and a folder of settings of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new(program: &[u8]) -> Place {
+        let place = Place { folder: TempDir::new().expect("a folder") };
+        let document = json!({
+            "name": "test",
+            "functions": { "app": { "image": "app.wasm" } },
+            "steps": [{ "name": "app", "function": "app" }],
+            "outputs": ["out"],
+        });
+        fs::write(place.path("test.json"), document.to_string()).expect("written");
+        fs::write(place.path("app.wasm"), program).expect("written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn monohull(&self, server: &str, arguments: &[&str]) -> Done {
+        let folder = |name| self.path(name).to_str().expect("UTF-8").to_owned();
+        let (cache, settings, file) = (folder("cache"), folder("settings"), folder("test.json"));
+        let arguments: Vec<&str> = arguments.iter().copied().chain([&*file]).collect();
+        let env = [("XDG_CACHE_HOME", &*cache), ("XDG_CONFIG_HOME", &*settings)];
+        run_verb(server, &arguments, &env, "")
+    }
+
+    /// What the program publishes.
+    #[track_caller]
+    fn run(&self) -> String {
+        let report: Value = self.monohull("", &["run", "--json"]).expect(0).json();
+        report["output"]["out"]["text"].as_str().unwrap_or_else(|| panic!("{report:#}")).to_owned()
+    }
+
+    /// The entries of the cache.
+    fn entries(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.path("cache/monohull/wasi")) else { return Vec::new() };
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    }
+
+    fn entry(&self) -> PathBuf {
+        let entries = self.entries();
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        entries[0].clone()
+    }
+}
+
+fn inode(path: &Path) -> u64 {
+    fs::symlink_metadata(path).expect("there").ino()
+}
+
+#[test]
+fn a_program_is_compiled_once_and_again_when_it_changes() {
+    let place = Place::new(&program("one"));
+    assert_eq!(place.run(), "one");
+    let entry = place.entry();
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!((mode(&entry), mode(entry.parent().expect("a folder"))), (0o600, 0o700));
+    assert_eq!(mode(&place.path("settings/monohull/wasi-cache.key")), 0o600);
+    let first = inode(&entry);
+    assert_eq!(place.run(), "one");
+    place.monohull("", &["validate"]).expect(0);
+    assert_eq!(inode(&place.entry()), first, "what is compiled anew replaces the entry");
+    fs::write(place.path("app.wasm"), program("two")).expect("written");
+    assert_eq!(place.run(), "two");
+    assert_eq!(place.entries().len(), 2);
+    assert_eq!(inode(&entry), first);
+}
+
+#[test]
+fn damaged_and_forged_entries_are_compiled_again() {
+    let (place, other) = (Place::new(&program("mine")), Place::new(&program("evil")));
+    assert_eq!((place.run(), other.run()), ("mine".into(), "evil".into()));
+    let entry = place.entry();
+    let good = fs::read(&entry).expect("readable");
+    let foreign = fs::read(other.entry()).expect("readable");
+    let mut damaged = good.clone();
+    damaged[good.len() / 2] ^= 1;
+    // A whole image of another program, with the seal of this one and with one of another key, or moved from another program's entry.
+    let forged = [&good[..32], &foreign[32..]].concat();
+    fs::write(place.path("app.wasm"), program("evil")).expect("written");
+    assert_eq!(place.run(), "evil");
+    let second = place.entries().into_iter().find(|path| *path != entry).expect("a second entry");
+    let moved = fs::read(second).expect("readable");
+    fs::write(place.path("app.wasm"), program("mine")).expect("written");
+    for bytes in
+        [&damaged, &forged, &foreign, &moved, &good[..good.len() - 1], &good[..31], &[][..]].map(<[u8]>::to_vec)
+    {
+        fs::write(&entry, &bytes).expect("written");
+        assert_eq!(place.run(), "mine");
+        assert!(fs::read(&entry).expect("readable") == good, "the entry is as it was made first");
+    }
+    // The control: an unchanged entry is taken, so the seal is what decides.
+    let before = inode(&entry);
+    assert_eq!(place.run(), "mine");
+    assert_eq!(inode(&entry), before);
+    fs::rename(&entry, place.path("elsewhere")).expect("moved");
+    symlink(place.path("elsewhere"), &entry).expect("linked");
+    assert_eq!(place.run(), "mine");
+    assert!(fs::symlink_metadata(&entry).expect("there").is_file(), "a link is not followed, but replaced");
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_changes_nothing() {
+    let place = Place::new(&program("one"));
+    fs::write(place.path("cache"), "a file").expect("written");
+    assert_eq!(place.run(), "one");
+    fs::remove_file(place.path("cache")).expect("removed");
+    assert_eq!(place.run(), "one");
+    // Others may read the key: it is not believed.
+    fs::set_permissions(place.path("settings/monohull/wasi-cache.key"), PermissionsExt::from_mode(0o644))
+        .expect("changed");
+    let before = inode(&place.entry());
+    assert_eq!(place.run(), "one");
+    assert_eq!(inode(&place.entry()), before);
+}
+
+#[test]
+fn what_is_no_program_is_refused_with_its_name() {
+    let whole = program("one");
+    let component = b"\0asm\x0d\0\x01\0".as_slice();
+    for (bytes, word) in [(component, "component"), (&whole[..whole.len() - 1], ""), (b"text".as_slice(), "")] {
+        let place = Place::new(bytes);
+        for verb in ["run", "validate"] {
+            let said = place.monohull("", &[verb]).expect(2).err;
+            assert!(said.contains("app.wasm") && said.contains("cannot be compiled") && said.contains(word), "{said}");
+        }
+        assert_eq!(place.entries(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn deploy_compiles_and_the_server_gets_an_image() {
+    let server = Server::start();
+    let address = format!("http://{}", server.address);
+    let place = Place::new(&program("served"));
+    place.monohull(&address, &["deploy"]).expect(0);
+    place.entry();
+    assert_eq!(server.post("/invoke/test", b"").expect(200).text(), "served");
+    fs::write(place.path("app.wasm"), b"\0asm\x0d\0\x01\0").expect("written");
+    let said = place.monohull(&address, &["deploy"]).expect(2).err;
+    assert!(said.contains("component"), "{said}");
+    assert_eq!(server.post("/invoke/test", b"").expect(200).text(), "served");
+}
