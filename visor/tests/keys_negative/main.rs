@@ -35,9 +35,22 @@ impl Attack {
     /// Without this defence the attacker gets what he is after.
     #[track_caller]
     fn succeeds_without(&self, defence: &str) -> Ran {
-        let ran = self.without(defence).run("mpk", "1");
-        let got = ran.printed("attacker").into_iter().any(|line| line.contains("got "));
-        assert!(got, "{} without {defence}: {}: {}", self.name(), ran.status, ran.output);
+        self.succeeds_once_without(defence, 1)
+    }
+
+    /// Without this defence the attacker gets what he is after in one of `runs` runs: something else may come first.
+    #[track_caller]
+    fn succeeds_once_without(&self, defence: &str, runs: usize) -> Ran {
+        let attack = self.without(defence);
+        let got = |ran: &Ran| ran.printed("attacker").into_iter().any(|line| line.contains("got "));
+        let mut ran = attack.run("mpk", "1");
+        for _ in 1..runs {
+            if got(&ran) {
+                break;
+            }
+            ran = attack.run("mpk", "1");
+        }
+        assert!(got(&ran), "{} without {defence}: {}: {}", self.name(), ran.status, ran.output);
         assert_eq!(ran.report["isolation"], "unhardened");
         ran
     }
@@ -105,7 +118,8 @@ fn separate_keys() {
 fn handing_on() {
     for how in ["read", "write"] {
         attack("memory", "handed-on", how).apart().succeeds_without("handing-on");
-        attack("memory", "freed", how).apart().succeeds_without("handing-on");
+        // The place of a freed buffer may be another's, and freed again, by the time it is touched.
+        attack("memory", "freed", how).apart().succeeds_once_without("handing-on", 10);
     }
 }
 

@@ -17,8 +17,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// The guest's memory in MiB; its files take a part.
-const MEMORY: u32 = 2048;
+/// The guest's memory in MiB; its files may take half of it, those that tests write among them.
+const MEMORY: u32 = 3072;
 /// How long all items may take in one kernel, and one of them.
 const LIMIT: Duration = Duration::from_secs(3600);
 const ITEM_SECONDS: u32 = 1500;

@@ -110,6 +110,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         kernel: None,
         why: "it compiles its programs; the workflow `wasi-tour`, compiled already, does run here",
     },
+    LeftOut {
+        program: "e2e_wasi_cache",
+        tests: &[],
+        kernel: None,
+        why: "it compiles its programs, before any of them runs",
+    },
     LeftOut { program: "domain_modules", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_hostile", tests: &[], kernel: None, why: "it builds its modules with rustc" },
     LeftOut { program: "serve_page", tests: &[], kernel: None, why: "a browser is too much for this processor" },
