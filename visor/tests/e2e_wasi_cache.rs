@@ -8,6 +8,7 @@ use serve_support::verbs::{Done, run_verb};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// A program that publishes `text` in the slot `out`.
@@ -95,6 +96,45 @@ fn a_program_is_compiled_once_and_again_when_it_changes() {
     assert_eq!(place.run(), "two");
     assert_eq!(place.entries().len(), 2);
     assert_eq!(inode(&entry), first);
+}
+
+/// An entry that was last used so many seconds after 1970; the file has no blocks.
+fn old_entry(place: &Place, name: &str, bytes: u64, used: u64) -> PathBuf {
+    let path = place.path("cache/monohull/wasi").join(name);
+    let file = fs::File::create(&path).expect("created");
+    file.set_len(bytes).expect("extended");
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(used)).expect("dated");
+    path
+}
+
+#[test]
+fn entries_used_least_recently_are_removed() {
+    let place = Place::new(&program("one"));
+    assert_eq!(place.run(), "one");
+    let first = place.entry();
+    let old: Vec<PathBuf> = (0..70).map(|n| old_entry(&place, &format!("{n:064x}"), 10, 1_000 + n)).collect();
+    let foreign = old_entry(&place, "notes", 10, 1);
+    // The first entry is now the oldest, and taking it makes it the newest: no entry is removed by that.
+    fs::File::open(&first).expect("there").set_modified(UNIX_EPOCH).expect("dated");
+    assert_eq!(place.run(), "one");
+    assert_eq!(place.entries().len(), 72);
+    fs::write(place.path("app.wasm"), program("two")).expect("written");
+    assert_eq!(place.run(), "two");
+    assert_eq!(place.entries().len(), 65, "64 entries and a file that is none");
+    assert!(first.exists() && foreign.exists());
+    let kept: Vec<bool> = old.iter().map(|path| path.exists()).collect();
+    assert!(kept == (0..70).map(|n| n >= 8).collect::<Vec<bool>>(), "{kept:?}");
+}
+
+#[test]
+fn the_cache_has_a_bound_in_bytes() {
+    let place = Place::new(&program("one"));
+    assert_eq!(place.run(), "one");
+    let large = [3, 2, 1].map(|n| old_entry(&place, &format!("{n:064x}"), 900 << 20, n));
+    fs::write(place.path("app.wasm"), program("two")).expect("written");
+    assert_eq!(place.run(), "two");
+    assert_eq!(large.map(|path| path.exists()), [true, true, false]);
+    assert_eq!(place.entries().len(), 4, "both programs and two of the others");
 }
 
 #[test]

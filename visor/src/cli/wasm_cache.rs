@@ -13,13 +13,16 @@
 //! an entry is compiled again and replaced. What was read is given on as a sealed memory file, so the bytes that were
 //! verified are those that run. Settings of the compiler are a part of it, the processor's level too.
 //!
-//! Nothing depends on the cache. Where it cannot be used, the program is compiled each time.
+//! Nothing depends on the cache. Where it cannot be used, the program is compiled each time. Its size is bounded: each new entry
+//! removes those that were used least recently.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use sha2::{Digest, Sha256};
@@ -35,6 +38,9 @@ const KEY_NAME: &str = "wasi-cache.key";
 const SEAL_BYTES: usize = 32;
 /// Largest entry that is read; a larger one is no image that the loader would take.
 const ENTRY_MAX: u64 = 1 << 30;
+/// Bounds of the whole cache. A workflow seldom names more than a few programs.
+const ENTRIES_MAX: usize = 64;
+const CACHE_BYTES_MAX: u64 = 2 << 30;
 
 /// Sealed memory files with images. They are there as long as this is.
 #[derive(Debug, Default)]
@@ -116,9 +122,14 @@ impl Entry {
             return None;
         }
         let mut bytes = Vec::new();
-        file.take(ENTRY_MAX).read_to_end(&mut bytes).ok()?;
+        (&file).take(ENTRY_MAX).read_to_end(&mut bytes).ok()?;
         let (seal, image) = bytes.split_first_chunk::<SEAL_BYTES>()?;
-        self.key.has_sealed_entry(&self.made_from, image, seal).then(|| image.to_vec())
+        if !self.key.has_sealed_entry(&self.made_from, image, seal) {
+            return None;
+        }
+        // The time of the last use decides what is removed. Where it cannot be set, the entry only goes earlier.
+        let _ = file.set_modified(SystemTime::now());
+        Some(image.to_vec())
     }
 
     fn write(&self, image: &[u8]) -> std::io::Result<()> {
@@ -126,6 +137,36 @@ impl Entry {
         let mut file: &File = new.file();
         file.write_all(&self.key.seal_entry(&self.made_from, image))?;
         file.write_all(image)?;
-        new.publish(Replace::Yes).map(drop)
+        new.publish(Replace::Yes)?;
+        self.path.parent().map_or(Ok(()), prune)
     }
+}
+
+/// Removes the entries that were used least recently, until the rest is within the bounds. The newest is always kept.
+fn prune(folder: &Path) -> std::io::Result<()> {
+    let mut entries = Vec::new();
+    for found in fs::read_dir(folder)? {
+        let found = found?;
+        // Other files are not the cache's.
+        if is_entry_name(&found.file_name()) {
+            // An entry that another process has removed meanwhile needs no place.
+            let Ok(metadata) = found.metadata() else { continue };
+            entries.push((metadata.modified()?, metadata.len(), found.path()));
+        }
+    }
+    entries.sort_unstable_by(|one, other| other.cmp(one));
+    let mut bytes = 0_u64;
+    for (place, (_, length, path)) in entries.iter().enumerate() {
+        bytes = bytes.saturating_add(*length);
+        if place > 0 && (place >= ENTRIES_MAX || bytes > CACHE_BYTES_MAX) {
+            // What cannot be removed is tried again with the next entry.
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_entry_name(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == 64 && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
