@@ -104,6 +104,12 @@ fn network() -> std::io::Result<()> {
     stream.read_to_string(&mut text)?;
     assert_eq!(text, "over tcp");
     echo.join().unwrap();
+    // The std connects without waiting, and polls, when there is a time limit. The listener is closed by now.
+    let refused = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let stream = TcpStream::connect_timeout(&listener.local_addr()?, Duration::from_secs(10))?;
+    assert_eq!(listener.accept()?.1, stream.local_addr()?);
     Ok(())
 }
 

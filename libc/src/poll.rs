@@ -1,16 +1,20 @@
 //! `poll`, for what can be told by looking: files and streams are ready always, a socket when it has something to read.
 //!
 //! Waiting is looking again, with pauses that grow from 50 µs to 1 ms. A socket that listens, and one that is written to,
-//! count as ready: the call that follows waits, or says `EAGAIN` where the socket is non-blocking.
+//! count as ready: the call that follows waits, or says `EAGAIN` where the socket is non-blocking. A connection that is made
+//! without waiting is ready when it is made or has failed; of a failed one `POLLERR` and `POLLHUP` are reported as well.
 
 use crate::clocks::{self, Timespec};
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EINVAL};
-use crate::{host, sockets};
+use crate::host;
+use crate::sockets::{self, Connection};
 use monohull_abi::number;
 
 const IN: i16 = 1;
 const OUT: i16 = 4;
+const ERROR: i16 = 8;
+const HANG_UP: i16 = 0x10;
 const INVALID: i16 = 0x20;
 /// The first and the longest pause, in nanoseconds.
 const PAUSE: (u64, u64) = (50_000, 1_000_000);
@@ -26,10 +30,14 @@ struct Wish {
 fn look(wish: &Wish) -> i16 {
     match descriptors::get(wish.descriptor as u64) {
         Err(_) => INVALID,
-        Ok(Kind::Socket(socket)) => {
-            let readable = wish.events & IN != 0 && sockets::readable(socket).unwrap_or(true);
-            wish.events & OUT | if readable { IN } else { 0 }
-        }
+        Ok(Kind::Socket(socket)) => match sockets::connection(socket) {
+            Connection::Started => 0,
+            Connection::Failed(error) => wish.events & (IN | OUT) | HANG_UP | if error < 0 { ERROR } else { 0 },
+            Connection::Settled | Connection::Made => {
+                let readable = wish.events & IN != 0 && sockets::readable(socket).unwrap_or(true);
+                wish.events & OUT | if readable { IN } else { 0 }
+            }
+        },
         Ok(_) => wish.events & (IN | OUT),
     }
 }

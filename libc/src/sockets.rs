@@ -9,9 +9,13 @@
 //!              └──── bind, connect, send (datagram) ─────▶ UDP_BIND ────▶ Open
 //! ```
 
+mod connect;
+
+pub(crate) use connect::{Connection, connect, connection};
+
 use crate::descriptors::{self, Kind};
 use crate::errno::{
-    Answer, EAFNOSUPPORT, EBADF, EFAULT, EINVAL, EISCONN, ENOPROTOOPT, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT,
+    Answer, EAFNOSUPPORT, EBADF, EFAULT, EINVAL, ENOPROTOOPT, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT,
 };
 use crate::host;
 use crate::lock::Lock;
@@ -40,6 +44,7 @@ struct Socket {
     address: Option<SocketAddress>,
     /// Its number in hostcalls, once it has one.
     open: Option<u64>,
+    connection: Connection,
     /// Options that were set before that: the option's number and its value.
     options: [Option<u64>; OPTIONS],
 }
@@ -145,8 +150,18 @@ pub(crate) fn socket([family, kind, ..]: [u64; 6]) -> Answer {
     if non_blocking {
         options[SocketOption::NonBlocking as usize] = Some(1);
     }
-    let listening = false;
-    add(Socket { descriptors: 1, stream, listening, version, non_blocking, address: None, open: None, options })
+    let (listening, connection) = (false, Connection::Settled);
+    add(Socket {
+        descriptors: 1,
+        stream,
+        listening,
+        version,
+        non_blocking,
+        address: None,
+        open: None,
+        connection,
+        options,
+    })
 }
 
 /// A `struct sockaddr` of the program's.
@@ -261,26 +276,6 @@ pub(crate) fn listen([descriptor, backlog, ..]: [u64; 6]) -> Answer {
     answer
 }
 
-/// `connect(socket, address, length)`: waits also on a non-blocking stream.
-pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
-    let (at, address) = match (of(descriptor), read_address(address, len)) {
-        (Ok(at), Ok(address)) => (at, address),
-        (Err(error), _) | (_, Err(error)) => return error,
-    };
-    let socket = get(at);
-    let to = (&raw const address) as u64;
-    if !socket.stream {
-        return match (open_datagram(at), get(at).open) {
-            (0, Some(open)) => host::call(number::UDP_CONNECT, [open, to]),
-            (error, _) => error,
-        };
-    }
-    if socket.open.is_some() {
-        return if socket.listening { EOPNOTSUPP } else { EISCONN };
-    }
-    opened(at, host::call(number::TCP_CONNECT, [to, NEVER]))
-}
-
 /// `accept(socket, address out, length)`.
 pub(crate) fn accept([descriptor, out, len, ..]: [u64; 6]) -> Answer {
     accept4([descriptor, out, len, 0, 0, 0])
@@ -310,13 +305,12 @@ pub(crate) fn accept4([descriptor, out, len, flags, ..]: [u64; 6]) -> Answer {
     add(Socket { descriptors: 1, listening: false, non_blocking, address: None, open, options, ..socket })
 }
 
-/// Does something with a socket's number; datagram sockets get one if they have none.
+/// Does something with a socket's number; datagram sockets get one if they have none. Why a stream could not be connected
+/// is the answer once.
 fn with(at: usize, act: impl FnOnce(u64) -> Answer) -> Answer {
-    if !get(at).stream {
-        let answer = open_datagram(at);
-        if answer < 0 {
-            return answer;
-        }
+    let answer = if get(at).stream { connect::take_failure(at) } else { open_datagram(at) };
+    if answer < 0 {
+        return answer;
     }
     get(at).open.map_or(ENOTCONN, act)
 }
@@ -447,10 +441,13 @@ pub(crate) fn getpeername([descriptor, out, len, ..]: [u64; 6]) -> Answer {
 }
 
 fn name(descriptor: u64, end: SocketEnd, out: u64, len: u64) -> Answer {
-    let socket = match of(descriptor) {
-        Ok(at) => get(at),
+    let (socket, connection) = match of(descriptor) {
+        Ok(at) => (get(at), connection(at)),
         Err(error) => return error,
     };
+    if end == SocketEnd::Peer && matches!(connection, Connection::Started | Connection::Failed(_)) {
+        return ENOTCONN;
+    }
     let mut address = socket.address.unwrap_or_else(|| any(socket.version));
     let answer = match (socket.open, end) {
         (Some(open), _) => host::call(number::SOCKET_GETNAME, [open, end as u64, (&raw mut address) as u64]),
@@ -532,7 +529,14 @@ pub(crate) fn getsockopt([descriptor, level, option, out, len, ..]: [u64; 6]) ->
         (SOL_SOCKET, SO_RCVTIMEO) => (read(SocketOption::ReadTimeout), true),
         (SOL_SOCKET, SO_SNDTIMEO) => (read(SocketOption::WriteTimeout), true),
         (SOL_SOCKET, SO_TYPE) => (if socket.stream { STREAM } else { DATAGRAM } as Answer, false),
-        (SOL_SOCKET, SO_ERROR) => (if socket.open.is_some() { read(SocketOption::Error) } else { 0 }, false),
+        (SOL_SOCKET, SO_ERROR) => {
+            let error = match (connection(at), socket.open) {
+                (Connection::Failed(_), _) => -connect::take_failure(at),
+                (Connection::Settled | Connection::Made, Some(_)) => read(SocketOption::Error),
+                (_, _) => 0,
+            };
+            (error, false)
+        }
         (SOL_SOCKET, SO_ACCEPTCONN) => (socket.listening.into(), false),
         (SOL_SOCKET, SO_BROADCAST) => (read(SocketOption::Broadcast), false),
         (SOL_SOCKET, SO_KEEPALIVE) => (i64::from(read(SocketOption::KeepAlive) > 0), false),

@@ -10,8 +10,8 @@
 //! | `chmod`, `chown`, `utimensat`, `flock`, `fadvise64`, `umask` | nothing: accepted | owners, modes and locks do not exist; times cannot be set |
 //! | `symlink`, `link` | refused | `readlink` answers `EINVAL` for what exists |
 //! | `dup`, `fcntl`, `close`, `close_range` | `FILE_DUP`, `FILE_FLAGS`, `FILE_CLOSE`, `SOCKET_CLOSE` | 1024 descriptors; record locks are accepted; `O_CLOEXEC` means nothing |
-//! | `poll`, `ppoll` | looks again, `NANOSLEEP` | a listening socket counts as ready |
-//! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; `connect` waits; no control messages |
+//! | `poll`, `ppoll` | looks again, `NANOSLEEP`; `QUEUE_*` for a connection being made | a listening socket counts as ready |
+//! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; no control messages |
 //! | `mmap`, `munmap`, `mremap` | `HEAP_GROW`, `FILE_MMAP`, `FILE_MUNMAP` | private; not executable; `MAP_FIXED` over own anonymous mappings only |
 //! | `mprotect`, `madvise` | `FILE_MADVISE` | protection does not change; `MADV_DONTNEED` zeroes |
 //! | `brk` | refused | `malloc` is this crate's |

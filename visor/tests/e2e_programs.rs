@@ -73,6 +73,14 @@ fn sockets() {
     refuses(&document, &[]);
 }
 
+/// Connections that are made, refused and in progress, with non-blocking sockets.
+#[test]
+fn connecting_without_waiting() {
+    let mut document = document("connect");
+    document["network"] = network();
+    refuses(&document, &[]);
+}
+
 /// Arguments, environment and standard input arrive; what does not exist is refused with one line that names it.
 #[test]
 fn the_process_and_what_is_refused_by_name() {

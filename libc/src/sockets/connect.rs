@@ -1,0 +1,121 @@
+//! `connect`, waiting or not.
+//!
+//! A hostcall makes the connection of a non-blocking stream without waiting (`CONNECT_LATER`). Its result is looked up when
+//! the program asks for it:
+//!
+//! ```text
+//!   Settled ── connect ─▶ Started ── the socket is writable ─▶ Made ──── connect ─▶ Settled (connected)
+//!      ▲                     │                              └▶ Failed ── connect ─┐
+//!      │                     └─ connect: EALREADY                                 │
+//!      └──────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use super::{NEVER, change, get, of, open_datagram, opened, read_address};
+use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
+use crate::host;
+use crate::lock::Lock;
+use monohull_abi::network::{CONNECT_LATER, QueueEvent, SocketOption, ready};
+use monohull_abi::number;
+
+/// How far a connection is that is made without waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Connection {
+    /// None is being made.
+    Settled,
+    /// It is being made.
+    Started,
+    /// It is there, and no further `connect` has returned that.
+    Made,
+    /// It could not be made, for this reason; 0 once the reason has been returned.
+    Failed(Answer),
+}
+
+/// `connect(socket, address, length)`: a non-blocking stream does not wait.
+pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
+    let (at, address) = match (of(descriptor), read_address(address, len)) {
+        (Ok(at), Ok(address)) => (at, address),
+        (Err(error), _) | (_, Err(error)) => return error,
+    };
+    let socket = get(at);
+    let to = (&raw const address) as u64;
+    if !socket.stream {
+        return match (open_datagram(at), get(at).open) {
+            (0, Some(open)) => host::call(number::UDP_CONNECT, [open, to]),
+            (error, _) => error,
+        };
+    }
+    if socket.listening {
+        return EOPNOTSUPP;
+    }
+    match connection(at) {
+        Connection::Started => EALREADY,
+        Connection::Made => {
+            change(at, |socket| socket.connection = Connection::Settled);
+            0
+        }
+        Connection::Failed(error) => {
+            // As on Linux, this call returns the reason, and the next one connects anew.
+            let mut failed = None;
+            change(at, |socket| {
+                failed = socket.open.take();
+                socket.connection = Connection::Settled;
+            });
+            failed.map(|open| host::call(number::SOCKET_CLOSE, [open]));
+            if error == 0 { ECONNABORTED } else { error }
+        }
+        Connection::Settled if socket.open.is_some() => EISCONN,
+        Connection::Settled if socket.non_blocking => {
+            match opened(at, host::call(number::TCP_CONNECT, [to, NEVER, CONNECT_LATER])) {
+                0 => {
+                    change(at, |socket| socket.connection = Connection::Started);
+                    EINPROGRESS
+                }
+                error => error,
+            }
+        }
+        Connection::Settled => opened(at, host::call(number::TCP_CONNECT, [to, NEVER])),
+    }
+}
+
+/// How far a socket's connection is now.
+pub(crate) fn connection(at: usize) -> Connection {
+    /// One thread looks at a time: the socket's error is returned once.
+    static LOOKING: Lock<()> = Lock::new(());
+    if get(at).connection != Connection::Started {
+        return get(at).connection;
+    }
+    let _looking = LOOKING.hold();
+    let socket = get(at);
+    let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
+    if !writable(open) {
+        return Connection::Started;
+    }
+    let found = match host::call(number::SOCKET_GET_OPTION, [open, SocketOption::Error as u64]) {
+        0 => Connection::Made,
+        error @ ..0 => Connection::Failed(error),
+        error => Connection::Failed(-error),
+    };
+    change(at, |socket| socket.connection = found);
+    found
+}
+
+/// Whether a socket can be written to now. Only a queue knows that without writing.
+fn writable(open: u64) -> bool {
+    let queue = host::call(number::QUEUE_NEW, []);
+    if queue < 0 {
+        return false;
+    }
+    let queue = queue as u64;
+    let mut event = QueueEvent::default();
+    let set = host::call(number::QUEUE_SET, [queue, open, u64::from(ready::WRITE), 0]);
+    let found = if set < 0 { set } else { host::call(number::QUEUE_WAIT, [queue, (&raw mut event) as u64, 1, 0]) };
+    host::call(number::QUEUE_CLOSE, [queue]);
+    found > 0
+}
+
+/// Why the connection could not be made, as a negative number; 0 if there is no reason, or it has been returned before.
+pub(super) fn take_failure(at: usize) -> Answer {
+    let Connection::Failed(error) = connection(at) else { return 0 };
+    change(at, |socket| socket.connection = Connection::Failed(0));
+    error
+}
