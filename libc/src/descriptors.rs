@@ -1,7 +1,8 @@
 //! Descriptors: small numbers that a program has, and what they stand for.
 //!
 //! ```text
-//!   0 1 2 3 4 …                      the program's numbers, lowest free first
+//!   0 1 2 3 4 5 …                    the program's numbers, lowest free first
+//!   │ │ │ │ │ └─ Local(0) ─────────▶ the program's memory: eventfd, pipe, socketpair
 //!   │ │ │ │ └─ Socket(7)  ─────────▶ SOCKET_*
 //!   │ │ │ └─── File(3)    ─────────▶ FILE_*          a hostcall's number each: a duplicate has its own
 //!   │ └─┴───── Output(1), Output(2)  STDIO_WRITE
@@ -10,7 +11,7 @@
 
 use crate::errno::{Answer, EBADF, EINVAL, EMFILE};
 use crate::lock::Lock;
-use crate::{host, sockets};
+use crate::{host, local, sockets};
 use monohull_abi::file::LOWEST_FREE;
 use monohull_abi::number;
 
@@ -30,6 +31,8 @@ pub(crate) enum Kind {
     File(u64),
     /// A socket, by its place in the table of sockets.
     Socket(usize),
+    /// An event counter, or an end of a pipe or of a pair of sockets, by its place in their table.
+    Local(usize),
     /// `/dev/null`.
     Null,
     /// `/dev/zero`.
@@ -76,10 +79,11 @@ pub(crate) fn add(kind: Kind) -> Answer {
 }
 
 /// Ends what a number stood for.
-fn release(kind: Kind) -> Answer {
+pub(crate) fn release(kind: Kind) -> Answer {
     match kind {
         Kind::File(file) => host::call(number::FILE_CLOSE, [file]),
         Kind::Socket(socket) => sockets::release(socket),
+        Kind::Local(local) => local::release(local),
         Kind::Input | Kind::Output(_) | Kind::Null | Kind::Zero | Kind::Random => 0,
     }
 }
@@ -95,6 +99,7 @@ fn duplicate(kind: Kind) -> Result<Kind, Answer> {
             sockets::retain(socket);
             Ok(kind)
         }
+        Kind::Local(local) => local::retain(local).map(|()| kind),
         other => Ok(other),
     }
 }

@@ -6,8 +6,9 @@
 use crate::clocks::Timespec;
 use crate::descriptors::{self, Kind};
 use crate::errno::{Answer, EBADF, EFAULT, EINVAL, ENOSYS, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM, ERANGE, ESPIPE};
+use crate::local::Local;
 use crate::refuse::{Missing, refuse};
-use crate::{host, process, sockets, standard};
+use crate::{host, local, process, sockets, standard};
 use alloc::vec;
 use core::ffi::{CStr, c_char};
 use monohull_abi::file::{DirEntry, FileKind, FileStat, IoVec, KEEP_FLAGS, WORKING_DIRECTORY, open};
@@ -74,6 +75,11 @@ fn with_file(descriptor: u64, otherwise: Answer, act: impl FnOnce(u64) -> Answer
     }
 }
 
+/// Does something with an event counter or an end of a pipe.
+fn with_local(at: usize, act: impl FnOnce(&Local) -> Answer) -> Answer {
+    local::get(at).map_or_else(|error| error, |local| act(&local))
+}
+
 const HERE: u64 = WORKING as i64 as u64;
 
 /// `open(path, flags, mode)`.
@@ -136,6 +142,7 @@ pub(crate) fn read([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
         Ok(Kind::File(file)) => host::call(number::FILE_READ, [file, buffer, len]),
         Ok(Kind::Socket(socket)) => sockets::receive(socket, buffer, len, 0),
+        Ok(Kind::Local(local)) => with_local(local, |local| local.read(buffer, len, true, false)),
         Ok(Kind::Input) => standard::read(buffer, len),
         Ok(Kind::Null) => 0,
         Ok(Kind::Zero) => {
@@ -155,6 +162,7 @@ pub(crate) fn write([descriptor, bytes, len, ..]: [u64; 6]) -> Answer {
         Ok(Kind::File(file)) => host::call(number::FILE_WRITE, [file, bytes, len]),
         Ok(Kind::Output(stream)) => host::call(number::STDIO_WRITE, [stream, bytes, len]),
         Ok(Kind::Socket(socket)) => sockets::send(socket, bytes, len),
+        Ok(Kind::Local(local)) => with_local(local, |local| local.write(bytes, len, true)),
         Ok(Kind::Null | Kind::Zero | Kind::Random) => len as Answer,
         Ok(Kind::Input) => EBADF,
         Err(error) => error,
@@ -207,6 +215,11 @@ pub(crate) fn readv([descriptor, list, count, ..]: [u64; 6]) -> Answer {
     match descriptors::get(descriptor) {
         Ok(Kind::File(file)) => host::call(number::FILE_READV, [file, list, count, monohull_abi::file::AT_POSITION]),
         _ if count > 1024 => EINVAL,
+        Ok(Kind::Local(local)) => with_local(local, |local| {
+            // Only the first part waits.
+            let mut first = true;
+            each(list, count, |buffer, len| local.read(buffer, len, core::mem::take(&mut first), false))
+        }),
         _ => each(list, count, |buffer, len| read([descriptor, buffer, len, 0, 0, 0])),
     }
 }
@@ -335,6 +348,7 @@ fn known(descriptor: u64) -> Result<(Stat, FileStat), Answer> {
             return if answer < 0 { Err(answer) } else { Ok((Stat::of_file(&file), file)) };
         }
         Kind::Socket(_) => S_IFSOCK | 0o777,
+        Kind::Local(at) => local::get(at)?.mode(),
         _ => S_IFCHR | 0o666,
     };
     Ok((Stat::of(mode, &file), file))
@@ -700,13 +714,16 @@ pub(crate) fn flags(kind: Kind) -> Answer {
             }
         },
         Kind::Socket(socket) => 2 | if sockets::is_non_blocking(socket) { O_NONBLOCK as Answer } else { 0 },
+        Kind::Local(local) => {
+            with_local(local, |local| local.access() | if local.is_non_blocking() { O_NONBLOCK as Answer } else { 0 })
+        }
         Kind::Output(_) => 1,
         Kind::Input => 0,
         Kind::Null | Kind::Zero | Kind::Random => 2,
     }
 }
 
-/// `F_SETFL`: appending of files, non-blocking of sockets.
+/// `F_SETFL`: appending of files, non-blocking of sockets, pipes and event counters.
 pub(crate) fn set_flags(kind: Kind, flags: u64) -> Answer {
     match kind {
         Kind::File(file) => match host::call(number::FILE_FLAGS, [file, KEEP_FLAGS]) {
@@ -717,6 +734,7 @@ pub(crate) fn set_flags(kind: Kind, flags: u64) -> Answer {
             }
         },
         Kind::Socket(socket) => sockets::set_non_blocking(socket, flags & O_NONBLOCK != 0),
+        Kind::Local(local) => with_local(local, |local| local.set_non_blocking(flags & O_NONBLOCK != 0)),
         _ => 0,
     }
 }

@@ -27,6 +27,7 @@
 
 extern crate alloc;
 
+mod changing;
 mod clocks;
 mod descriptors;
 mod errno;
@@ -37,12 +38,16 @@ mod header;
 mod heap;
 mod host;
 mod json;
+mod local;
 mod lock;
 mod lookup;
 mod memory;
 mod poll;
 mod process;
+mod queue;
 mod refuse;
+mod select;
+mod shared;
 mod sockets;
 mod standard;
 mod start;

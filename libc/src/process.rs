@@ -201,11 +201,6 @@ pub(crate) fn io_uring(_: [u64; 6]) -> Answer {
     refuse(Missing::IoUring, ENOSYS)
 }
 
-/// `pipe`, `pipe2`, `socketpair`.
-pub(crate) fn pipe(_: [u64; 6]) -> Answer {
-    refuse(Missing::Pipe, ENOSYS)
-}
-
 /// `inotify_init1` and its kin.
 pub(crate) fn watch(_: [u64; 6]) -> Answer {
     refuse(Missing::Watch, ENOSYS)

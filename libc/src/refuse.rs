@@ -30,8 +30,6 @@ pub(crate) enum Missing {
     Link,
     /// `inotify`, `fanotify`.
     Watch,
-    /// Descriptors that lead to one another.
-    Pipe,
     /// Timers that signal, or that are read from a descriptor.
     Timer,
 }
@@ -48,7 +46,6 @@ impl Missing {
             Missing::Cancel => "a thread cannot be cancelled (pthread_cancel)",
             Missing::Link => "there are no symbolic or hard links",
             Missing::Watch => "files cannot be watched (inotify, fanotify)",
-            Missing::Pipe => "there are no pipes, and no pairs of sockets",
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
     }

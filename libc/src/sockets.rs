@@ -10,8 +10,9 @@
 //! ```
 
 mod connect;
+mod pair;
 
-pub(crate) use connect::{Connection, connect, connection};
+pub(crate) use connect::{Connection, connect, connection, ready_now};
 
 use crate::descriptors::{self, Kind};
 use crate::errno::{
@@ -122,6 +123,15 @@ fn set(at: usize, option: SocketOption, value: u64) -> Answer {
         Some(open) => host::call(number::SOCKET_SET_OPTION, [open, option as u64, value]),
         None => 0,
     }
+}
+
+/// Its number in hostcalls, once it has one.
+pub(crate) fn number(at: usize) -> Option<u64> {
+    get(at).open
+}
+
+pub(crate) fn is_stream(at: usize) -> bool {
+    get(at).stream
 }
 
 pub(crate) fn is_non_blocking(at: usize) -> bool {
@@ -342,6 +352,9 @@ pub(crate) fn send(at: usize, bytes: u64, len: u64) -> Answer {
 
 /// `recvfrom(socket, buffer, length, flags, address out, length)`.
 pub(crate) fn recvfrom([descriptor, buffer, len, flags, out, out_len]: [u64; 6]) -> Answer {
+    if let Some(pair) = pair::of(descriptor) {
+        return pair::receive(&pair, buffer, len, flags);
+    }
     let at = match of(descriptor) {
         Ok(at) => at,
         Err(error) => return error,
@@ -363,6 +376,9 @@ pub(crate) fn recvfrom([descriptor, buffer, len, flags, out, out_len]: [u64; 6])
 
 /// `sendto(socket, bytes, length, flags, address, length)`.
 pub(crate) fn sendto([descriptor, bytes, len, flags, address, address_len]: [u64; 6]) -> Answer {
+    if let Some(pair) = pair::of(descriptor) {
+        return pair::send(&pair, bytes, len, flags, address);
+    }
     let at = match of(descriptor) {
         Ok(at) => at,
         Err(error) => return error,
@@ -423,6 +439,9 @@ pub(crate) fn sendmsg([descriptor, message, flags, ..]: [u64; 6]) -> Answer {
 
 /// `shutdown(socket, how)`.
 pub(crate) fn shutdown([descriptor, how, ..]: [u64; 6]) -> Answer {
+    if let Some(pair) = pair::of(descriptor) {
+        return pair.shutdown(how);
+    }
     match of(descriptor) {
         Ok(_) if SocketShutdown::from_raw(how).is_none() => EINVAL,
         Ok(at) => get(at).open.map_or(ENOTCONN, |open| host::call(number::SOCKET_SHUTDOWN, [open, how])),
@@ -441,6 +460,9 @@ pub(crate) fn getpeername([descriptor, out, len, ..]: [u64; 6]) -> Answer {
 }
 
 fn name(descriptor: u64, end: SocketEnd, out: u64, len: u64) -> Answer {
+    if pair::of(descriptor).is_some() {
+        return pair::name(out, len);
+    }
     let (socket, connection) = match of(descriptor) {
         Ok(at) => (get(at), connection(at)),
         Err(error) => return error,
@@ -483,6 +505,9 @@ const KEEP_ALIVE: u64 = 7200 * 1_000_000_000;
 
 /// `setsockopt(socket, level, option, value, length)`.
 pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) -> Answer {
+    if pair::of(descriptor).is_some() {
+        return pair::set_option(level, option);
+    }
     let at = match of(descriptor) {
         Ok(at) => at,
         Err(error) => return error,
@@ -513,13 +538,16 @@ pub(crate) fn setsockopt([descriptor, level, option, value, len, ..]: [u64; 6]) 
 
 /// `getsockopt(socket, level, option, value out, length)`.
 pub(crate) fn getsockopt([descriptor, level, option, out, len, ..]: [u64; 6]) -> Answer {
+    if out == 0 || len == 0 {
+        return EFAULT;
+    }
+    if pair::of(descriptor).is_some() {
+        return write_option(pair::option(level, option), false, out, len);
+    }
     let at = match of(descriptor) {
         Ok(at) => at,
         Err(error) => return error,
     };
-    if out == 0 || len == 0 {
-        return EFAULT;
-    }
     let socket = get(at);
     let read = |option: SocketOption| match socket.open {
         Some(open) => host::call(number::SOCKET_GET_OPTION, [open, option as u64]),
@@ -546,6 +574,11 @@ pub(crate) fn getsockopt([descriptor, level, option, out, len, ..]: [u64; 6]) ->
         (IPPROTO_IP, IP_TTL) => (read(SocketOption::Ttl), false),
         _ => return ENOPROTOOPT,
     };
+    write_option(value, time, out, len)
+}
+
+/// Writes the value of an option, as `struct timeval` if it is a time in nanoseconds, cut to the room that there is.
+fn write_option(value: Answer, time: bool, out: u64, len: u64) -> Answer {
     if value < 0 {
         return value;
     }

@@ -10,7 +10,8 @@
 //! | `chmod`, `chown`, `utimensat`, `flock`, `fadvise64`, `umask` | nothing: accepted | owners, modes and locks do not exist; times cannot be set |
 //! | `symlink`, `link` | refused | `readlink` answers `EINVAL` for what exists |
 //! | `dup`, `fcntl`, `close`, `close_range` | `FILE_DUP`, `FILE_FLAGS`, `FILE_CLOSE`, `SOCKET_CLOSE` | 1024 descriptors; record locks are accepted; `O_CLOEXEC` means nothing |
-//! | `poll`, `ppoll` | looks again, `NANOSLEEP`; `QUEUE_*` for a connection being made | a listening socket counts as ready |
+//! | `pipe2`, `socketpair`, `eventfd2` | memory, `FUTEX_WAIT`, `FUTEX_WAKE` | from thread to thread of the instance; 64 KiB in a pipe; pairs are streams of `AF_UNIX`; closing the other end answers `EPIPE`, without a signal |
+//! | `poll`, `ppoll`, `select`, `pselect6` | `QUEUE_*`: waits for sockets, and for posts of pipes and event counters | of a socket's end `POLLIN` alone tells; if all 64 queues are in use it looks again with pauses, and a listening socket counts as ready |
 //! | `socket`, `bind`, `listen`, `connect`, `accept4`, `sendto`, `recvfrom`, … | `TCP_LISTEN`, `TCP_CONNECT`, `TCP_ACCEPT`, `UDP_BIND`, `SOCKET_*` | TCP and UDP over IPv4 and IPv6; a second `connect` never waits; no control messages |
 //! | `mmap`, `munmap`, `mremap` | `HEAP_GROW`, `FILE_MMAP`, `FILE_MUNMAP` | private; not executable; `MAP_FIXED` over own anonymous mappings only |
 //! | `mprotect`, `madvise` | `FILE_MADVISE` | protection does not change; `MADV_DONTNEED` zeroes |
@@ -28,13 +29,12 @@
 //! | `kill`, `tkill`, `tgkill` | `ABORT` for `SIGABRT` to itself | otherwise refused |
 //! | `fork`, `vfork`, `clone` of a process, `execve` | refused | |
 //! | `inotify_init`, `timer_create`, `setitimer`, `io_uring_setup` | refused | |
-//! | `pipe`, `socketpair` | refused | |
 //! | all others | refused with their number | |
 //!
 //! "Refused" is one line on the standard error, once an instance, and an error number.
 
 use crate::errno::{Answer, ENOSYS};
-use crate::{clocks, descriptors, files, futex, memory, poll, process, refuse, sockets, threads};
+use crate::{clocks, descriptors, files, futex, local, memory, poll, process, refuse, select, sockets, threads};
 
 macro_rules! table {
     ($($number:literal $name:literal $function:path,)*) => {
@@ -118,9 +118,13 @@ table! {
     296 "pwritev" files::pwritev,
     327 "preadv2" files::preadv2,
     328 "pwritev2" files::pwritev2,
-    22 "pipe" process::pipe,
-    293 "pipe2" process::pipe,
-    53 "socketpair" process::pipe,
+    22 "pipe" local::pipe,
+    293 "pipe2" local::pipe2,
+    53 "socketpair" local::pair,
+    284 "eventfd" local::eventfd,
+    290 "eventfd2" local::eventfd2,
+    23 "select" select::select,
+    270 "pselect6" select::pselect6,
     271 "ppoll" poll::ppoll,
     332 "statx" files::statx,
     436 "close_range" descriptors::close_range,

@@ -81,6 +81,20 @@ fn connecting_without_waiting() {
     refuses(&document, &[]);
 }
 
+/// Event counters, pipes, pairs of sockets and `select`, between threads; `poll` of them and of TCP.
+#[test]
+fn pipes_event_counters_and_pairs_of_sockets() {
+    let mut document = document("pipes");
+    document["network"] = network();
+    refuses(&document, &[]);
+}
+
+/// Nothing of the network is needed for them.
+#[test]
+fn pipes_without_a_network() {
+    refuses(&document("pipes"), &[]);
+}
+
 /// Arguments, environment and standard input arrive; what does not exist is refused with one line that names it.
 #[test]
 fn the_process_and_what_is_refused_by_name() {
@@ -92,7 +106,7 @@ fn the_process_and_what_is_refused_by_name() {
     let lines = printed(&report);
     let (refused, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("monohull: "));
     assert!(rest[0].ends_with(" 0 failures") && rest[1..] == ["at exit"], "{rest:#?}");
-    let names = ["fork", "exec", "signals", "watched", "io_uring", "timers", "pipes", "system call 101"];
+    let names = ["fork", "exec", "signals", "watched", "io_uring", "timers", "system call 101"];
     assert_eq!(refused.len(), names.len(), "{refused:#?}");
     for name in names {
         assert!(refused.iter().any(|line| line.contains(name)), "{name}: {refused:#?}");

@@ -14,6 +14,7 @@ use super::{NEVER, change, get, of, open_datagram, opened, read_address};
 use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
 use crate::host;
 use crate::lock::Lock;
+use crate::queue::Queue;
 use monohull_abi::network::{CONNECT_LATER, QueueEvent, SocketOption, ready};
 use monohull_abi::number;
 
@@ -87,7 +88,7 @@ pub(crate) fn connection(at: usize) -> Connection {
     let _looking = LOOKING.hold();
     let socket = get(at);
     let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
-    if !writable(open) {
+    if ready_now(open, ready::WRITE).unwrap_or(0) == 0 {
         return Connection::Started;
     }
     let found = match host::call(number::SOCKET_GET_OPTION, [open, SocketOption::Error as u64]) {
@@ -99,18 +100,18 @@ pub(crate) fn connection(at: usize) -> Connection {
     found
 }
 
-/// Whether a socket can be written to now. Only a queue knows that without writing.
-fn writable(open: u64) -> bool {
-    let queue = host::call(number::QUEUE_NEW, []);
-    if queue < 0 {
-        return false;
+/// Which of these events are there now; `None` if that cannot be told: only a queue knows, and all are in use.
+pub(crate) fn ready_now(open: u64, events: u32) -> Option<u32> {
+    let queue = Queue::new().ok()?;
+    let mut event = [QueueEvent::default()];
+    if queue.set(open, events, 0) < 0 {
+        return None;
     }
-    let queue = queue as u64;
-    let mut event = QueueEvent::default();
-    let set = host::call(number::QUEUE_SET, [queue, open, u64::from(ready::WRITE), 0]);
-    let found = if set < 0 { set } else { host::call(number::QUEUE_WAIT, [queue, (&raw mut event) as u64, 1, 0]) };
-    host::call(number::QUEUE_CLOSE, [queue]);
-    found > 0
+    match queue.wait(&mut event, 0) {
+        ..0 => None,
+        0 => Some(0),
+        _ => Some(event[0].ready & events),
+    }
 }
 
 /// Why the connection could not be made, as a negative number; 0 if there is no reason, or it has been returned before.
