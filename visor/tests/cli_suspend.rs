@@ -1,8 +1,8 @@
 //! `run --suspend` and `resume`: a workflow that waits is a file, and goes on in other processes.
 
-use monohull_abi::layout::PAGE;
-use monohull_checkpoint::record::{Contents, FunctionRecord};
-use monohull_checkpoint::{Checkpoint, Key, Packing, Pages, Trust, seal, write};
+use monohull_abi::layout::{ARENA_BASE, PAGE};
+use monohull_checkpoint::record::{Contents, FunctionRecord, PageRange, ThreadRecord, ThreadState, WaitOn};
+use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Run, Trust, seal, write};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,25 @@ fn a_suspended_workflow_is_a_checkpoint_that_can_be_looked_into() {
     let output = monohull(folder.path(), &["checkpoint", "describe", path]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("sleepers") && text.contains("sleeper"), "{text}");
+    for part in [
+        "instance    first[0]: `sleeper`, id 0x",
+        " sleeps, at most until ",
+        "instance    second[0]: `sleeper`, id 0x",
+        " waits for slot `between`\n",
+        "module      `mm`, version ",
+        "pages       stacks: ",
+        "pages       data of images: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let output = monohull(folder.path(), &["checkpoint", "describe", "--json", path]);
+    let described = document(&output);
+    assert!(described["stored"]["pages"].as_u64().is_some_and(|pages| (4..40).contains(&pages)), "{described}");
+    let slot = &described["instances"][1]["threads"][0];
+    assert_eq!(
+        (&slot["state"], &slot["on"], &slot["hostcall"]),
+        (&json!("slot"), &json!("between"), &json!("SLOT_TAKE"))
+    );
     let output = monohull(folder.path(), &["checkpoint", "verify", path]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let again = monohull(folder.path(), &["resume", path, "--suspend", "waiting", "--json"]);
@@ -167,7 +185,14 @@ fn a_suspended_workflow_is_a_checkpoint_that_can_be_looked_into() {
     let again = folder.path().join(document(&again)["checkpoint"].as_str().expect("a path"));
     assert_eq!((contents(&checkpoint).identity.generation, contents(&again).identity.generation), (0, 1));
     let output = monohull(folder.path(), &["checkpoint", "diff", path, again.to_str().expect("a path")]);
-    assert_eq!(output.status.code(), Some(1), "another generation: {output:?}");
+    assert_eq!(output.status.code(), Some(1), "the engine's times: {output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("engine      changed") && text.contains(" the same, 0 changed, 0 only in the first, 0 only"),
+        "{text}"
+    );
+    let output = monohull(folder.path(), &["checkpoint", "diff", path, path]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 fn contents(checkpoint: &Path) -> Contents {
@@ -201,4 +226,65 @@ fn checkpoints_of_others_and_for_other_processors_are_refused() {
     other.functions.push(FunctionRecord { name: "more".to_owned(), ..other.functions[0].clone() });
     other.engine.version += 1;
     refused(&other, Some(&own), 2, "its engine section has another version");
+}
+
+/// A seal says who wrote a file, and not that it is right: what the user's key has sealed is checked as any other file.
+#[test]
+fn edited_records_are_refused_in_spite_of_a_valid_seal() {
+    let folder = TempDir::new().expect("a folder");
+    workflow(folder.path(), 3_600_000);
+    let path = suspend(folder.path());
+    let good = Checkpoint::read(fs::File::open(&path).expect("a file"), Trust::Unchecked).expect("a checkpoint");
+    let own = Key::load(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("monohull/checkpoint.key")).expect("the key");
+    let stored = |run: &Run| match run.content {
+        Content::Here { stored } => {
+            let mut bytes = vec![0; (run.count * PAGE) as usize];
+            good.read_pages(stored, &mut bytes).expect("pages");
+            bytes
+        }
+        _ => vec![0; (run.count * PAGE) as usize],
+    };
+    let memory: Vec<_> = good.runs().iter().map(|run| (run.address, stored(run))).collect();
+    let resumed = |change: &dyn Fn(&mut Contents)| {
+        let mut contents = good.contents().clone();
+        change(&mut contents);
+        let mut pages = Pages::new();
+        memory.iter().for_each(|(address, bytes)| pages.here(*address, bytes, Heat::Rest).expect("pages"));
+        let forged = folder.path().join("forged.checkpoint");
+        let file = fs::File::options().read(true).write(true).create(true).truncate(true).open(&forged).expect("made");
+        write(&mut &file, &contents, &pages, Packing::Lz4).expect("written");
+        seal(&file, &own).expect("sealed");
+        monohull(folder.path(), &["resume", forged.to_str().expect("a path"), "--suspend", "again"])
+    };
+    let output = resumed(&|_| {});
+    assert_eq!(output.status.code(), Some(4), "unchanged, and packed otherwise, it is good: {output:?}");
+    type Change = fn(&mut Contents);
+    let changes: [(&str, Change); 9] = [
+        ("an instance is not as the workflow has it", |c| c.instances[0].step.push('x')),
+        ("an instance is not as the workflow has it", |c| c.instances[0].count += 1),
+        ("an instance that the workflow does not have", |c| c.instances[0].attempt += 1),
+        ("the heap of an instance has an impossible size", |c| {
+            c.instances[0].heap_start += PAGE;
+            c.instances[0].heap_end += PAGE;
+        }),
+        ("an instance has more memory than its limit", |c| c.instances[0].heap_end += 8 << 30),
+        ("its instances are not those of the domain", |c| c.instances[0].token += 1),
+        ("has used times", |c| c.instances[0].usage.run_ns = 1),
+        ("a time lies before the capture", |c| {
+            let sleeps =
+                |thread: &&mut ThreadRecord| matches!(thread.state, ThreadState::Waiting { on: WaitOn::Time, .. });
+            let thread = c.threads.iter_mut().find(sleeps).expect("one sleeps");
+            thread.state = ThreadState::Waiting { on: WaitOn::Time, deadline: Some(0) };
+        }),
+        ("the pages of slot buffers are not those", |c| {
+            let pages = PageRange { start: ARENA_BASE + 64 * PAGE, count: 1 };
+            c.modules[0].pages.push(pages);
+        }),
+    ];
+    for (why, change) in changes {
+        let output = resumed(&change);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Two: the file is refused at once. One: by the process that would go on.
+        assert!(matches!(output.status.code(), Some(1 | 2)) && text.contains(why), "{why}: {output:?}");
+    }
 }

@@ -2,8 +2,8 @@
 
 mod support;
 
-use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, INFO_BASE, cell_base};
-use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, THREAD_JOIN};
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, INFO_BASE, PAGE, cell_base};
+use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, THREAD_JOIN};
 use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError, Suspended};
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
@@ -106,6 +106,9 @@ fn what_is_waited_for_is_told_by_step_and_function() {
     assert!(told.contains(&("second", "for a slot", None)), "{told:?}");
     let pages: usize = suspended.continuation.pages.iter().map(|run| run.bytes.len() / 4096).sum();
     assert!(pages < 40, "{pages} pages of two small functions");
+    let threads = suspended.continuation.instances.iter().flat_map(|instance| &instance.threads);
+    let slots: Vec<_> = threads.filter_map(|thread| thread.slot.as_deref()).collect();
+    assert_eq!(slots, ["between"], "the one that is waited for");
     // The workflow's own timeout comes before the end of the nap.
     assert!(suspended.until < told.iter().filter_map(|(_, _, until)| *until).min());
 }
@@ -144,6 +147,11 @@ fn deadlocks_and_timeouts_are_those_of_an_uninterrupted_run() {
     assert_eq!(resumed.error.expect("its time is up").kind, FailureKind::Timeout);
 }
 
+/// The pages of slot buffers.
+fn pages_of_mm(continuation: &mut Continuation) -> &mut Vec<(u64, u64)> {
+    &mut continuation.modules.iter_mut().find(|module| module.name == "mm").expect("it is in use").pages
+}
+
 /// What an edited continuation would give its author: the numbers name the field that was changed.
 #[test]
 fn a_continuation_is_checked_as_a_message_from_a_stranger() {
@@ -152,6 +160,7 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
     let good = suspended(run(&ready, None, true)).continuation;
     let sleeps = |thread: &ThreadRecord| thread.call == NANOSLEEP;
     let joins = |thread: &ThreadRecord| thread.call == THREAD_JOIN;
+    let takes = |thread: &ThreadRecord| thread.call == SLOT_TAKE;
     let futex = |thread: &ThreadRecord| thread.call == FUTEX_WAIT;
     type Change = Box<dyn Fn(&mut Continuation)>;
     let with = |which: fn(&ThreadRecord) -> bool, change: fn(&mut ThreadRecord)| -> Change {
@@ -164,6 +173,12 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::InstanceId(u32::MAX), Box::new(|c| c.instances[0].id = u32::MAX)),
         (Rejected::InstanceId(0), Box::new(|c| c.instances[0].id = 0)),
         (Rejected::CellTwice, Box::new(|c| c.instances[1].id = c.instances[0].id + 256)),
+        (Rejected::Plan, Box::new(|c| c.instances[0].step.push('x'))),
+        (Rejected::Plan, Box::new(|c| c.instances[0].function.clear())),
+        (Rejected::Plan, Box::new(|c| c.instances[0].index += 1)),
+        (Rejected::Plan, Box::new(|c| c.instances[0].count += 1)),
+        (Rejected::Plan, Box::new(|c| c.instances[0].stack_size /= 2)),
+        (Rejected::Heap, Box::new(|c| c.instances[0].heap_start += PAGE)),
         (Rejected::Heap, Box::new(|c| c.instances[0].heap += 1)),
         (Rejected::Heap, Box::new(|c| c.instances[0].heap = 1 << 40)),
         (Rejected::MemoryLimit, Box::new(|c| c.instances[0].heap = 8 << 30)),
@@ -182,6 +197,10 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Wait, with(joins, |thread| thread.state = ThreadState::TimedOut)),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] = 0x1000)),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] += 1 << 36)),
+        (Rejected::SlotName, with(takes, |thread| thread.slot = None)),
+        (Rejected::SlotName, with(takes, |thread| thread.slot = Some(String::new()))),
+        (Rejected::SlotName, with(takes, |thread| thread.slot = Some("x".repeat(256)))),
+        (Rejected::SlotName, with(sleeps, |thread| thread.slot = Some("between".to_owned()))),
         (Rejected::Join, with(joins, |thread| thread.args[0] = thread.number.into())),
         (Rejected::Join, with(joins, |thread| thread.args[0] = u64::MAX)),
         (Rejected::Order, Box::new(|c| c.scheduler.queues.clear())),
@@ -190,6 +209,7 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Order, Box::new(|c| c.scheduler.ready.push(c.instances[0].threads[0].number))),
         (Rejected::Time, with(sleeps, |thread| thread.state = ThreadState::Waits { until: Some(0) })),
         (Rejected::Output, Box::new(|c| c.instances[0].lines.push((7, String::new())))),
+        (Rejected::ModulePages, Box::new(|c| pages_of_mm(c).push((ARENA_BASE + PAGE * 64, PAGE)))),
         (Rejected::Pages, Box::new(|c| c.pages[0].address = 0x1000)),
         (Rejected::Pages, Box::new(|c| c.pages[0].address += 8)),
         (Rejected::Pages, Box::new(|c| _ = c.pages[0].bytes.pop())),

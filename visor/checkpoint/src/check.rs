@@ -149,8 +149,8 @@ impl Cell<'_> {
         };
         let mapped = &self.record.mapped;
         let before = mapped.partition_point(|mapped| mapped.pages.start <= pages.start);
-        within(self.stack(None))
-            || within(self.base + self.record.stack_size..self.record.heap_end)
+        // Behind the main stack's guard, stack, image and heap lie without gaps: a run may go across their ends.
+        within(self.stack(None).start..self.record.heap_end)
             || before.checked_sub(1).is_some_and(|index| holds(&mapped[index]))
     }
 }
@@ -354,7 +354,7 @@ fn scheduler(record: &SchedulerRecord, threads: &BTreeMap<u32, &ThreadRecord>) -
     }
 }
 
-/// The pages of all modules, by ascending address.
+/// The pages of all modules, by ascending address and with gaps between them.
 fn modules(records: &[ModuleRecord]) -> Result<Vec<PageRange>> {
     at_most("modules", records.len(), FEW)?;
     let mut names = BTreeSet::new();
@@ -377,10 +377,16 @@ fn modules(records: &[ModuleRecord]) -> Result<Vec<PageRange>> {
         pages.extend_from_slice(&record.pages);
     }
     pages.sort();
-    match pages.windows(2).all(|two| two[0].end() <= two[1].start) {
-        true => Ok(pages),
-        false => Err(Error::wrong("the modules", "two have the same page")),
+    if !pages.windows(2).all(|two| two[0].end() <= two[1].start) {
+        return Err(Error::wrong("the modules", "two have the same page"));
     }
+    // Buffers may lie side by side: a run of pages may go across their ends.
+    pages.dedup_by(|next, last| {
+        let follows = last.end() == next.start;
+        last.count += if follows { next.count } else { 0 };
+        follows
+    });
+    Ok(pages)
 }
 
 /// Pages are of an instance or of a module.

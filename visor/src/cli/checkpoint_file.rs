@@ -3,14 +3,15 @@
 //! ```text
 //!   identity, functions    what the checkpoint is of, where it was made, and the hash of each image
 //!   plan                   the workflow document
-//!   engine                 postcard: Engine { file, settings, outputs, inputs, bytes of the continuation }
-//!   modules                the continuation, as the domain has encoded it, in pieces: `continuation.0`, `continuation.1`, …
+//!   engine                 postcard: Engine { file, settings, outputs, inputs }, and the state of the run
+//!   instances … pages      the rest of the continuation, see `records`
 //! ```
 //!
 //! The workflow is kept as its document and is checked again, so that a changed file gives a checked plan or none. Images are read
 //! again from where the document says, and must have the hashes that they had. What the continuation says of threads and
-//! memory is checked by the process that goes on with it. Its instances, threads and pages are inside of the pieces:
-//! the sections that the format has for them are empty.
+//! memory is checked here as far as records alone show it, and once more by the process that goes on with it.
+
+mod records;
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -18,19 +19,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use monohull_abi::ABI_VERSION;
-use monohull_checkpoint::record::{Contents, EngineRecord, FunctionRecord, Identity, ModuleRecord, SchedulerRecord};
+use monohull_checkpoint::record::{Contents, EngineRecord, FunctionRecord, Identity};
 use monohull_checkpoint::{
-    Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Pages, Processor, Replace, Trust, seal, write,
+    Checkpoint, CheckpointId, Error, Hash, Key, Layout, NewFile, Packing, Processor, ReadAt, Replace, Trust, seal,
+    write,
 };
+use monohull_domain::checkpoint::Continuation;
 use monohull_report::escape::shown;
 use serde::{Deserialize, Serialize};
 
 /// The version of the engine section's bytes.
-const ENGINE_VERSION: u16 = 1;
-/// The version that a piece begins with.
-const PIECE_VERSION: [u8; 4] = 1u32.to_le_bytes();
-/// The most bytes of a piece; a section may have a few more.
-const PIECE: usize = 128 << 20;
+const ENGINE_VERSION: u16 = 2;
 
 /// A workflow that waits.
 #[derive(Debug)]
@@ -46,11 +45,11 @@ pub(super) struct Saved {
     /// What else is needed to go on.
     pub(super) engine: Engine,
     /// The rest of the run.
-    pub(super) continuation: Vec<u8>,
+    pub(super) continuation: Continuation,
 }
 
-/// What the engine section holds.
-#[derive(Debug, Serialize, Deserialize)]
+/// What the engine section holds besides the state of the run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Engine {
     /// The workflow's file: relative paths in the document count from its folder.
     pub(super) file: PathBuf,
@@ -62,15 +61,6 @@ pub(super) struct Engine {
     pub(super) inputs: Vec<(String, Vec<u8>)>,
 }
 
-/// What the domain's record of a continuation begins with.
-#[derive(Deserialize)]
-struct Times {
-    /// The domain clock at the capture.
-    clock: u64,
-    /// The wall clock at the capture.
-    wall: u64,
-}
-
 /// A file cannot be gone on with, or not be written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each means")]
@@ -80,7 +70,9 @@ pub(super) enum FileError {
     #[error("{}: {error}", shown(path))]
     Checkpoint { path: PathBuf, error: Error },
     #[error("{}: it is a good checkpoint, but none that `monohull run --suspend` has written: {reason}", shown(path))]
-    Other { path: PathBuf, reason: &'static str },
+    Other { path: PathBuf, reason: String },
+    #[error("the workflow has been captured in a way that no checkpoint can have, which is a bug in Monohull: {0}")]
+    Continuation(String),
     #[error("{} cannot be written: {source}", shown(path))]
     Unwritable { path: PathBuf, source: io::Error },
 }
@@ -100,25 +92,22 @@ impl Saved {
         let file = File::open(path).map_err(unreadable)?;
         let checkpoint = Checkpoint::read(file, Trust::Key(key)).map_err(wrong)?;
         checkpoint.check_processor(&Processor::here()).map_err(wrong)?;
-        Saved::of(checkpoint.contents()).map_err(|reason| FileError::Other { path: path.to_owned(), reason })
+        Saved::of(&checkpoint).map_err(|why| match why {
+            NotOurs::Other(reason) => FileError::Other { path: path.to_owned(), reason },
+            NotOurs::Damaged(error) => wrong(error),
+        })
     }
 
-    fn of(contents: &Contents) -> Result<Saved, &'static str> {
-        if !contents.instances.is_empty() {
-            return Err("it has instances outside of its continuation");
-        }
+    fn of<S: ReadAt>(checkpoint: &Checkpoint<S>) -> Result<Saved, NotOurs> {
+        let contents = checkpoint.contents();
         if contents.engine.version != ENGINE_VERSION {
-            return Err("its engine section has another version");
+            return Err("its engine section has another version".to_owned().into());
         }
-        let engine = match postcard::take_from_bytes(&contents.engine.bytes) {
-            Ok((engine, [])) => engine,
-            _ => return Err("its engine section cannot be read"),
+        let (engine, driver): (Engine, Vec<u8>) = match postcard::take_from_bytes(&contents.engine.bytes) {
+            Ok((both, [])) => both,
+            _ => return Err("its engine section cannot be read".to_owned().into()),
         };
-        let mut continuation = Vec::new();
-        for (index, module) in contents.modules.iter().enumerate() {
-            let piece = module.bytes.strip_prefix(&PIECE_VERSION).filter(|_| module.name == piece_name(index));
-            continuation.extend_from_slice(piece.ok_or("a piece of its continuation is another's")?);
-        }
+        let continuation = records::continuation(checkpoint, driver)?;
         let functions = contents.functions.iter();
         Ok(Saved {
             workflow: contents.identity.workflow.clone(),
@@ -137,31 +126,34 @@ impl Saved {
         let path = folder.join(format!("{name}.checkpoint"));
         let unwritable = |source| FileError::Unwritable { path: path.clone(), source };
         let wrong = |error| FileError::Checkpoint { path: path.clone(), error };
-        let contents = self.contents().map_err(unwritable)?;
+        let contents = self.contents(path.clone())?;
+        let pages = records::pages(&self.continuation).map_err(wrong)?;
         DirBuilder::new().recursive(true).create(folder).map_err(unwritable)?;
         let new = NewFile::beside(&path).map_err(unwritable)?;
-        let written = write(&mut new.file(), &contents, &Pages::new(), Packing::Raw).map_err(wrong)?;
+        let written = write(&mut new.file(), &contents, &pages, Packing::Raw).map_err(wrong)?;
         // Read back and checked: what has been sealed can be resumed.
         seal(new.file(), key).map_err(wrong)?;
         new.publish(Replace::No).map_err(unwritable)?;
         Ok((path, written.bytes))
     }
 
-    fn contents(&self) -> io::Result<Contents> {
-        let (times, _) = postcard::take_from_bytes::<Times>(&self.continuation).map_err(io::Error::other)?;
+    fn contents(&self, path: PathBuf) -> Result<Contents, FileError> {
+        let names: Vec<&str> = self.functions.iter().map(|(name, ..)| name.as_str()).collect();
+        let records = records::Records::of(&self.continuation, &names).map_err(FileError::Continuation)?;
+        let id = CheckpointId::random().map_err(|source| FileError::Unwritable { path, source: source.into() })?;
+        let state = (&self.engine, &self.continuation.driver);
         let functions = self.functions.iter();
-        let pieces = self.continuation.chunks(PIECE).enumerate();
         Ok(Contents {
             identity: Identity {
-                id: CheckpointId::random().map_err(io::Error::from)?,
+                id,
                 generation: self.generation,
                 parent: None,
                 label: String::new(),
                 workflow: self.workflow.clone(),
                 plan: Hash::of(&self.document),
                 tenant: String::new(),
-                wall_ns: times.wall,
-                domain_ns: times.clock,
+                wall_ns: self.continuation.wall,
+                domain_ns: self.continuation.clock,
                 processor: Processor::here(),
                 layout: Layout::HERE,
                 abi: ABI_VERSION,
@@ -174,27 +166,33 @@ impl Saved {
                     image_bytes: *bytes,
                 })
                 .collect(),
-            instances: Vec::new(),
-            threads: Vec::new(),
-            scheduler: SchedulerRecord::default(),
+            instances: records.instances,
+            threads: records.threads,
+            scheduler: records.scheduler,
             plan: self.document.clone(),
             engine: EngineRecord {
                 version: ENGINE_VERSION,
-                bytes: postcard::to_extend(&self.engine, Vec::new()).map_err(io::Error::other)?,
+                bytes: postcard::to_extend(&state, Vec::new())
+                    .map_err(|error| FileError::Continuation(error.to_string()))?,
             },
-            modules: pieces
-                .map(|(index, piece)| ModuleRecord {
-                    name: piece_name(index),
-                    bytes: [&PIECE_VERSION, piece].concat(),
-                    pages: Vec::new(),
-                })
-                .collect(),
+            modules: records.modules,
         })
     }
 }
 
-fn piece_name(index: usize) -> String {
-    format!("continuation.{index}")
+/// A checkpoint holds no continuation as `records` writes it, or a page of it is damaged.
+#[derive(Debug)]
+enum NotOurs {
+    /// What no suspended workflow has.
+    Other(String),
+    /// A page cannot be read or is damaged.
+    Damaged(Error),
+}
+
+impl From<String> for NotOurs {
+    fn from(reason: String) -> NotOurs {
+        NotOurs::Other(reason)
+    }
 }
 
 /// The folder of a key is its owner's alone.
@@ -204,51 +202,4 @@ pub(super) fn make_key_folder(key: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    const KEY: Key = Key::new([5; 32]);
-
-    fn saved() -> Saved {
-        Saved {
-            workflow: "w".to_owned(),
-            generation: 3,
-            document: b"{}".to_vec(),
-            functions: vec![("f".to_owned(), [7; 32], 9)],
-            engine: Engine { file: "w.json".into(), settings: Vec::new(), outputs: Vec::new(), inputs: Vec::new() },
-            continuation: vec![1, 2, 3],
-        }
-    }
-
-    #[test]
-    fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let (path, size) = saved().write(&folder.path().join("new"), "w-1", &KEY).expect("written");
-        let metadata = fs::metadata(&path).expect("it is there");
-        assert_eq!(
-            (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
-            (size, 0o600)
-        );
-        let read = Saved::read(&path, &KEY).expect("right");
-        assert_eq!((read.continuation, read.generation, read.functions), (vec![1, 2, 3], 3, saved().functions));
-        assert_eq!(fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1, "nothing else is left");
-    }
-
-    #[test]
-    fn a_continuation_of_other_pieces_is_refused() {
-        let good = saved().contents().expect("contents");
-        assert!(Saved::of(&good).is_ok());
-        let mut named = good.clone();
-        named.modules[0].name = "mm".to_owned();
-        let mut versioned = good.clone();
-        versioned.modules[0].bytes[0] = 2;
-        let mut engine = good.clone();
-        engine.engine.bytes.push(0);
-        let mut newer = good;
-        newer.engine.version = 2;
-        for bad in [named, versioned, engine, newer] {
-            assert!(Saved::of(&bad).is_err());
-        }
-    }
-}
+mod tests;

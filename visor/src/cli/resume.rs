@@ -70,7 +70,8 @@ impl Resume {
             Ok(isolation) => isolation,
             Err(why) => return super::fail(Exit::Host, &why),
         };
-        let continuation = match seal(&saved.continuation, 0) {
+        let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(std::io::Error::other);
+        let continuation = match encoded.and_then(|encoded| seal(&encoded, 0)) {
             Ok(continuation) => continuation,
             Err(error) => return super::fail(Exit::Host, &error),
         };

@@ -69,6 +69,10 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         Ok(continuation) => continuation,
         Err(error) => return super::fail(Exit::Host, &error),
     };
+    let continuation = match postcard::take_from_bytes(&continuation) {
+        Ok((continuation, [])) => continuation,
+        _ => return super::fail(Exit::Host, &"the workflow's process has sent a continuation that cannot be read"),
+    };
     let Origin { file, document, settings, outputs, generation, key } = origin;
     let Some(key) = key else { return super::fail(Exit::Host, &"there is no key that could seal the checkpoint") };
     let bytes = |image: &Path| std::fs::metadata(image).map_or(0, |metadata| metadata.len());

@@ -1,7 +1,7 @@
 //! From a domain at rest to its continuation.
 
 use super::record::{Continuation, InstanceRecord, ModuleRecord, PageRun, ThreadRecord, ThreadState};
-use super::{Suspended, pages};
+use super::{Suspended, pages, slot_names};
 use crate::carrier::{clock_ns, monotonic_ns};
 use crate::driver::Driver;
 use crate::hostcall::RecordError;
@@ -25,6 +25,8 @@ pub enum CaptureError {
     MappedFiles,
     #[error("{instance} has mapped memory, which cannot be captured")]
     MappedMemory { instance: String },
+    #[error("{instance} waits for a slot whose name is no longer in its memory")]
+    SlotName { instance: String },
     #[error("an instance is being ended")]
     Ending,
     #[error(transparent)]
@@ -58,7 +60,9 @@ impl Shared {
         }
         let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
         let in_domain_time = |at| self.clock.of_host(at);
-        let (threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
+        let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
+        slot_names::add(&mut threads, &order.queues)
+            .map_err(|id| CaptureError::SlotName { instance: self.name_of(id) })?;
         let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
         let mut captured = (Vec::new(), Vec::new());
         let mut live = Vec::new();
@@ -71,11 +75,13 @@ impl Shared {
         let (instances, mut pages) = captured;
         let mut modules = Vec::new();
         for module in self.save_modules()? {
-            for range in module.pages {
+            let ranges = pages::joined(module.pages);
+            for range in ranges.iter().cloned() {
                 // SAFETY: buffers of the arena that their module has named are readable, and nothing runs.
                 unsafe { pages::of_range(range, &mut pages) };
             }
-            modules.push(ModuleRecord { name: module.name, bytes: module.bytes });
+            let ranges = ranges.iter().map(|range| (range.start, range.end - range.start)).collect();
+            modules.push(ModuleRecord { name: module.name, bytes: module.bytes, pages: ranges });
         }
         pages.sort_unstable_by_key(|run| run.address);
         let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
@@ -121,8 +127,14 @@ impl Shared {
         Ok(InstanceRecord {
             id: instance.id,
             token: instance.config.token,
+            step: instance.config.labels.step.clone(),
+            function: instance.config.labels.function.clone(),
+            index: instance.config.index,
+            count: instance.config.count,
             attempt: instance.config.attempt,
+            stack_size: instance.config.stack_size,
             deadline: Some(instance.deadline).filter(|at| *at != NEVER).map(|at| self.clock.of_host(at)),
+            heap_start: heap.start,
             heap: heap.end - heap.start,
             stacks,
             free_stacks: free_stacks.to_vec(),
@@ -165,11 +177,15 @@ impl Shared {
     }
 
     fn unfit(&self, Unfit { instance, call }: Unfit) -> CaptureError {
-        let name = self.instance(instance).map_or_else(|| "an instance".to_owned(), |instance| instance.described());
+        let name = self.name_of(instance);
         let call = match call {
             Some(call) => u32::try_from(call).ok().and_then(number::name_of).unwrap_or("an unknown call").to_owned(),
             None => "it is running".to_owned(),
         };
         CaptureError::Call { instance: name, call }
+    }
+
+    fn name_of(&self, id: u32) -> String {
+        self.instance(id).map_or_else(|| "an instance".to_owned(), |instance| instance.described())
     }
 }

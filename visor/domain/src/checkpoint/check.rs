@@ -10,6 +10,7 @@ use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::number;
+use monohull_abi::types::SLOT_NAME_MAX;
 use std::collections::{HashMap, HashSet};
 
 /// Why a continuation is refused.
@@ -20,6 +21,8 @@ pub enum Rejected {
     InstanceId(u32),
     #[error("two instances have the same cell")]
     CellTwice,
+    #[error("an instance is not as the workflow has it")]
+    Plan,
     #[error("the heap of an instance has an impossible size")]
     Heap,
     #[error("an instance has more memory than its limit")]
@@ -40,12 +43,16 @@ pub enum Rejected {
     Wait,
     #[error("a thread waits for memory of another instance")]
     FutexAddress,
+    #[error("a thread has the name of a slot for which it does not wait, or has none")]
+    SlotName,
     #[error("a thread waits for the end of a thread that its instance does not have")]
     Join,
     #[error("the lists of threads do not have each thread once")]
     Order,
     #[error("output costs more than is possible")]
     Output,
+    #[error("the pages of slot buffers are not those that their module has")]
+    ModulePages,
     #[error("contents of memory lie outside the memory of functions")]
     Pages,
     #[error("a time lies before the capture")]
@@ -74,6 +81,11 @@ pub(super) fn check(continuation: &Continuation, instances: &[Planned<'_>]) -> R
 }
 
 fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<(), Rejected> {
+    let InstanceConfig { labels, index, count, stack_size, .. } = config;
+    let planned = (labels.step.as_str(), labels.function.as_str(), *index, *count, *stack_size);
+    if planned != (record.step.as_str(), record.function.as_str(), record.index, record.count, record.stack_size) {
+        return Err(Rejected::Plan);
+    }
     if !record.heap.is_multiple_of(PAGE) || record.heap > THREAD_STACKS_OFFSET {
         return Err(Rejected::Heap);
     }
@@ -111,6 +123,11 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
     let inside = stack + PAGE..=stack + config.stack_size - THREAD_HEADER_SIZE - 8;
     if !inside.contains(&thread.user_rsp) || !thread.user_rsp.is_multiple_of(8) {
         return Err(Rejected::StackPointer);
+    }
+    let waits_for_slot = thread.call == number::SLOT_TAKE && matches!(thread.state, ThreadState::Waits { .. });
+    let is_name = |name: &String| (1..=SLOT_NAME_MAX).contains(&name.len());
+    if thread.slot.is_some() != waits_for_slot || !thread.slot.iter().all(is_name) {
+        return Err(Rejected::SlotName);
     }
     if let ThreadState::Returns(_) = thread.state {
         return if thread.call == 0 { Ok(()) } else { Err(Rejected::Call(thread.call)) };
@@ -184,10 +201,10 @@ fn check_order(continuation: &Continuation, threads: &HashMap<u32, (u32, &Thread
     Ok(())
 }
 
-/// What a thread waits for. Names of slots are in user memory, where their module finds them again.
-fn what((id, thread): (u32, &ThreadRecord)) -> (u32, u32, u64) {
+/// What a thread waits for: the call, and a slot's name or the instance's own thing.
+fn what((id, thread): (u32, &ThreadRecord)) -> (u32, Option<&str>, (u32, u64)) {
     match thread.call {
-        number::SLOT_TAKE => (thread.call, 0, 0),
-        call => (call, id, thread.args[0]),
+        number::SLOT_TAKE => (thread.call, thread.slot.as_deref(), (0, 0)),
+        call => (call, None, (id, thread.args[0])),
     }
 }

@@ -24,7 +24,7 @@
 //! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,
 //! `THREAD_JOIN`, `NANOSLEEP` and `SLOT_TAKE`. A thread in any other call is a refusal that names the call, and the run goes on.
 //!
-//! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits, stacks and labels come from the plan, not from the record.
+//! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits come from the plan, not from the record.
 //!
 //! **Time.** While a workflow is suspended its clock runs up to its next timer and then stops. A sleep ends in time, and a
 //! timeout does not pass because the workflow was not resumed.
@@ -35,6 +35,7 @@ mod pages;
 pub(crate) mod quiesce;
 pub mod record;
 pub(crate) mod restore;
+mod slot_names;
 
 pub use capture::{CaptureError, Wait};
 pub use check::Rejected;

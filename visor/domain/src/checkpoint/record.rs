@@ -1,4 +1,7 @@
-//! A continuation as plain data. No address of trusted memory is in it, no descriptor, and nothing that follows from the plan.
+//! A continuation as plain data. No address of trusted memory is in it and no descriptor.
+//!
+//! Limits and arguments of an instance come from the plan. A few words that follow from the plan, the image or user memory are recorded
+//! as well: they tell a reader of the checkpoint what an instance is, and must be as the restored domain has them.
 //!
 //! Times are domain time ([`clock`](crate::clock)) in ns.
 
@@ -30,17 +33,29 @@ pub struct Continuation {
     pub pages: Vec<PageRun>,
 }
 
-/// A live instance. Its code, limits, labels and arguments come from the plan.
+/// A live instance. Its code, limits and arguments come from the plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InstanceRecord {
     /// Its id, by which modules know it; the low byte is the cell.
     pub id: u32,
     /// The driver's name for it.
     pub token: u64,
+    /// Its step, as the plan has it.
+    pub step: String,
+    /// Its function, as the plan has it.
+    pub function: String,
+    /// Which of the step's instances it is, as the plan has it.
+    pub index: u32,
+    /// How many instances the step has, as the plan has it.
+    pub count: u32,
     /// Which attempt it is.
     pub attempt: u32,
+    /// Bytes of each of its stacks, as the plan has them.
+    pub stack_size: u64,
     /// When its time is up.
     pub deadline: Option<u64>,
+    /// Where its heap begins, which follows from its image.
+    pub heap_start: u64,
     /// Bytes of committed heap.
     pub heap: u64,
     /// Thread stacks that have ever been used.
@@ -76,6 +91,8 @@ pub struct ThreadRecord {
     pub args: [u64; 6],
     /// How it goes on.
     pub state: ThreadState,
+    /// The name of the slot that it waits for. The call's handler reads it again from user memory; this one is for readers.
+    pub slot: Option<String>,
 }
 
 /// How a captured thread goes on.
@@ -115,6 +132,8 @@ pub struct ModuleRecord {
     /// The record, which begins with a version.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
+    /// The pages of slot buffers that belong to the state: address and bytes, in ascending order and with gaps between them.
+    pub pages: Vec<(u64, u64)>,
 }
 
 /// Contents of whole pages.

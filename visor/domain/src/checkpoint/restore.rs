@@ -54,11 +54,20 @@ impl Shared {
             threads.push((record.id, record.threads.clone()));
             self.restore_instance(record, config, &mut writable)?;
         }
+        let mut recorded = Vec::new();
         let modules = continuation.modules.into_iter();
         let modules: Vec<_> = modules
-            .map(|module| hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages: Vec::new() })
+            .map(|module| {
+                recorded.extend(module.pages);
+                hostcall::ModuleRecord { name: module.name, bytes: module.bytes, pages: Vec::new() }
+            })
             .collect();
-        writable.extend(self.restore_modules(&modules)?);
+        let buffers = pages::joined(self.restore_modules(&modules)?);
+        recorded.sort_unstable();
+        if !recorded.iter().copied().eq(buffers.iter().map(|range| (range.start, range.end - range.start))) {
+            return Err(Rejected::ModulePages.into());
+        }
+        writable.extend(buffers);
         check_runs(&continuation.pages, &mut writable)?;
         for run in &continuation.pages {
             // SAFETY: checked above; the pages have been tagged, and no function runs.
@@ -83,6 +92,9 @@ impl Shared {
         let lease = self.cells.lease_at(cell_of(record.id)).ok_or(RestoreError::NoPlace)?;
         let mut cell = self.cells.prepare(lease, &config.image, config.stack_size)?;
         self.milestones.mapped();
+        if cell.heap().start != record.heap_start {
+            return Err(Rejected::Heap.into());
+        }
         if !cell.adopt(&self.space, record.heap, record.stacks, &record.free_stacks)? {
             return Err(Rejected::Heap.into());
         }

@@ -30,7 +30,7 @@ mod waits;
 mod work;
 
 pub(crate) use carrier_set::WakeUp;
-pub(crate) use record::{Unfit, WAITS};
+pub(crate) use record::{ThreadsOf, Unfit, WAITS};
 pub(crate) use thread::{CHUNK, INDEX_BITS, THREADS_MAX, ThreadIndex};
 pub(crate) use timers::TimerKind;
 pub(crate) use work::{Resources, Work};

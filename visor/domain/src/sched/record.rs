@@ -76,7 +76,15 @@ impl<I> Scheduler<I> {
             (false, Some(call)) if !thread.external => (call, frame.args),
             (false, _) => return Err(unfit(Some(frame.number))),
         };
-        Ok(ThreadRecord { number: thread.number, stack: thread.stack, user_rsp: frame.user_rsp, call, args, state })
+        Ok(ThreadRecord {
+            number: thread.number,
+            stack: thread.stack,
+            user_rsp: frame.user_rsp,
+            call,
+            args,
+            state,
+            slot: None,
+        })
     }
 
     /// Timers that are still wanted, with the host's times, in no order.

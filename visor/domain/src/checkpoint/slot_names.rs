@@ -1,0 +1,86 @@
+//! The names of the slots that threads wait for.
+//!
+//! A waiting thread has the address of the name among its arguments, and its place in a queue by a key that only the module knows.
+//! A checkpoint says by name what is waited for, so the names are read when the domain is captured. The handler reads them again
+//! when the thread goes on. A function may overwrite a name meanwhile; then the names contradict the queues, or there is no name.
+
+use super::record::{ThreadRecord, ThreadState};
+use crate::sched::ThreadsOf;
+use monohull_abi::layout::{USER_BASE, USER_END};
+use monohull_abi::number::SLOT_TAKE;
+use monohull_abi::types::SLOT_NAME_MAX;
+use monohull_trampoline::system::copy;
+use std::collections::{HashMap, HashSet};
+
+/// Adds the name of its slot to each thread that waits for one. Those in a queue wait for the same slot, and those in two queues for
+/// two. Otherwise the id of an instance whose name is not right.
+pub(super) fn add(threads: &mut ThreadsOf, queues: &[Vec<u32>]) -> Result<(), u32> {
+    let mut found = HashMap::new();
+    for (id, threads) in threads {
+        for thread in threads.iter_mut().filter(|thread| waits(thread)) {
+            let name = read(thread.args[0], thread.args[1]).ok_or(*id)?;
+            thread.slot = Some(name.clone());
+            found.insert(thread.number, (*id, name));
+        }
+    }
+    check(&found, queues)
+}
+
+fn waits(thread: &ThreadRecord) -> bool {
+    thread.call == SLOT_TAKE && matches!(thread.state, ThreadState::Waits { .. })
+}
+
+/// Compares names, by thread number with the instance's id, with the queues.
+fn check(found: &HashMap<u32, (u32, String)>, queues: &[Vec<u32>]) -> Result<(), u32> {
+    let mut names = HashSet::new();
+    for queue in queues {
+        let mut queued = queue.iter().filter_map(|number| found.get(number));
+        let Some((id, first)) = queued.next() else { continue };
+        if !names.insert(first) {
+            return Err(*id);
+        }
+        if let Some((id, _)) = queued.find(|(_, name)| name != first) {
+            return Err(*id);
+        }
+    }
+    Ok(())
+}
+
+/// Reads a name from user memory, from which it may have gone.
+fn read(address: u64, len: u64) -> Option<String> {
+    let len = usize::try_from(len).ok().filter(|len| (1..=SLOT_NAME_MAX).contains(len))?;
+    let end = address.checked_add(len as u64)?;
+    if address < USER_BASE || end > USER_END {
+        return None;
+    }
+    let mut room = [0; SLOT_NAME_MAX];
+    // SAFETY: the room is as long as the longest name; the source is memory of functions, and faults are survived.
+    unsafe { copy(room.as_mut_ptr(), address as *const u8, len) }.then_some(())?;
+    std::str::from_utf8(&room[..len]).ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_agree_with_queues_or_the_instance_is_found() {
+        let found = |names: &[(u32, &str)]| -> HashMap<u32, (u32, String)> {
+            names.iter().map(|(number, name)| (*number, (*number + 100, (*name).to_owned()))).collect()
+        };
+        let queues = [vec![1, 2], vec![7], vec![3]];
+        assert_eq!(check(&found(&[(1, "a"), (2, "a"), (3, "b")]), &queues), Ok(()));
+        assert_eq!(check(&found(&[(1, "a"), (2, "other"), (3, "b")]), &queues), Err(102));
+        assert_eq!(check(&found(&[(1, "a"), (2, "a"), (3, "a")]), &queues), Err(103));
+    }
+
+    #[test]
+    fn a_name_outside_of_user_memory_is_none() {
+        let own = "name";
+        assert_eq!(read(own.as_ptr() as u64, 4), None);
+        assert_eq!(read(USER_END - 2, 4), None);
+        assert_eq!(read(u64::MAX, 4), None);
+        assert_eq!(read(USER_BASE, 0), None);
+        assert_eq!(read(USER_BASE, SLOT_NAME_MAX as u64 + 1), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! A continuation as the typed records of a checkpoint, and back.
+//!
+//! ```text
+//!   Continuation of the domain                checkpoint
+//!   clock, wall                               identity
+//!   instances { …, threads }            ◀──▶  instances, threads (with their instance and position)
+//!   scheduler, pending, started, deadline     scheduler
+//!   modules { bytes, pages }                  module, one section for each
+//!   pages { address, bytes }                  runs, pages: zero pages without contents, equal ones once
+//!   driver                                    engine
+//! ```
+//!
+//! The format has words for what no suspended workflow has yet: mapped memory, handlers that have not run, pages of a parent. What a
+//! continuation could not take over is refused when it is read, and never dropped. Times and amounts that were used before the capture are
+//! in the engine's state, so their words in the records are zero.
+
+use monohull_abi::layout::PAGE;
+use monohull_abi::number;
+use monohull_checkpoint::record::{
+    Frame, InstanceRecord, LineRecord, ModuleRecord, PageRange, PendingRecord, Resumption, SchedulerRecord,
+    ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
+};
+use monohull_checkpoint::{Checkpoint, Content, Error, Heat, Pages, ReadAt};
+use monohull_domain::checkpoint::Continuation;
+use monohull_domain::checkpoint::record as domain;
+use std::collections::HashMap;
+
+use super::NotOurs;
+
+/// The most bytes of pages in a continuation. A checkpoint has equal pages once and zero pages not at all, so a small one can name
+/// many.
+const PAGES_MAX: u64 = 16 << 30;
+
+/// The records of a checkpoint that are the domain's.
+pub(super) struct Records {
+    pub(super) instances: Vec<InstanceRecord>,
+    pub(super) threads: Vec<ThreadRecord>,
+    pub(super) scheduler: SchedulerRecord,
+    pub(super) modules: Vec<ModuleRecord>,
+}
+
+impl Records {
+    /// The records of a continuation whose workflow has these functions.
+    pub(super) fn of(continuation: &Continuation, functions: &[&str]) -> Result<Records, String> {
+        let mut records = Records {
+            instances: Vec::new(),
+            threads: Vec::new(),
+            scheduler: scheduler(continuation),
+            modules: continuation.modules.iter().map(module).collect(),
+        };
+        for record in &continuation.instances {
+            let function = functions.iter().position(|name| *name == record.function);
+            let function = function.ok_or("an instance has a function that the workflow does not have")?;
+            records.instances.push(instance(record, function as u32)?);
+            for (position, thread) in (0..).zip(&record.threads) {
+                records.threads.push(self::thread(record.id, position, thread)?);
+            }
+        }
+        Ok(records)
+    }
+}
+
+/// The pages of a continuation.
+pub(super) fn pages(continuation: &Continuation) -> Result<Pages<'_>, Error> {
+    let mut pages = Pages::new();
+    for run in &continuation.pages {
+        pages.here(run.address, &run.bytes, Heat::Rest)?;
+    }
+    Ok(pages)
+}
+
+fn instance(record: &domain::InstanceRecord, function: u32) -> Result<InstanceRecord, String> {
+    let line = |(stream, text): &(u32, String)| {
+        let stream = u8::try_from(*stream).map_err(|_| "an instance has printed on a stream that does not exist")?;
+        Ok::<_, String>(LineRecord { stream, text: text.clone() })
+    };
+    Ok(InstanceRecord {
+        id: record.id,
+        function,
+        token: record.token,
+        step: record.step.clone(),
+        index: record.index,
+        count: record.count,
+        attempt: record.attempt,
+        stack_size: record.stack_size,
+        heap_start: record.heap_start,
+        heap_end: record.heap_start.saturating_add(record.heap),
+        stacks: record.stacks,
+        free_stacks: record.free_stacks.clone(),
+        mapped: Vec::new(),
+        deadline: record.deadline,
+        refusal: record.refusal.clone(),
+        usage: UsageRecord { bytes_in: record.passed.0, bytes_out: record.passed.1, ..UsageRecord::default() },
+        lines: record.lines.iter().map(line).collect::<Result<_, _>>()?,
+        lines_cost: record.lines_cost,
+        lines_full: record.lines_full,
+    })
+}
+
+fn thread(instance: u32, position: u32, record: &domain::ThreadRecord) -> Result<ThreadRecord, String> {
+    let state = match record.state {
+        domain::ThreadState::Returns(value) => ThreadState::Ready(Resumption::Value(value)),
+        domain::ThreadState::Woken => ThreadState::Ready(Resumption::Woken),
+        domain::ThreadState::TimedOut => ThreadState::Ready(Resumption::TimedOut),
+        domain::ThreadState::Waits { until } => ThreadState::Waiting { on: wait(record)?, deadline: until },
+    };
+    let frame = Frame { user_rsp: record.user_rsp, value: 0, number: record.call, args: record.args };
+    let (stack, number) = (record.stack, record.number);
+    Ok(ThreadRecord { number, instance, stack, position, waits: 0, frame, state, run_ns: 0, park_ns: 0 })
+}
+
+fn wait(record: &domain::ThreadRecord) -> Result<WaitOn, String> {
+    let [first, ..] = record.args;
+    Ok(match record.call {
+        number::NANOSLEEP => WaitOn::Time,
+        number::FUTEX_WAIT => WaitOn::Futex { address: first },
+        number::THREAD_JOIN => {
+            WaitOn::Thread { number: first.try_into().map_err(|_| "a thread waits for one without a number")? }
+        }
+        number::SLOT_TAKE => {
+            WaitOn::Slot { name: record.slot.clone().ok_or("a thread waits for a slot without a name")? }
+        }
+        call => return Err(format!("a thread waits in hostcall {call}")),
+    })
+}
+
+fn scheduler(continuation: &Continuation) -> SchedulerRecord {
+    let order = &continuation.scheduler;
+    let run = continuation.run_deadline.map(|at| TimerRecord { at, what: Timer::Run });
+    let driver = order.timers.iter().map(|(at, token)| TimerRecord { at: *at, what: Timer::Driver(*token) });
+    let pending = continuation.pending.iter();
+    SchedulerRecord {
+        ready: order.ready.clone(),
+        queues: order.queues.clone(),
+        free: order.free.clone(),
+        timers: run.into_iter().chain(driver).collect(),
+        pending: pending.map(|(token, attempt)| PendingRecord { token: *token, attempt: *attempt }).collect(),
+        started: continuation.started,
+    }
+}
+
+fn module(record: &domain::ModuleRecord) -> ModuleRecord {
+    let pages = record.pages.iter().map(|(start, bytes)| PageRange { start: *start, count: bytes / PAGE });
+    ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
+}
+
+/// The continuation of a checkpoint, with this state of the driver.
+pub(super) fn continuation<S: ReadAt>(checkpoint: &Checkpoint<S>, driver: Vec<u8>) -> Result<Continuation, NotOurs> {
+    let contents = checkpoint.contents();
+    if contents.identity.parent.is_some() {
+        return Err("it has only what differs from another checkpoint".to_owned().into());
+    }
+    let mut threads: HashMap<u32, Vec<&ThreadRecord>> = HashMap::new();
+    for thread in &contents.threads {
+        threads.entry(thread.instance).or_default().push(thread);
+    }
+    let mut instances = Vec::new();
+    for record in &contents.instances {
+        let threads = threads.remove(&record.id).unwrap_or_default();
+        let function = contents.functions.get(record.function as usize).map(|function| function.name.clone());
+        instances.push(instance_back(record, function.unwrap_or_default(), threads)?);
+    }
+    let record = &contents.scheduler;
+    let (mut run_deadline, mut timers) = (None, Vec::new());
+    for timer in &record.timers {
+        match timer.what {
+            Timer::Driver(token) => timers.push((timer.at, token)),
+            Timer::Run if run_deadline.is_none() => run_deadline = Some(timer.at),
+            Timer::Run => return Err("the run has two deadlines".to_owned().into()),
+        }
+    }
+    Ok(Continuation {
+        clock: contents.identity.domain_ns,
+        wall: contents.identity.wall_ns,
+        run_deadline,
+        started: record.started,
+        instances,
+        pending: record.pending.iter().map(|pending| (pending.token, pending.attempt)).collect(),
+        scheduler: domain::SchedulerRecord {
+            ready: record.ready.clone(),
+            queues: record.queues.clone(),
+            free: record.free.clone(),
+            timers,
+        },
+        modules: contents.modules.iter().map(module_back).collect(),
+        driver,
+        pages: pages_back(checkpoint)?,
+    })
+}
+
+fn instance_back(
+    record: &InstanceRecord,
+    function: String,
+    mut threads: Vec<&ThreadRecord>,
+) -> Result<domain::InstanceRecord, String> {
+    let wrong = |reason: &str| Err(format!("instance {:#x} {reason}", record.id));
+    if !record.mapped.is_empty() {
+        return wrong("has mapped memory");
+    }
+    let UsageRecord { bytes_in, bytes_out, .. } = record.usage;
+    if record.usage != (UsageRecord { bytes_in, bytes_out, ..UsageRecord::default() }) {
+        return wrong("has used times outside of the engine's state");
+    }
+    threads.sort_by_key(|thread| thread.position);
+    if !threads.iter().map(|thread| thread.position).eq(0..threads.len() as u32) {
+        return wrong("has a gap in the list of its threads");
+    }
+    Ok(domain::InstanceRecord {
+        id: record.id,
+        token: record.token,
+        step: record.step.clone(),
+        function,
+        index: record.index,
+        count: record.count,
+        attempt: record.attempt,
+        stack_size: record.stack_size,
+        deadline: record.deadline,
+        heap_start: record.heap_start,
+        heap: record.heap_end - record.heap_start,
+        stacks: record.stacks,
+        free_stacks: record.free_stacks.clone(),
+        passed: (bytes_in, bytes_out),
+        refusal: record.refusal.clone(),
+        lines: record.lines.iter().map(|line| (line.stream.into(), line.text.clone())).collect(),
+        lines_cost: record.lines_cost,
+        lines_full: record.lines_full,
+        threads: threads.into_iter().map(thread_back).collect::<Result<_, _>>()?,
+    })
+}
+
+fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
+    let ThreadRecord { number, stack, frame, waits, run_ns, park_ns, .. } = record;
+    if (*waits, *run_ns, *park_ns, frame.value) != (0, 0, 0, 0) {
+        return Err(format!("thread {number:#x} has used times or a value that are not kept there"));
+    }
+    // What is waited for is among the arguments, and was compared with them when the file was read.
+    let (state, slot) = match &record.state {
+        ThreadState::Ready(Resumption::Value(value)) => (domain::ThreadState::Returns(*value), None),
+        ThreadState::Ready(Resumption::Woken) => (domain::ThreadState::Woken, None),
+        ThreadState::Ready(Resumption::TimedOut) => (domain::ThreadState::TimedOut, None),
+        ThreadState::Ready(Resumption::First) => {
+            return Err(format!("thread {number:#x} has made a call that has not been served"));
+        }
+        ThreadState::Waiting { on, deadline } => {
+            let slot = if let WaitOn::Slot { name } = on { Some(name.clone()) } else { None };
+            (domain::ThreadState::Waits { until: *deadline }, slot)
+        }
+    };
+    let (user_rsp, call, args) = (frame.user_rsp, frame.number, frame.args);
+    Ok(domain::ThreadRecord { number: *number, stack: *stack, user_rsp, call, args, state, slot })
+}
+
+fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {
+    let pages = record.pages.iter().map(|range| (range.start, range.end() - range.start));
+    domain::ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
+}
+
+fn pages_back<S: ReadAt>(checkpoint: &Checkpoint<S>) -> Result<Vec<domain::PageRun>, NotOurs> {
+    let bytes = checkpoint.runs().iter().map(|run| run.count.saturating_mul(PAGE));
+    if bytes.fold(0, u64::saturating_add) > PAGES_MAX {
+        return Err(format!("its pages have more than {PAGES_MAX} bytes").into());
+    }
+    let mut pages: Vec<domain::PageRun> = Vec::new();
+    for run in checkpoint.runs() {
+        if run.content == Content::Base {
+            // A fresh mapping of the image has them.
+            continue;
+        }
+        let follows = pages.last().is_some_and(|last| last.address + last.bytes.len() as u64 == run.address);
+        if !follows {
+            pages.push(domain::PageRun { address: run.address, bytes: Vec::new() });
+        }
+        let Some(last) = pages.last_mut() else { continue };
+        let (start, more) = (last.bytes.len(), (run.count * PAGE) as usize);
+        let room = last.bytes.try_reserve(more);
+        room.map_err(|_| format!("there is no memory for {more} bytes of its pages"))?;
+        last.bytes.resize(start + more, 0);
+        match run.content {
+            Content::Here { stored } => {
+                checkpoint.read_pages(stored, &mut last.bytes[start..]).map_err(NotOurs::Damaged)?;
+            }
+            Content::Zero | Content::Base => {}
+            Content::Parent => return Err("a page of it is in another checkpoint".to_owned().into()),
+        }
+    }
+    Ok(pages)
+}

@@ -1,0 +1,260 @@
+use super::*;
+use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, PAGE, THREAD_STACKS_OFFSET, cell_base};
+use monohull_abi::number;
+use monohull_checkpoint::record::{
+    MappedRange, MappedState, PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord,
+};
+use monohull_checkpoint::{Pages, count_pages};
+use monohull_domain::checkpoint::record as domain;
+use std::fs;
+
+const KEY: Key = Key::new([5; 32]);
+/// Bytes of a stack.
+const STACK: u64 = 64 << 10;
+const CLOCK: u64 = 5_000;
+
+fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain::ThreadState) -> domain::ThreadRecord {
+    let top = match stack {
+        None => cell_base(0) + STACK,
+        Some(slot) => cell_base(0) + THREAD_STACKS_OFFSET + u64::from(slot + 1) * STACK,
+    };
+    let slot = (call == number::SLOT_TAKE).then(|| "orders".to_owned());
+    domain::ThreadRecord { number, stack, user_rsp: top - 256, call, args: [first, 6, 0, 0, 0, 0], state, slot }
+}
+
+/// An instance with a thread in each state, and pages of each kind.
+fn continuation() -> Continuation {
+    let base = cell_base(0);
+    let heap_start = base + STACK + 4 * PAGE;
+    let waits = |until| domain::ThreadState::Waits { until };
+    let threads = vec![
+        thread(0, None, number::THREAD_JOIN, 1, waits(None)),
+        thread(1, Some(0), number::NANOSLEEP, 0, waits(Some(CLOCK + 10))),
+        thread(2, Some(1), number::FUTEX_WAIT, heap_start + 8, waits(Some(CLOCK + 20))),
+        thread(3, Some(2), number::SLOT_TAKE, heap_start, waits(None)),
+        domain::ThreadRecord { args: [0; 6], ..thread(4, Some(4), 0, 0, domain::ThreadState::Returns(-3)) },
+        thread(5, Some(5), number::FUTEX_WAIT, heap_start, domain::ThreadState::TimedOut),
+        thread(6, Some(6), number::NANOSLEEP, 0, domain::ThreadState::Woken),
+    ];
+    let instance = domain::InstanceRecord {
+        id: 0x300,
+        token: 2 << 32 | 1,
+        step: "wait".to_owned(),
+        function: "f".to_owned(),
+        index: 1,
+        count: 2,
+        attempt: 3,
+        stack_size: STACK,
+        deadline: Some(CLOCK + 90),
+        heap_start,
+        heap: 8 * PAGE,
+        stacks: 7,
+        free_stacks: vec![3],
+        passed: (17, 19),
+        refusal: Some("no".to_owned()),
+        lines: vec![(1, "a line".to_owned()), (2, "another".to_owned())],
+        lines_cost: 200,
+        lines_full: true,
+        threads,
+    };
+    let page = |byte: u8| vec![byte; PAGE as usize];
+    let run =
+        |address, bytes: &[u8]| domain::PageRun { address, bytes: bytes.iter().flat_map(|byte| page(*byte)).collect() };
+    Continuation {
+        clock: CLOCK,
+        wall: 77_000,
+        run_deadline: Some(CLOCK + 100),
+        started: 4,
+        instances: vec![instance],
+        pending: vec![(2 << 32, 1)],
+        scheduler: domain::SchedulerRecord {
+            ready: vec![5, 4, 6],
+            queues: vec![vec![0], vec![2], vec![3]],
+            free: vec![(1 << 20) + 7],
+            timers: vec![(CLOCK + 30, 9)],
+        },
+        modules: vec![domain::ModuleRecord {
+            name: "mm".to_owned(),
+            bytes: vec![1, 0, 0, 0, 42],
+            pages: vec![(ARENA_BASE, 3 * PAGE), (ARENA_BASE + 8 * PAGE, PAGE)],
+        }],
+        driver: b"{\"steps\":[]}".to_vec(),
+        pages: vec![
+            // Across the end of the main stack, with a zero page of data and equal pages.
+            run(base + STACK - PAGE, &[1, 2, 0, 2]),
+            run(heap_start, &[3]),
+            run(ARENA_BASE + PAGE, &[4, 4]),
+        ],
+    }
+}
+
+fn saved() -> Saved {
+    Saved {
+        workflow: "w".to_owned(),
+        generation: 3,
+        document: b"{}".to_vec(),
+        functions: vec![("e".to_owned(), [6; 32], 8), ("f".to_owned(), [7; 32], 9)],
+        engine: Engine { file: "w.json".into(), settings: Vec::new(), outputs: Vec::new(), inputs: Vec::new() },
+        continuation: continuation(),
+    }
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written_and_by_its_owner_alone() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let (path, size) = saved().write(&folder.path().join("new"), "w-1", &KEY).expect("written");
+    let metadata = fs::metadata(&path).expect("it is there");
+    assert_eq!(
+        (metadata.len(), std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777),
+        (size, 0o600)
+    );
+    let read = Saved::read(&path, &KEY).expect("right");
+    assert_eq!((read.continuation, read.engine), (continuation(), saved().engine));
+    assert_eq!((read.generation, read.functions), (3, saved().functions));
+    assert_eq!(fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1, "nothing else is left");
+}
+
+/// The file of a continuation, as bytes.
+fn file(contents: &Contents) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let continuation = continuation();
+    let pages = records::pages(&continuation).expect("pages");
+    write(&mut bytes, contents, &pages, Packing::Raw).expect("written");
+    bytes
+}
+
+fn contents() -> Contents {
+    saved().contents(PathBuf::new()).expect("contents")
+}
+
+#[test]
+fn instances_threads_and_pages_are_records_of_the_format() {
+    let contents = contents();
+    let bytes = file(&contents);
+    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
+    assert_eq!(contents.instances.len(), 1);
+    assert_eq!((contents.instances[0].function, contents.threads.len()), (1, 7));
+    assert_eq!(contents.threads.iter().map(|thread| thread.position).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+    let counts: Vec<_> = count_pages(&contents, checkpoint.runs())
+        .into_iter()
+        .map(|(kind, pages)| (kind.name(), pages.here, pages.zero))
+        .collect();
+    assert_eq!(counts, [("stacks", 1, 0), ("data of images", 2, 1), ("heaps", 1, 0), ("slot buffers", 2, 0)]);
+    assert_eq!(checkpoint.stored_pages(), 4, "equal pages are stored once");
+}
+
+/// Buffers may lie side by side, and a run of pages goes across their ends.
+#[test]
+fn a_run_of_pages_may_be_of_two_buffers() {
+    let mut contents = contents();
+    let range = |page, count| PageRange { start: ARENA_BASE + page * PAGE, count };
+    contents.modules[0].pages = vec![range(0, 2), range(2, 1), range(8, 1)];
+    let bytes = file(&contents);
+    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
+    assert_eq!(Saved::of(&checkpoint).expect("right").continuation.pages, continuation().pages);
+}
+
+/// What the format can say and a continuation cannot take over is refused, and not dropped.
+#[test]
+fn what_no_suspended_workflow_has_is_refused() {
+    type Change = fn(&mut Contents);
+    let changes: [(&str, Change); 11] = [
+        ("another version", |c| c.engine.version += 1),
+        ("cannot be read", |c| c.engine.bytes.push(0)),
+        ("mapped memory", |c| {
+            let pages = PageRange { start: c.instances[0].heap_end + PAGE, count: 1 };
+            c.instances[0].mapped.push(MappedRange { pages, state: MappedState::Read });
+        }),
+        ("times outside", |c| c.instances[0].usage.run_ns = 1),
+        ("not kept there", |c| c.threads[0].waits = 1),
+        ("not kept there", |c| c.threads[0].park_ns = 1),
+        ("not kept there", |c| c.threads[0].frame.value = 1),
+        ("not been served", |c| c.threads[6].state = ThreadState::Ready(Resumption::First)),
+        ("a gap in the list", |c| {
+            let mut other = c.instances[0].clone();
+            other.id = 0x401;
+            (other.heap_start, other.heap_end) = (other.heap_start + CELL_SIZE, other.heap_end + CELL_SIZE);
+            c.instances.push(other);
+            let mut main =
+                ThreadRecord { number: 7, instance: 0x401, stack: None, position: 1, ..c.threads[4].clone() };
+            main.frame.user_rsp = cell_base(1) + STACK - 256;
+            c.threads.push(main);
+            c.scheduler.ready.push(7);
+            c.scheduler.free.clear();
+        }),
+        ("two deadlines", |c| c.scheduler.timers.push(TimerRecord { at: CLOCK, what: Timer::Run })),
+        ("differs from another", |c| {
+            let id = CheckpointId::random().expect("a number");
+            c.identity.parent = Some(monohull_checkpoint::record::Parent { id, digest: Hash::of(b"") });
+        }),
+    ];
+    for (why, change) in changes {
+        let mut contents = contents();
+        change(&mut contents);
+        let bytes = file(&contents);
+        let checkpoint =
+            Checkpoint::read(bytes.as_slice(), Trust::Unchecked).unwrap_or_else(|error| panic!("{why}: {error}"));
+        match Saved::of(&checkpoint) {
+            Err(NotOurs::Other(reason)) if reason.contains(why) => {}
+            other => panic!("{why}: {other:?}"),
+        }
+    }
+}
+
+/// A small file may name many zero pages.
+#[test]
+fn more_pages_than_a_continuation_may_have_are_refused() {
+    let mut contents = contents();
+    contents.instances[0].heap_end = contents.instances[0].heap_start + (17 << 30);
+    let mut pages = Pages::new();
+    pages.zero(contents.instances[0].heap_start, (17 << 30) / PAGE).expect("pages");
+    let mut bytes = Vec::new();
+    write(&mut bytes, &contents, &pages, Packing::Raw).expect("written");
+    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
+    assert!(matches!(Saved::of(&checkpoint), Err(NotOurs::Other(reason)) if reason.contains("more than")));
+}
+
+#[test]
+fn pages_as_in_the_image_are_left_to_it() {
+    let base = cell_base(0) + STACK;
+    let mut pages = Pages::new();
+    pages.base(base, 2).expect("pages");
+    let mut bytes = Vec::new();
+    write(&mut bytes, &contents(), &pages, Packing::Raw).expect("written");
+    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");
+    assert_eq!(Saved::of(&checkpoint).expect("right").continuation.pages, []);
+}
+
+/// A page is compared with its hash when it is taken over: the seal covers the hash alone.
+#[test]
+fn a_damaged_page_is_refused() {
+    let mut bytes = file(&contents());
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("all but the pages is whole");
+    assert!(matches!(Saved::of(&checkpoint), Err(NotOurs::Damaged(Error::DamagedPage { .. }))));
+}
+
+/// A worker in the wrong hands may send anything.
+#[test]
+fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    type Change = fn(&mut Continuation);
+    let changes: [Change; 9] = [
+        |c| c.instances[0].function = "other".to_owned(),
+        |c| c.instances[0].id = u32::MAX,
+        |c| c.instances[0].heap = u64::MAX,
+        |c| c.instances[0].lines[0].0 = 300,
+        |c| c.instances[0].threads[3].slot = None,
+        |c| c.instances[0].threads[0].args[0] = u64::MAX,
+        |c| c.instances[0].threads[1].call = number::EXIT,
+        |c| c.pages[0].address = 0,
+        |c| c.modules[0].pages[0].0 = 0,
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut saved = saved();
+        change(&mut saved.continuation);
+        assert!(saved.write(folder.path(), "w-1", &KEY).is_err(), "change {index}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
+}
