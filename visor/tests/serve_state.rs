@@ -378,3 +378,34 @@ fn a_full_disk_is_reported_and_breaks_nothing() {
     fs::remove_dir(state.path().join("workflows/w.part")).expect("removed");
     server.ask("PUT", "/workflows/w", document.as_bytes()).expect(201);
 }
+
+/// Without other settings, the command line and a server of the same user use one folder.
+#[test]
+fn the_users_key_for_checkpoints_may_lie_in_the_state_folder() {
+    let state = StateFolder::new();
+    let folder = tempfile::TempDir::new().expect("a folder");
+    fs::write(folder.path().join("no-op.so"), image_bytes("no-op")).expect("written");
+    let document = json!({
+        "name": "w",
+        "functions": { "f": { "image": "no-op.so" } },
+        "steps": [{ "name": "s", "function": "f" }],
+    });
+    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.env("STATE_DIRECTORY", state.path()).current_dir(folder.path());
+        let output = command.args(["run", "w.json", "--suspend", "waiting"]).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        fs::read(state.path().join("checkpoint.key")).expect("a key")
+    };
+    let key = run();
+    let server = Server::start_on(&state, &[], &[]);
+    server.get("/readyz").expect(200);
+    assert_eq!(run(), key, "the same while a server runs");
+    assert_eq!(server.stop().0, Some(0));
+    assert_eq!(fs::read(state.path().join("checkpoint.key")).expect("still there"), key);
+    // And the other way round: the server came first.
+    fs::remove_file(state.path().join("checkpoint.key")).expect("removed");
+    run();
+    assert_eq!(Server::start_on(&state, &[], &[]).stop().0, Some(0));
+}

@@ -35,6 +35,8 @@ pub(crate) const DAMAGED: &str = "damaged";
 
 /// The file that makes a folder a state folder.
 const LOCK: &str = "lock";
+/// The user's key for checkpoints, which `monohull run --suspend` keeps in the same folder.
+const CHECKPOINT_KEY: &str = "checkpoint.key";
 /// What the lock file says. Its first line is the format of the folder.
 const MARKER: &str =
     "monohull-state-1\nThis folder belongs to `monohull serve`, which holds a lock on this file while it runs.\n";
@@ -144,7 +146,7 @@ fn check_rights(owner: u32, mode: u32, user: u32) -> Result<(), Unsuitable> {
 fn lock(folder: &Path) -> Result<Flock<File>, StateError> {
     let unsuitable = |why| StateError::Unsuitable { path: folder.to_owned(), why };
     let path = folder.join(LOCK);
-    let own = |path: &PathBuf| [LOCK, LOST_AND_FOUND].contains(&&*name_of(path));
+    let own = |path: &PathBuf| [LOCK, LOST_AND_FOUND, CHECKPOINT_KEY].contains(&&*name_of(path));
     let others = || Ok::<_, StateError>(!list(folder)?.iter().all(own));
     if !path.try_exists().map_err(at(&path))? && others()? {
         return Err(unsuitable(Unsuitable::Foreign));
@@ -214,7 +216,10 @@ mod tests {
         let new = root.path().join("a/b");
         let mounted = root.path().join("mounted");
         fs::create_dir_all(mounted.join(LOST_AND_FOUND)).expect("made");
-        for path in [&new, &mounted] {
+        let with_key = root.path().join("with-key");
+        fs::create_dir(&with_key).expect("made");
+        fs::write(with_key.join(CHECKPOINT_KEY), [7; 32]).expect("written");
+        for path in [&new, &mounted, &with_key] {
             for _ in 0..2 {
                 StateFolder::take(path).expect("suitable").check().expect("in its place");
                 fs::write(path.join("entry"), "").expect("written");
