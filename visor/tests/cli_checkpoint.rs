@@ -80,7 +80,7 @@ fn describe_says_what_is_in_it() {
             "generation 2, `before the payment`",
             "parent      2222",
             "`orders` of tenant `shop`",
-            "5s into the run",
+            "at 5s of its clock",
             "seal        valid, by key e0381ad0a2c876ec",
             "processor   x86-64 (2 features)",
             "SHA-256 4444",

@@ -1,7 +1,7 @@
 //! What a checkpoint says, but for the pages: plain records that the domain, the engine and the modules fill.
 //!
 //! No record has an address of trusted memory. User addresses are absolute, because cells and arena lie at the same
-//! addresses in every process. Times are nanoseconds of the *domain clock*, which begins with the run and goes on after a
+//! addresses in every process. Times are nanoseconds of the *domain clock*, which begins anywhere and goes on after a
 //! restore where it stood; only [`Identity::wall_ns`] is another clock's. A record says what is so, never what follows
 //! from other records: accounts, counts and lists of neighbours are made anew.
 

@@ -29,7 +29,7 @@ pub(super) struct Description {
     plan: String,
     /// RFC 3339, in UTC; absent for a time that no calendar has.
     captured: Option<String>,
-    /// How long the workflow has run, without the time that it slept as a file.
+    /// What the workflow's own clock showed.
     domain_ns: u64,
     program: String,
     format: u16,
@@ -184,7 +184,7 @@ impl Description {
         writeln!(to, "workflow    {}{tenant}", quoted(&self.workflow))?;
         let captured = self.captured.as_deref().unwrap_or("at a time that no calendar has");
         let program = Line(&self.program);
-        writeln!(to, "captured    {captured}, {} into the run, by Monohull {program}", time(self.domain_ns))?;
+        writeln!(to, "captured    {captured}, at {} of its clock, by Monohull {program}", time(self.domain_ns))?;
         let key = self.sealed_by.as_deref().unwrap_or_default();
         match self.seal {
             Seal::None => writeln!(to, "seal        none: what it says may have been edited")?,
