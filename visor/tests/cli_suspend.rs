@@ -4,7 +4,8 @@ use monohull_abi::layout::{ARENA_BASE, PAGE};
 use monohull_checkpoint::record::{Contents, FunctionRecord, PageRange, ThreadRecord, ThreadState, WaitOn};
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Run, Trust, seal, write};
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -130,6 +131,11 @@ fn other_images_and_damaged_files_are_refused() {
     }
     fs::write(&checkpoint, &good[..good.len() - 1]).expect("written");
     refused("it is truncated");
+    // The format, which comes before all that is sealed.
+    let mut newer = good.clone();
+    newer[8..10].copy_from_slice(&2u16.to_le_bytes());
+    fs::write(&checkpoint, &newer).expect("written");
+    refused("a newer version of Monohull wrote it: its format is 2, and this program reads 1");
     fs::write(&checkpoint, "nothing of the kind").expect("written");
     refused("it is no checkpoint");
     fs::write(&checkpoint, &good).expect("written");
@@ -286,5 +292,42 @@ fn edited_records_are_refused_in_spite_of_a_valid_seal() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         // Two: the file is refused at once. One: by the process that would go on.
         assert!(matches!(output.status.code(), Some(1 | 2)) && text.contains(why), "{why}: {output:?}");
+    }
+}
+
+/// A checkpoint that another user has sealed is resumed with that user's key, if it is named, and with no other.
+#[test]
+fn the_key_that_is_named_is_the_one_that_must_have_sealed_it() {
+    let folder = TempDir::new().expect("a folder");
+    workflow(folder.path(), 3_600_000);
+    let state = folder.path().join("state");
+    let with_state = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.env("STATE_DIRECTORY", &state).current_dir(folder.path()).args(args).output().expect("it starts")
+    };
+    let output = with_state(&["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let checkpoint = document(&output)["checkpoint"].as_str().expect("a path").to_owned();
+    let resume = |key: Option<&str>| {
+        let key: Vec<&str> = key.into_iter().flat_map(|key| ["--key", key]).collect();
+        let output = monohull(folder.path(), &[&["resume", &checkpoint, "--suspend", "again"], &*key].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(resume(Some("state/checkpoint.key")).0, Some(4));
+    fs::write(folder.path().join("short.key"), [1; 31]).expect("written");
+    fs::write(folder.path().join("open.key"), [1; 32]).expect("written");
+    fs::set_permissions(folder.path().join("open.key"), Permissions::from_mode(0o644)).expect("changed");
+    Key::load_or_create(&folder.path().join("other.key")).expect("made");
+    // The user's own key is there: other tests use it.
+    suspend(folder.path());
+    for (key, why) in [
+        (None, "another key has sealed it"),
+        (Some("other.key"), "another key has sealed it"),
+        (Some("short.key"), "short.key"),
+        (Some("open.key"), "open.key"),
+        (Some("none.key"), "none.key"),
+    ] {
+        let (code, text) = resume(key);
+        assert!(code == Some(2) && text.contains(why), "{key:?}: {code:?} {text}");
     }
 }

@@ -8,6 +8,7 @@ use serve_support::verbs::{Done, run_verb};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -211,4 +212,55 @@ fn deploy_compiles_and_the_server_gets_an_image() {
     let said = place.monohull(&address, &["deploy"]).expect(2).err;
     assert!(said.contains("component"), "{said}");
     assert_eq!(server.post("/invoke/test", b"").expect(200).text(), "served");
+}
+
+/// A program that sleeps so long and then publishes.
+fn sleeper(nanoseconds: u64) -> Vec<u8> {
+    let timeout: String = nanoseconds.to_le_bytes().iter().map(|byte| format!("\\{byte:02x}")).collect();
+    let text = format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+            (import "monohull" "slot_publish" (func $publish (param i32 i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 16) "outslept")
+            (data (i32.const 80) "\01")
+            (data (i32.const 88) "{timeout}")
+            (func (export "_start")
+                (if (call $poll (i32.const 64) (i32.const 256) (i32.const 1) (i32.const 512)) (then unreachable))
+                (if (call $publish (i32.const 16) (i32.const 3) (i32.const 19) (i32.const 5) (i32.const 1))
+                    (then unreachable))))"#
+    );
+    wat::parse_str(text).expect("a right program")
+}
+
+/// A workflow of a program is suspended and resumed as any other: its image is made again, and must be the same.
+#[test]
+fn a_suspended_program_goes_on() {
+    let place = Place::new(&sleeper(1_500_000_000));
+    let monohull = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        for (name, folder) in
+            [("XDG_CACHE_HOME", "cache"), ("XDG_CONFIG_HOME", "settings"), ("XDG_STATE_HOME", "state")]
+        {
+            command.env(name, place.path(folder));
+        }
+        command.env_remove("STATE_DIRECTORY").current_dir(place.folder.path());
+        let output = command.args(arguments).output().expect("it starts");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), document, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, document, said) = monohull(&["run", "test.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(code, Some(4), "{document} {said}");
+    let checkpoint = document["checkpoint"].as_str().expect("a path");
+    let (_, described, _) = monohull(&["checkpoint", "describe", checkpoint, "--json"]);
+    assert_eq!(described["instances"][0]["threads"][0]["state"], "time", "{described}");
+    let (code, document, said) = monohull(&["resume", checkpoint, "--json"]);
+    assert_eq!((code, &document["output"]["out"]["text"]), (Some(0), &json!("slept")), "{document} {said}");
+    // Compiled once more, without what the cache had.
+    fs::remove_dir_all(place.path("cache")).expect("removed");
+    let (code, _, said) = monohull(&["resume", checkpoint, "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    fs::write(place.path("app.wasm"), program("another")).expect("written");
+    let (code, _, said) = monohull(&["resume", checkpoint]);
+    assert!(code == Some(2) && said.contains("is not the one that the workflow was suspended with"), "{code:?} {said}");
 }
