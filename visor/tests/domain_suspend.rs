@@ -71,7 +71,12 @@ fn without_times(report: &RunReport) -> Value {
 
 /// Goes on from each continuation as soon as there is one. The last report, and how often the workflow was suspended.
 fn run_with_interruptions(ready: &Ready) -> (RunReport, u32) {
-    let (mut end, mut times) = (run(ready, None, true), 0);
+    go_on(ready, run(ready, None, true))
+}
+
+/// The same from this end of a run.
+fn go_on(ready: &Ready, mut end: RunEnd) -> (RunReport, u32) {
+    let mut times = 0;
     while let RunEnd::Suspended(suspended) = end {
         times += 1;
         end = run(ready, Some(suspended.continuation), true);
@@ -129,6 +134,26 @@ fn a_pause_between_two_attempts_is_gone_on_with() {
     assert!(times >= 2, "suspended {times} times");
     assert_eq!(resumed.steps[0].instances[0].failed_attempts.len(), 2);
     assert_eq!(without_times(&resumed), without_times(&uninterrupted));
+}
+
+/// A checkpoint names the slot that is waited for. If the name is gone the workflow is not suspended, and goes on.
+#[test]
+fn a_slot_whose_name_was_overwritten_is_in_the_way() {
+    let document = json!({
+        "name": "renames",
+        "functions": { "misbehave": { "image": "misbehave" } },
+        "steps": [{ "name": "renames", "function": "misbehave", "args": { "how": "rename-slot" } }],
+    });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let first = suspended(run(&ready, None, true)).continuation;
+    let names: Vec<_> = first.instances[0].threads.iter().filter_map(|thread| thread.slot.as_deref()).collect();
+    assert_eq!(names, ["xxxx"]);
+    // It may be suspended again before the first sleep is over.
+    let (resumed, _) = go_on(&ready, run(&ready, Some(first), true));
+    assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
+    let why = resumed.not_suspended.expect("a reason");
+    assert!(why.contains("renames") && why.contains("waits for a slot whose name is no longer in its memory"), "{why}");
 }
 
 /// A deadlocked function is reported as usual, and so is a workflow whose timeout passes while it is suspended.

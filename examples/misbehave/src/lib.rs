@@ -1,5 +1,5 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `tell-variable`, which is about secrets that only a server grants.
+//! `tell-variable`, which is about secrets that only a server grants, and `rename-slot`, which is about suspended workflows.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -58,6 +58,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "sleep" => waits::sleep_for_ever(),
         "deadlock" => waits::deadlock(),
         "missing-slot" => return waits::missing_slot(),
+        "rename-slot" => waits::rename_slot(),
 
         "too-much-memory" => limits::too_much_memory(),
         "too-much-slot-memory" => limits::too_much_slot_memory(),

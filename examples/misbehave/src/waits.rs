@@ -1,12 +1,16 @@
 //! Functions that never end, and functions whose wait nothing can end.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use monohull_abi::number;
+use monohull_abi::types::{BYTES_FINGERPRINT, SlotView, TypeDesc};
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
+use monohull_std::process;
 use monohull_std::slot::SlotBuffer;
 use monohull_std::sync::Mutex;
 use monohull_std::thread;
 use monohull_std::time::Duration;
+use monohull_trampoline::user::hostcall;
 
 #[inline(never)]
 pub(crate) fn endless_loop() {
@@ -49,4 +53,28 @@ pub(crate) fn missing_slot() -> Result<(), Box<dyn Error>> {
     let slot = SlotBuffer::<u64>::from_slot("nobody-fills-this")?;
     println!("{}", *slot);
     Ok(())
+}
+
+/// Overwrites the name of a slot for which a thread waits, between two sleeps.
+#[inline(never)]
+pub(crate) fn rename_slot() {
+    static NAME: [AtomicU8; 4] = [const { AtomicU8::new(b'x') }; 4];
+    let sleep = || thread::sleep(Duration::from_millis(60));
+    drop(thread::spawn(|| {
+        let name = "[u8]";
+        let ty = TypeDesc {
+            fingerprint: BYTES_FINGERPRINT,
+            name: name.as_ptr() as u64,
+            name_len: name.len() as u64,
+            element_size: 1,
+        };
+        let mut view = SlotView::default();
+        let (ty, view) = (core::ptr::from_ref(&ty) as u64, core::ptr::from_mut(&mut view) as u64);
+        hostcall(number::SLOT_TAKE, [NAME.as_ptr() as u64, NAME.len() as u64, ty, view, 0, 0])
+    }));
+    sleep();
+    NAME.iter().for_each(|byte| byte.store(0xff, Ordering::Relaxed));
+    sleep();
+    println!("renamed");
+    process::exit(0);
 }
