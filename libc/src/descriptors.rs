@@ -11,7 +11,7 @@
 
 use crate::errno::{Answer, EBADF, EINVAL, EMFILE};
 use crate::lock::Lock;
-use crate::{host, local, sockets};
+use crate::{epoll, host, local, sockets};
 use monohull_abi::file::LOWEST_FREE;
 use monohull_abi::number;
 
@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     Socket(usize),
     /// An event counter, or an end of a pipe or of a pair of sockets, by its place in their table.
     Local(usize),
+    /// A list of descriptors to wait for, by its place in the table of those.
+    Epoll(usize),
     /// `/dev/null`.
     Null,
     /// `/dev/zero`.
@@ -84,6 +86,7 @@ pub(crate) fn release(kind: Kind) -> Answer {
         Kind::File(file) => host::call(number::FILE_CLOSE, [file]),
         Kind::Socket(socket) => sockets::release(socket),
         Kind::Local(local) => local::release(local),
+        Kind::Epoll(epoll) => epoll::release(epoll),
         Kind::Input | Kind::Output(_) | Kind::Null | Kind::Zero | Kind::Random => 0,
     }
 }
@@ -100,6 +103,7 @@ fn duplicate(kind: Kind) -> Result<Kind, Answer> {
             Ok(kind)
         }
         Kind::Local(local) => local::retain(local).map(|()| kind),
+        Kind::Epoll(epoll) => epoll::retain(epoll).map(|()| kind),
         other => Ok(other),
     }
 }

@@ -151,6 +151,7 @@ pub(crate) fn read([descriptor, buffer, len, ..]: [u64; 6]) -> Answer {
             len as Answer
         }
         Ok(Kind::Random) => process::getrandom([buffer, len, 0, 0, 0, 0]),
+        Ok(Kind::Epoll(_)) => EINVAL,
         Ok(Kind::Output(_)) => EBADF,
         Err(error) => error,
     }
@@ -164,6 +165,7 @@ pub(crate) fn write([descriptor, bytes, len, ..]: [u64; 6]) -> Answer {
         Ok(Kind::Socket(socket)) => sockets::send(socket, bytes, len),
         Ok(Kind::Local(local)) => with_local(local, |local| local.write(bytes, len, true)),
         Ok(Kind::Null | Kind::Zero | Kind::Random) => len as Answer,
+        Ok(Kind::Epoll(_)) => EINVAL,
         Ok(Kind::Input) => EBADF,
         Err(error) => error,
     }
@@ -349,6 +351,8 @@ fn known(descriptor: u64) -> Result<(Stat, FileStat), Answer> {
         }
         Kind::Socket(_) => S_IFSOCK | 0o777,
         Kind::Local(at) => local::get(at)?.mode(),
+        // As Linux has it of what is neither a file nor a device.
+        Kind::Epoll(_) => 0o600,
         _ => S_IFCHR | 0o666,
     };
     Ok((Stat::of(mode, &file), file))
@@ -719,7 +723,7 @@ pub(crate) fn flags(kind: Kind) -> Answer {
         }
         Kind::Output(_) => 1,
         Kind::Input => 0,
-        Kind::Null | Kind::Zero | Kind::Random => 2,
+        Kind::Null | Kind::Zero | Kind::Random | Kind::Epoll(_) => 2,
     }
 }
 

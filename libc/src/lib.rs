@@ -30,6 +30,7 @@ extern crate alloc;
 mod changing;
 mod clocks;
 mod descriptors;
+mod epoll;
 mod errno;
 mod files;
 mod futex;

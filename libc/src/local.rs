@@ -12,6 +12,7 @@ mod pipe;
 pub(crate) use counter::{eventfd, eventfd2};
 pub(crate) use pipe::{pair, pipe, pipe2};
 
+use crate::epoll;
 use crate::errno::{Answer, EBADF, EINVAL, ENOTSOCK};
 use crate::shared::Shared;
 use alloc::sync::Arc;
@@ -71,6 +72,7 @@ pub(crate) fn release(at: usize) -> Answer {
     if let Some(local) = LOCALS.release(at) {
         local.input().inspect(|pipe| pipe.close_reading());
         local.output().inspect(|pipe| pipe.close_writing());
+        epoll::forget_local(&local);
     }
     0
 }
@@ -121,6 +123,14 @@ impl Local {
             Form::ReadEnd(pipe) => pipe.look_reading(),
             Form::WriteEnd(pipe) => pipe.look_writing(),
             Form::Pair(input, output) => pipe::look_both(input, output),
+        }
+    }
+
+    /// How often there has been more to read, and how often there has been room again.
+    pub(crate) fn edges(&self) -> (u32, u32) {
+        match &self.form {
+            Form::Counter(counter) => counter.edges(),
+            _ => (self.input().map_or(0, Pipe::arrivals), self.output().map_or(0, Pipe::departures)),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::errno::{Answer, EINVAL};
 use crate::host;
 use crate::local::{self, Local, found};
 use crate::queue::Queue;
+use crate::refuse::{Missing, refuse};
 use crate::sockets::{self, Connection};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -46,6 +47,7 @@ fn look(wish: &Wish) -> i16 {
         Err(_) => INVALID,
         Ok(Kind::Socket(socket)) => look_at_socket(socket, wish.events),
         Ok(Kind::Local(at)) => local::get(at).map_or(INVALID, |local| local.look() as i16 & (wish.events | ALWAYS)),
+        Ok(Kind::Epoll(_)) => refuse(Missing::Nested, INVALID.into()) as i16,
         Ok(_) => wish.events & (IN | OUT),
     }
 }
@@ -85,7 +87,7 @@ struct Waiting {
 impl Waiting {
     fn new(wishes: &[Wish]) -> Result<Waiting, Answer> {
         let mut waiting = Waiting { queue: Queue::new()?, locals: Vec::new() };
-        let mut watched: Vec<(u64, u32)> = Vec::new();
+        let mut watched: Vec<(usize, u64, u32)> = Vec::new();
         for wish in wishes {
             match descriptors::get(wish.descriptor as u64) {
                 Ok(Kind::Local(at)) => {
@@ -99,16 +101,16 @@ impl Waiting {
                     let started = sockets::connection(at) == Connection::Started;
                     let events = if started { ready::WRITE } else { of_poll(wish.events) };
                     // A queue knows a socket once, by whichever descriptor.
-                    match watched.iter_mut().find(|(other, _)| *other == open) {
-                        Some((_, all)) => *all |= events,
-                        None => watched.push((open, events)),
+                    match watched.iter_mut().find(|(other, ..)| *other == at) {
+                        Some((.., all)) => *all |= events,
+                        None => watched.push((at, open, events)),
                     }
                 }
                 _ => {}
             }
         }
-        for (open, events) in watched {
-            waiting.queue.set(open, events, 0);
+        for (at, open, events) in watched {
+            waiting.queue.set(open, events, at as u64);
         }
         Ok(waiting)
     }
@@ -146,6 +148,10 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
                 let answer = queue.wait(&mut events, left);
                 if answer < 0 {
                     return answer;
+                }
+                for event in events[..answer as usize].iter().filter(|event| event.posted == 0) {
+                    // A connection that is being made is looked up only when it is known that it has been.
+                    sockets::found(event.data as usize, event.ready);
                 }
             }
             Some(Err(_)) => {

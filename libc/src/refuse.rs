@@ -30,6 +30,8 @@ pub(crate) enum Missing {
     Link,
     /// `inotify`, `fanotify`.
     Watch,
+    /// An `epoll` among what another waits for.
+    Nested,
     /// Timers that signal, or that are read from a descriptor.
     Timer,
 }
@@ -46,6 +48,7 @@ impl Missing {
             Missing::Cancel => "a thread cannot be cancelled (pthread_cancel)",
             Missing::Link => "there are no symbolic or hard links",
             Missing::Watch => "files cannot be watched (inotify, fanotify)",
+            Missing::Nested => "an epoll descriptor cannot itself be watched (epoll_ctl, poll)",
             Missing::Timer => "there are no timers that signal (timer_create, setitimer, alarm)",
         }
     }

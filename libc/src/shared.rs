@@ -32,6 +32,11 @@ impl<T> Shared<T> {
         self.0.hold().get(at).and_then(Option::as_ref).map(|(_, thing)| Arc::clone(thing)).ok_or(EBADF)
     }
 
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.0.hold().iter().flatten().map(|(_, thing)| Arc::clone(thing)).collect()
+    }
+
     /// Another descriptor stands for it.
     pub(crate) fn retain(&self, at: usize) -> Result<(), Answer> {
         let mut table = self.0.hold();

@@ -12,15 +12,15 @@
 mod connect;
 mod pair;
 
-pub(crate) use connect::{Connection, connect, connection, ready_now};
+pub(crate) use connect::{Connection, connect, connection, found, ready_now};
 
 use crate::descriptors::{self, Kind};
 use crate::errno::{
     Answer, EAFNOSUPPORT, EBADF, EFAULT, EINVAL, ENOPROTOOPT, ENOTCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT,
 };
-use crate::host;
 use crate::lock::Lock;
 use crate::lookup::{AF_INET, AF_INET6};
+use crate::{epoll, host};
 use alloc::vec::Vec;
 use monohull_abi::file::IoVec;
 use monohull_abi::network::{PEEK, SocketAddress, SocketEnd, SocketOption, SocketShutdown};
@@ -97,8 +97,10 @@ pub(crate) fn release(at: usize) -> Answer {
         return 0;
     }
     let open = socket.open;
-    sockets[at] = None;
     drop(sockets);
+    // Its place is taken by no other before it is forgotten.
+    epoll::forget_socket(at);
+    SOCKETS.hold()[at] = None;
     open.map_or(0, |open| host::call(number::SOCKET_CLOSE, [open]))
 }
 
@@ -114,6 +116,7 @@ fn opened(at: usize, answer: Answer) -> Answer {
             host::call(number::SOCKET_SET_OPTION, [open, option as u64, *value]);
         }
     }
+    epoll::opened(at);
     0
 }
 
@@ -127,7 +130,7 @@ fn set(at: usize, option: SocketOption, value: u64) -> Answer {
 
 /// Its number in hostcalls, once it has one.
 pub(crate) fn number(at: usize) -> Option<u64> {
-    get(at).open
+    SOCKETS.hold().get(at).copied().flatten().and_then(|socket| socket.open)
 }
 
 pub(crate) fn is_stream(at: usize) -> bool {

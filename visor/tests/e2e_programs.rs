@@ -95,6 +95,20 @@ fn pipes_without_a_network() {
     refuses(&document("pipes"), &[]);
 }
 
+/// `epoll` over all that it can watch.
+#[test]
+fn epoll() {
+    let mut document = document("epoll");
+    document["network"] = network();
+    refuses(&document, &["(epoll_ctl, poll)"]);
+}
+
+/// `epoll` of what is the program's own needs no network.
+#[test]
+fn epoll_without_a_network() {
+    refuses(&document("epoll"), &["(epoll_ctl, poll)"]);
+}
+
 /// Arguments, environment and standard input arrive; what does not exist is refused with one line that names it.
 #[test]
 fn the_process_and_what_is_refused_by_name() {

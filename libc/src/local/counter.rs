@@ -18,6 +18,8 @@ pub(super) struct Counter(pub(super) Changing<Value>);
 pub(super) struct Value {
     count: u64,
     semaphore: bool,
+    /// How often it has been written, and read.
+    edges: (u32, u32),
 }
 
 /// `eventfd(count)`.
@@ -31,7 +33,7 @@ pub(crate) fn eventfd2([count, flags, ..]: [u64; 6]) -> Answer {
     if flags & !(SEMAPHORE | NON_BLOCKING | CLOSE_ON_EXEC) != 0 {
         return EINVAL;
     }
-    let value = Value { count: u64::from(count as u32), semaphore: flags & SEMAPHORE != 0 };
+    let value = Value { count: u64::from(count as u32), semaphore: flags & SEMAPHORE != 0, edges: (0, 0) };
     descriptors::add(Kind::Local(super::add(Form::Counter(Counter(Changing::new(value))), flags)))
 }
 
@@ -46,6 +48,7 @@ impl Counter {
             }
             let taken = if value.semaphore { 1 } else { value.count };
             value.count -= taken;
+            value.edges.1 = value.edges.1.wrapping_add(1);
             // SAFETY: the caller's buffer of at least eight bytes.
             unsafe { (buffer as *mut u64).write_unaligned(taken) };
             Step::Changed(BYTES as Answer)
@@ -66,8 +69,13 @@ impl Counter {
                 return Step::Wait;
             }
             value.count += added;
+            value.edges.0 = value.edges.0.wrapping_add(1);
             Step::Changed(BYTES as Answer)
         })
+    }
+
+    pub(super) fn edges(&self) -> (u32, u32) {
+        self.0.look(|value| value.edges)
     }
 
     pub(super) fn look(&self) -> u32 {

@@ -23,6 +23,10 @@ pub(super) struct Value {
     reading_closed: bool,
     /// Nothing is written any more.
     writing_closed: bool,
+    /// How often there was more to read, the end included.
+    arrivals: u32,
+    /// How often there was room after there had been none, or nothing to write for any more.
+    departures: u32,
 }
 
 impl Value {
@@ -94,6 +98,7 @@ impl Pipe {
     pub(super) fn close_reading(&self) {
         self.0.act(false, |value| {
             value.reading_closed = true;
+            value.departures = value.departures.wrapping_add(1);
             Step::Changed(0)
         });
     }
@@ -101,6 +106,7 @@ impl Pipe {
     pub(super) fn close_writing(&self) {
         self.0.act(false, |value| {
             value.writing_closed = true;
+            value.arrivals = value.arrivals.wrapping_add(1);
             Step::Changed(0)
         });
     }
@@ -126,7 +132,11 @@ impl Pipe {
             if peek {
                 return Step::Same(bytes as Answer);
             }
+            let was_full = value.room() < WHOLE;
             value.bytes.drain(..bytes);
+            if was_full && value.room() >= WHOLE {
+                value.departures = value.departures.wrapping_add(1);
+            }
             Step::Changed(bytes as Answer)
         })
     }
@@ -149,6 +159,7 @@ impl Pipe {
                 // SAFETY: the caller's bytes, of which `done` are written.
                 let new = unsafe { core::slice::from_raw_parts((bytes as *const u8).add(done), part) };
                 value.bytes.extend(new);
+                value.arrivals = value.arrivals.wrapping_add(1);
                 Step::Changed(part as Answer)
             });
             match answer {
@@ -158,6 +169,14 @@ impl Pipe {
             }
         }
         done as Answer
+    }
+
+    pub(super) fn arrivals(&self) -> u32 {
+        self.0.look(|value| value.arrivals)
+    }
+
+    pub(super) fn departures(&self) -> u32 {
+        self.0.look(|value| value.departures)
     }
 
     /// What the reader finds.

@@ -13,6 +13,7 @@
 use super::{NEVER, change, get, of, open_datagram, opened, read_address};
 use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
 use crate::host;
+use crate::local::found;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use monohull_abi::network::{CONNECT_LATER, QueueEvent, SocketOption, ready};
@@ -80,17 +81,32 @@ pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
 
 /// How far a socket's connection is now.
 pub(crate) fn connection(at: usize) -> Connection {
+    match (get(at).connection, get(at).open) {
+        (Connection::Started, Some(open)) if ready_now(open, ready::WRITE).unwrap_or(0) != 0 => made(at),
+        (connection, _) => connection,
+    }
+}
+
+/// What `poll` and `epoll` find of a socket of which a queue reports this.
+pub(crate) fn found(at: usize, is_ready: u32) -> u32 {
+    let read = if is_ready & ready::READ != 0 { found::IN } else { 0 };
+    let write = if is_ready & ready::WRITE != 0 { found::OUT } else { 0 };
+    if super::number(at).is_none() {
+        return 0;
+    }
+    match made(at) {
+        Connection::Failed(error) => read | write | found::HANG_UP | if error < 0 { found::ERROR } else { 0 },
+        _ => read | write,
+    }
+}
+
+/// How far a socket's connection is that is ready: it is made, or it has failed.
+fn made(at: usize) -> Connection {
     /// One thread looks at a time: the socket's error is returned once.
     static LOOKING: Lock<()> = Lock::new(());
-    if get(at).connection != Connection::Started {
-        return get(at).connection;
-    }
     let _looking = LOOKING.hold();
     let socket = get(at);
     let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
-    if ready_now(open, ready::WRITE).unwrap_or(0) == 0 {
-        return Connection::Started;
-    }
     let found = match host::call(number::SOCKET_GET_OPTION, [open, SocketOption::Error as u64]) {
         0 => Connection::Made,
         error @ ..0 => Connection::Failed(error),
