@@ -59,6 +59,11 @@ impl NewFile {
         Ok(NewFile { file: file.into(), folder, name })
     }
 
+    /// Chooses another name in the same folder.
+    pub fn set_name(&mut self, name: &OsStr) {
+        self.name = name.to_owned();
+    }
+
     /// The file, to be written.
     pub fn file(&self) -> &File {
         &self.file

@@ -14,7 +14,7 @@ pub enum Exit {
     Usage = 2,
     /// The host lacks something required, or the output cannot be written.
     Host = 3,
-    /// The workflow waits and was suspended, as was asked for.
+    /// The workflow waits: it was suspended, as was asked for, or is paused.
     Suspended = 4,
 }
 
@@ -31,4 +31,4 @@ Exit codes:
   1  the workflow failed
   2  the invocation, the workflow file or a function's source is wrong
   3  the host lacks something required, or standard output cannot be written
-  4  the workflow waits and was suspended (--suspend)";
+  4  the workflow waits: it was suspended (--suspend, --detach) or is paused";

@@ -18,6 +18,7 @@ mod client;
 mod completions;
 mod deploy;
 mod doctor;
+mod durable;
 pub mod exit;
 mod image;
 mod imports;
@@ -72,6 +73,12 @@ struct Cli {
 enum Verb {
     Run(run::Run),
     Resume(resume::Resume),
+    Wake(durable::wake::Wake),
+    Ps(durable::ps::Ps),
+    Show(durable::show::Show),
+    Pause(durable::control::Pause),
+    Cancel(durable::control::Cancel),
+    Purge(durable::control::Purge),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
     Undeploy(undeploy::Undeploy),
@@ -125,6 +132,12 @@ fn run() -> ExitCode {
     let exit = match verb {
         Verb::Run(verb) => verb.run(),
         Verb::Resume(verb) => verb.run(),
+        Verb::Wake(verb) => verb.run(),
+        Verb::Ps(verb) => verb.run(),
+        Verb::Show(verb) => verb.run(),
+        Verb::Pause(verb) => verb.run(),
+        Verb::Cancel(verb) => verb.run(),
+        Verb::Purge(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
         Verb::Undeploy(verb) => verb.run(),

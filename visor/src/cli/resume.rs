@@ -6,12 +6,14 @@ use clap::Args;
 
 use super::checkpoint;
 use super::checkpoint_file::{Engine, Saved};
+use super::durable;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::run::Setting;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
 use super::wasm_cache::replace_programs;
+use monohull_durable::InvalidId;
 use monohull_engine::RunOptions;
 use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
@@ -25,8 +27,11 @@ use monohull_workflow::{self as workflow, Plan};
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!("monohull resume waiting/sleeper-0123456789abcdef.checkpoint --suspend waiting"))]
 pub(super) struct Resume {
-    /// The checkpoint
+    /// The checkpoint; with `--state` the id of a durable invocation
     checkpoint: PathBuf,
+    /// Let a paused invocation of this state folder go on when it is due, which `monohull wake` does
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation"])]
+    state: Option<PathBuf>,
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
     suspend: Option<PathBuf>,
@@ -46,6 +51,12 @@ pub(super) struct Resume {
 
 impl Resume {
     pub(super) fn run(&self) -> Exit {
+        if let Some(state) = &self.state {
+            return match self.checkpoint.to_string_lossy().parse() {
+                Ok(id) => durable::control::resume(state, &id, self.json),
+                Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
+            };
+        }
         let key = match checkpoint::checking_key(self.key.as_deref()) {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),

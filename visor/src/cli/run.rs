@@ -1,19 +1,23 @@
 //! `monohull run`: runs a workflow file and ends with the workflow's outcome.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::checkpoint;
+use super::durable;
+use super::durable::leg::How;
+use super::durable::start::Start;
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
 use super::suspend::{self, Origin};
 use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
-use monohull_engine::RunOptions;
+use monohull_durable::InvocationId;
+use monohull_engine::{IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
 use monohull_worker::cgroup::CgroupMode;
@@ -58,6 +62,15 @@ pub(super) struct Run {
     /// for `monohull resume`
     #[arg(long, value_name = "DIR", conflicts_with = "watch")]
     suspend: Option<PathBuf>,
+    /// Keep the workflow in this state folder: it outlives this process, which suspends it whenever it only waits for a second or longer
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "suspend", "load"])]
+    state: Option<PathBuf>,
+    /// The id of the invocation in the state folder: 1 to 64 letters, digits, `-` and `_`. The same invocation again is not started twice
+    #[arg(long, value_name = "ID", requires = "state")]
+    id: Option<InvocationId>,
+    /// End with exit code 4 when the workflow waits for the first time; `monohull wake` goes on with it
+    #[arg(long, requires = "state")]
+    detach: bool,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -163,6 +176,9 @@ impl Run {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
+        if let Some(state) = &self.state {
+            return self.run_durably(state, &plan, document, isolation);
+        }
         let is_empty = |(_, path): &&(String, PathBuf)| path.as_os_str().is_empty();
         let (empty, files) = (self.inputs.iter().filter(is_empty), self.inputs.iter().filter(|input| !is_empty(input)));
         let options = RunOptions {
@@ -190,6 +206,20 @@ impl Run {
             Err(error) => return self.refuse(Exit::Host, "host", &error),
         };
         suspend::finish(ran, &plan, self.origin(document, key), self.suspend.as_deref(), self.json)
+    }
+
+    fn run_durably(&self, state: &Path, plan: &Plan, document: Vec<u8>, isolation: IsolationWish) -> Exit {
+        let Origin { file, document, settings, outputs, .. } = self.origin(document, None);
+        durable::start::run(durable::start::Request {
+            state,
+            id: self.id.as_ref(),
+            plan,
+            inputs: &self.inputs,
+            start: Start { file, document, settings, outputs, inputs: Vec::new(), functions: Vec::new() },
+            detach: self.detach,
+            json: self.json,
+            how: How { isolation, cgroup: self.cgroup, lines: (!self.json).then_some(self.raw) },
+        })
     }
 
     /// What is kept if the workflow is suspended. It may be resumed from another folder.

@@ -20,7 +20,7 @@ use monohull_workflow::Plan;
 /// Shorter waits are waited out: to suspend and to resume takes some milliseconds, and somebody has to do it.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The most bytes of a continuation that are taken from a worker.
-const CONTINUATION_MAX: u64 = 16 << 30;
+pub(super) const CONTINUATION_MAX: u64 = 16 << 30;
 
 /// What is kept of a workflow besides its continuation.
 pub(super) struct Origin {
@@ -110,11 +110,8 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         }));
         return Exit::Suspended;
     }
-    let mut text = String::new();
-    for wait in &run.waits {
-        let until = wait.until.map(|at| format!(" until {}", date(at))).unwrap_or_default();
-        let _ = writeln!(text, "waits       {}[{}] {}{until}", shown(&wait.step), wait.index, shown(&wait.what));
-    }
+    let waiting = run.waits.iter();
+    let mut text = waits(waiting.map(|wait| (wait.step.as_str(), wait.index, wait.what.as_str(), wait.until)));
     let _ = writeln!(text, "workflow    {} suspended", plan.name);
     let _ = match run.until {
         Some(at) => writeln!(text, "until       {}", date(at)),
@@ -125,8 +122,18 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
     Exit::Suspended
 }
 
+/// A line for each wait: its step and instance, what is waited for, and until when.
+pub(super) fn waits<'w>(waits: impl Iterator<Item = (&'w str, u32, &'w str, Option<u64>)>) -> String {
+    let mut text = String::new();
+    for (step, instance, what, until) in waits {
+        let until = until.map(|at| format!(" until {}", date(at))).unwrap_or_default();
+        let _ = writeln!(text, "waits       {}[{instance}] {}{until}", shown(step), shown(what));
+    }
+    text
+}
+
 /// A time in ns since 1970 as people write it.
-fn date(ns: u64) -> String {
+pub(super) fn date(ns: u64) -> String {
     let far = Duration::from_secs(253_402_300_799);
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns).min(far)).to_string()
 }

@@ -1,0 +1,57 @@
+//! The store of durable invocations.
+//!
+//! An *invocation* is one run of a workflow. A durable one is in a *state folder*, and outlives every process: while it
+//! waits it is a checkpoint and a row in a database. Whoever finds it due goes on with it, and commits how far it came.
+//!
+//! ```text
+//!              claim              commit: it waits
+//!   pending ─────────▶ running ───────────────────▶ suspended ──┐
+//!                      ▲  │ │                                   │ claim, when it is due
+//!                      └──┼─┼───────────────────────────────────┘
+//!     the owner has died  │ │ commit: it has ended
+//!     (claim by another)  │ └─────────────▶ completed | failed
+//!                         └─▶ paused: by hand, or after too many attempts;    cancelled: by hand
+//! ```
+//!
+//! The state folder:
+//!
+//! ```text
+//!   meta.sqlite         one row for each invocation: the truth             `sqlite`
+//!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
+//!   files/              images of functions and inputs, by their SHA-256
+//!   owners/             one locked file for each process that runs invocations
+//!   files.lock          whether files are being added
+//! ```
+//!
+//! **One transaction** takes an invocation from one state to the next. Files are complete and on the disk before the
+//! transaction that names them; those that no row names are removed ([`Store::sweep`]). So a process that is killed at any
+//! moment leaves an invocation as it was at its last commit.
+//!
+//! **One owner.** A claim raises the *epoch* of an invocation. A commit with an older epoch is refused: two processes may
+//! believe that an invocation is theirs, but one of them commits. An owner is alive as long as it has the lock on its file
+//! in `owners/`, which the kernel takes back when the process ends, however it ends.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`Meta`] | the transactions: what each does, and what it refuses |
+//! | [`Sqlite`] | the same in a SQLite file |
+//! | [`Store`] | a state folder: the database, and the files that its rows name |
+
+#![forbid(unsafe_code)]
+
+mod id;
+mod invocation;
+mod meta;
+mod owner;
+mod sqlite;
+mod store;
+
+pub use id::{InvalidId, InvocationId};
+pub use invocation::{Checkpoint, Invocation, Status, Wait};
+pub use meta::{
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
+    Want,
+};
+pub use owner::Owner;
+pub use sqlite::Sqlite;
+pub use store::{Store, StoreError};

@@ -1,0 +1,217 @@
+//! The transactions of the store: what each does, and what it refuses.
+//!
+//! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
+
+use crate::{Checkpoint, Invocation, InvocationId, Status, Wait};
+
+/// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
+/// must not be run for ever.
+pub const ATTEMPTS: u32 = 5;
+
+/// An invocation to start.
+#[derive(Clone, Debug)]
+pub struct NewInvocation<'a> {
+    /// Its name.
+    pub id: &'a InvocationId,
+    /// The name of its workflow.
+    pub workflow: &'a str,
+    /// What it is started with, in the starter's own encoding.
+    pub start: &'a [u8],
+    /// When it is due (ns since 1970).
+    pub due: u64,
+}
+
+/// What came of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Started {
+    /// It is new.
+    New,
+    /// It was there, with the same workflow and the same start.
+    Same(Status),
+    /// The name is another's.
+    Taken,
+}
+
+/// Which invocation is claimed.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'a> {
+    /// The one that is due first.
+    Due,
+    /// This one, if it is due.
+    Id(&'a InvocationId),
+}
+
+/// The right to run an invocation, until it is committed or its owner ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The invocation.
+    pub id: InvocationId,
+    /// Its epoch. A higher one makes this right void.
+    pub epoch: u64,
+}
+
+/// An invocation that has been claimed, and what it goes on from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The right to it.
+    pub held: Held,
+    /// The name of its workflow.
+    pub workflow: String,
+    /// How often it has been suspended.
+    pub generation: u64,
+    /// Its checkpoint; without one it begins.
+    pub checkpoint: Option<Checkpoint>,
+    /// What it was started with.
+    pub start: Vec<u8>,
+    /// Which attempt it is since the last commit, from 1.
+    pub attempt: u32,
+}
+
+/// What came of a claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Claimed {
+    /// It is the claimer's.
+    Yes(Box<Claim>),
+    /// There is nothing to claim now.
+    Nothing,
+    /// It has been claimed too often without a commit, and is paused now.
+    Paused(InvocationId),
+}
+
+/// How far an owner has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Commit {
+    /// It waits.
+    Suspended {
+        /// What it goes on from.
+        checkpoint: Checkpoint,
+        /// When it goes on by itself (ns since 1970).
+        due: Option<u64>,
+        /// What it waits for.
+        waits: Vec<Wait>,
+    },
+    /// It has ended.
+    Ended {
+        /// Whether it has ended well.
+        well: bool,
+        /// Its report (JSON).
+        report: Vec<u8>,
+    },
+    /// It could not be run, and may be later: it stays what it was before the claim.
+    Released {
+        /// When to try again (ns since 1970).
+        due: u64,
+        /// Why.
+        reason: String,
+    },
+    /// It cannot be run before somebody has looked at it.
+    Paused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What came of a commit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Committed {
+    /// Where the invocation is now.
+    pub status: Status,
+    /// The checkpoint that nothing goes on from any more.
+    pub obsolete: Option<Checkpoint>,
+}
+
+/// What is done to an invocation by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// It stays where it is.
+    Pause,
+    /// A paused one goes on when it is due, and has all its attempts again.
+    Resume,
+    /// It ends.
+    Cancel,
+}
+
+/// What came of that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Controlled {
+    /// It is that now, or was before.
+    Now(Status),
+    /// It runs, and becomes that at its next commit.
+    AtNextCommit(Status),
+    /// It has ended before.
+    Ended(Status),
+    /// There is none of this name.
+    Unknown,
+}
+
+/// The store cannot do a transaction. Nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum MetaError {
+    /// The database cannot be used.
+    #[error("the database of the state folder: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// It has a version that this program does not know.
+    #[error("the database of the state folder has version {found}; this Monohull knows version {known}")]
+    Version {
+        /// Its version.
+        found: i64,
+        /// The one that is known.
+        known: i64,
+    },
+    /// It is a database of another program.
+    #[error("the database of the state folder is another program's")]
+    Foreign,
+    /// A row has a value that no transaction writes.
+    #[error("the database of the state folder is damaged: invocation `{id}` has a wrong {what}")]
+    Damaged {
+        /// The invocation.
+        id: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A commit of one that is not the owner any more.
+    #[error(
+        "invocation `{0}` has another owner now, or none: what this process has done since its claim does not count"
+    )]
+    Stale(InvocationId),
+}
+
+/// The transactions. Times are in ns since 1970. Each is done whole, durably, or not at all.
+pub trait Meta {
+    /// Adds an invocation. The same again is no error, so that a caller who got no answer may repeat it.
+    fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError>;
+
+    /// Makes `owner` the one that runs an invocation which is due, and that no other runs.
+    fn claim(&mut self, owner: &str, want: Want<'_>, now: u64) -> Result<Claimed, MetaError>;
+
+    /// Takes a claimed invocation to its next state. Refused with [`MetaError::Stale`] if it is not the holder's any more.
+    ///
+    /// If it was paused or cancelled while it ran, it becomes that instead of suspended or released; an end stays an end.
+    fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError>;
+
+    /// The owners of running invocations, in order.
+    fn owners(&self) -> Result<Vec<String>, MetaError>;
+
+    /// Ends what an owner that has died has claimed: its invocations can be claimed again at once.
+    fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError>;
+
+    /// Pauses, resumes or cancels an invocation.
+    fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError>;
+
+    /// Removes an invocation that has ended; whether there was one.
+    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError>;
+
+    /// When the first invocation that nobody runs is due.
+    fn next_due(&self) -> Result<Option<u64>, MetaError>;
+
+    /// An invocation.
+    fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError>;
+
+    /// At most `limit` invocations behind `after`, by name: all of these statuses, or of each if there are none.
+    fn list(
+        &self,
+        statuses: &[Status],
+        after: Option<&InvocationId>,
+        limit: usize,
+    ) -> Result<Vec<Invocation>, MetaError>;
+}

@@ -1,0 +1,403 @@
+//! The transactions in a SQLite file.
+//!
+//! One table, one row for each invocation. Each transaction takes the write lock at its beginning (`IMMEDIATE`), so that what
+//! it reads is what it changes, and is on the disk when it ends (`synchronous = FULL`).
+
+use crate::meta::{
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
+    Want,
+};
+use crate::{Checkpoint, Invocation, InvocationId, Status};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
+use std::path::Path;
+use std::time::Duration;
+
+/// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
+const APPLICATION: i64 = 0x4d6f_6e6f;
+/// The version of the schema.
+const VERSION: i64 = 1;
+/// How long a transaction waits for those of other processes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const SCHEMA: &str = "
+    CREATE TABLE invocation (
+        id         TEXT    PRIMARY KEY,
+        workflow   TEXT    NOT NULL,
+        status     INTEGER NOT NULL,
+        started    INTEGER NOT NULL,
+        changed    INTEGER NOT NULL,
+        due        INTEGER,
+        epoch      INTEGER NOT NULL DEFAULT 0,
+        attempts   INTEGER NOT NULL DEFAULT 0,
+        generation INTEGER NOT NULL DEFAULT 0,
+        owner      TEXT,
+        checkpoint TEXT,
+        waits      TEXT    NOT NULL DEFAULT '[]',
+        reason     TEXT,
+        wanted     INTEGER,
+        start      BLOB    NOT NULL,
+        report     BLOB
+    ) STRICT, WITHOUT ROWID;
+    -- What can be claimed: pending (0) and suspended (2) invocations that something happens to by itself.
+    CREATE INDEX due ON invocation (due, id) WHERE due IS NOT NULL AND status IN (0, 2);
+    CREATE INDEX owned ON invocation (owner) WHERE owner IS NOT NULL;
+";
+
+/// The columns, in the order in which [`read`] takes them.
+const COLUMNS: &str = "id, workflow, status, started, changed, due, epoch, attempts, generation, owner, checkpoint, waits, \
+    reason, wanted, start, report";
+
+/// What can be claimed. The query planner sees by it that the index is enough.
+const CLAIMABLE: &str = "due IS NOT NULL AND status IN (0, 2)";
+
+/// A SQLite file of invocations.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+}
+
+impl Sqlite {
+    /// Opens the file, or makes it. A file of another program or of a newer version is refused and stays as it is.
+    pub fn open(path: &Path) -> Result<Sqlite, MetaError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        // A damaged schema must not make the program do anything but fail.
+        connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        match (pragma("application_id")?, pragma("user_version")?) {
+            (APPLICATION, VERSION) => {}
+            (APPLICATION, found) => return Err(MetaError::Version { found, known: VERSION }),
+            (0, 0)
+                if transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?
+                    == 0 =>
+            {
+                transaction.execute_batch(SCHEMA)?;
+                transaction.pragma_update(None, "application_id", APPLICATION)?;
+                transaction.pragma_update(None, "user_version", VERSION)?;
+            }
+            _ => return Err(MetaError::Foreign),
+        }
+        transaction.commit()?;
+        // Readers and the writer do not wait for each other.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        Ok(Sqlite { connection })
+    }
+
+    fn begin(&mut self) -> Result<Transaction<'_>, MetaError> {
+        Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    }
+}
+
+impl Meta for Sqlite {
+    fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
+        let transaction = self.begin()?;
+        if let Some(there) = find(&transaction, new.id)? {
+            let is_same = there.workflow == new.workflow && there.start == new.start;
+            return Ok(if is_same { Started::Same(there.status) } else { Started::Taken });
+        }
+        transaction.execute(
+            "INSERT INTO invocation (id, workflow, status, started, changed, due, start) VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5)",
+            params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
+        )?;
+        transaction.commit()?;
+        Ok(Started::New)
+    }
+
+    fn claim(&mut self, owner: &str, want: Want<'_>, now: u64) -> Result<Claimed, MetaError> {
+        let transaction = self.begin()?;
+        let found = match want {
+            Want::Due => {
+                let first = format!("WHERE {CLAIMABLE} AND due <= ?1 ORDER BY due, id LIMIT 1");
+                one(&transaction, &first, params![integer(now)])?
+            }
+            Want::Id(id) => {
+                let this = format!("WHERE {CLAIMABLE} AND due <= ?1 AND id = ?2");
+                one(&transaction, &this, params![integer(now), id.as_str()])?
+            }
+        };
+        let Some(mut found) = found else { return Ok(Claimed::Nothing) };
+        found.changed = now;
+        if found.attempts >= ATTEMPTS {
+            found.status = Status::Paused;
+            found.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
+            store(&transaction, &found)?;
+            transaction.commit()?;
+            return Ok(Claimed::Paused(found.id));
+        }
+        found.status = Status::Running;
+        found.epoch += 1;
+        found.attempts += 1;
+        found.owner = Some(owner.to_owned());
+        store(&transaction, &found)?;
+        transaction.commit()?;
+        Ok(Claimed::Yes(Box::new(Claim {
+            held: Held { id: found.id, epoch: found.epoch },
+            workflow: found.workflow,
+            generation: found.generation,
+            checkpoint: found.checkpoint,
+            start: found.start,
+            attempt: found.attempts,
+        })))
+    }
+
+    fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
+        let transaction = self.begin()?;
+        let found = find(&transaction, &held.id)?;
+        let mut row = found
+            .filter(|row| row.status == Status::Running && row.epoch == held.epoch)
+            .ok_or_else(|| MetaError::Stale(held.id.clone()))?;
+        let before = row.checkpoint.clone();
+        row.changed = now;
+        row.owner = None;
+        row.reason = None;
+        match commit {
+            Commit::Suspended { checkpoint, due, waits } => {
+                row.status = Status::Suspended;
+                row.checkpoint = Some(checkpoint.clone());
+                row.due = *due;
+                row.waits.clone_from(waits);
+                row.generation += 1;
+                row.attempts = 0;
+            }
+            Commit::Ended { well, report } => {
+                row.status = if *well { Status::Completed } else { Status::Failed };
+                row.report = Some(report.clone());
+                row.wanted = None;
+            }
+            Commit::Released { due, reason } => {
+                row.status = row.waiting_status();
+                row.due = Some(*due);
+                row.reason = Some(reason.clone());
+            }
+            Commit::Paused { reason } => {
+                row.status = Status::Paused;
+                row.reason = Some(reason.clone());
+            }
+        }
+        if let Some(wanted) = row.wanted.take() {
+            row.status = wanted;
+            row.reason = Some(BY_HAND.to_owned());
+        }
+        row.leave_out();
+        store(&transaction, &row)?;
+        transaction.commit()?;
+        let obsolete = before.filter(|before| row.checkpoint.as_ref() != Some(before));
+        Ok(Committed { status: row.status, obsolete })
+    }
+
+    fn owners(&self) -> Result<Vec<String>, MetaError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT DISTINCT owner FROM invocation WHERE owner IS NOT NULL ORDER BY owner")?;
+        let owners = query.query_map([], |row| row.get(0))?;
+        Ok(owners.collect::<Result<_, _>>()?)
+    }
+
+    fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
+        let transaction = self.begin()?;
+        for mut row in many(&transaction, "WHERE owner = ?1", params![owner])? {
+            row.changed = now;
+            row.owner = None;
+            row.status = row.waiting_status();
+            if let Some(wanted) = row.wanted.take() {
+                row.status = wanted;
+                row.reason = Some(BY_HAND.to_owned());
+            }
+            row.leave_out();
+            store(&transaction, &row)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
+        let transaction = self.begin()?;
+        let Some(mut row) = find(&transaction, id)? else { return Ok(Controlled::Unknown) };
+        if row.status.is_end() {
+            return Ok(Controlled::Ended(row.status));
+        }
+        row.changed = now;
+        let wanted = match control {
+            Control::Pause => Some(Status::Paused),
+            Control::Cancel => Some(Status::Cancelled),
+            Control::Resume => None,
+        };
+        let came = match (row.status, wanted) {
+            (Status::Running, wanted) => {
+                row.wanted = wanted;
+                wanted.map_or(Controlled::Now(Status::Running), Controlled::AtNextCommit)
+            }
+            (status, Some(wanted)) => {
+                row.status = wanted;
+                // One that was paused already keeps the reason for it.
+                if status != wanted {
+                    row.reason = Some(BY_HAND.to_owned());
+                }
+                Controlled::Now(wanted)
+            }
+            (Status::Paused, None) => {
+                row.status = row.waiting_status();
+                row.attempts = 0;
+                row.reason = None;
+                Controlled::Now(row.status)
+            }
+            (status, None) => Controlled::Now(status),
+        };
+        row.leave_out();
+        store(&transaction, &row)?;
+        transaction.commit()?;
+        Ok(came)
+    }
+
+    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
+        let ended = [Status::Completed, Status::Failed, Status::Cancelled].map(number);
+        let removed = self.connection.execute(
+            "DELETE FROM invocation WHERE id = ?1 AND status IN (?2, ?3, ?4)",
+            params![id.as_str(), ended[0], ended[1], ended[2]],
+        )?;
+        Ok(removed > 0)
+    }
+
+    fn next_due(&self) -> Result<Option<u64>, MetaError> {
+        let query = format!("SELECT due FROM invocation WHERE {CLAIMABLE} ORDER BY due, id LIMIT 1");
+        let due: Option<i64> = self.connection.prepare_cached(&query)?.query_row([], |row| row.get(0)).optional()?;
+        Ok(due.map(time))
+    }
+
+    fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
+        find(&self.connection, id)
+    }
+
+    fn list(
+        &self,
+        statuses: &[Status],
+        after: Option<&InvocationId>,
+        limit: usize,
+    ) -> Result<Vec<Invocation>, MetaError> {
+        let wanted: Vec<String> = statuses.iter().map(|status| number(*status).to_string()).collect();
+        let among = if wanted.is_empty() { String::new() } else { format!("AND status IN ({})", wanted.join(", ")) };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let after = after.map_or("", InvocationId::as_str);
+        many(&self.connection, &format!("WHERE id > ?1 {among} ORDER BY id LIMIT ?2"), params![after, limit])
+    }
+}
+
+/// Why an invocation is what somebody has made it.
+const BY_HAND: &str = "by hand";
+
+impl Invocation {
+    /// What it is when nobody runs it.
+    fn waiting_status(&self) -> Status {
+        if self.checkpoint.is_some() { Status::Suspended } else { Status::Pending }
+    }
+
+    /// Removes what an invocation in its state has no use for. A failed one keeps what it went on from last.
+    fn leave_out(&mut self) {
+        if self.status.is_end() {
+            self.due = None;
+            self.waits.clear();
+            if self.status != Status::Failed {
+                self.checkpoint = None;
+            }
+        }
+    }
+}
+
+fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
+    one(connection, "WHERE id = ?1", params![id.as_str()])
+}
+
+fn one(connection: &Connection, which: &str, values: impl Params) -> Result<Option<Invocation>, MetaError> {
+    Ok(many(connection, which, values)?.pop())
+}
+
+fn many(connection: &Connection, which: &str, values: impl Params) -> Result<Vec<Invocation>, MetaError> {
+    let mut query = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM invocation {which}"))?;
+    let mut rows = query.query(values)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
+    let name: String = row.get(0)?;
+    let damaged = |what| MetaError::Damaged { id: name.clone(), what };
+    let status = |value: i64| Status::ALL.into_iter().find(|status| number(*status) == value);
+    let checkpoint: Option<String> = row.get(10)?;
+    let checkpoint: Option<Checkpoint> =
+        checkpoint.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| damaged("checkpoint"))?;
+    let wanted: Option<i64> = row.get(13)?;
+    Ok(Invocation {
+        id: name.parse().map_err(|_| damaged("id"))?,
+        workflow: row.get(1)?,
+        status: status(row.get(2)?).ok_or_else(|| damaged("status"))?,
+        started: time(row.get(3)?),
+        changed: time(row.get(4)?),
+        due: row.get::<_, Option<i64>>(5)?.map(time),
+        epoch: time(row.get(6)?),
+        attempts: row.get(7)?,
+        generation: time(row.get(8)?),
+        owner: row.get(9)?,
+        checkpoint,
+        waits: serde_json::from_str(&row.get::<_, String>(11)?).map_err(|_| damaged("list of waits"))?,
+        reason: row.get(12)?,
+        wanted: wanted.map(|value| status(value).ok_or_else(|| damaged("wanted status"))).transpose()?,
+        start: row.get(14)?,
+        report: row.get(15)?,
+    })
+}
+
+/// Changes a row to what an invocation is now.
+fn store(connection: &Connection, row: &Invocation) -> Result<(), MetaError> {
+    let text = |value: serde_json::Result<String>| {
+        value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+    };
+    let checkpoint = row.checkpoint.as_ref().map(|checkpoint| text(serde_json::to_string(checkpoint))).transpose()?;
+    let mut change = connection.prepare_cached(
+        "UPDATE invocation SET status = ?2, changed = ?3, due = ?4, epoch = ?5, attempts = ?6, generation = ?7, owner = ?8, \
+         checkpoint = ?9, waits = ?10, reason = ?11, wanted = ?12, report = ?13 WHERE id = ?1",
+    )?;
+    change.execute(params![
+        row.id.as_str(),
+        number(row.status),
+        integer(row.changed),
+        row.due.map(integer),
+        integer(row.epoch),
+        row.attempts,
+        integer(row.generation),
+        row.owner,
+        checkpoint,
+        text(serde_json::to_string(&row.waits))?,
+        row.reason,
+        row.wanted.map(number),
+        row.report,
+    ])?;
+    Ok(())
+}
+
+/// A status in the database. The numbers never change their meaning.
+const fn number(status: Status) -> i64 {
+    match status {
+        Status::Pending => 0,
+        Status::Running => 1,
+        Status::Suspended => 2,
+        Status::Paused => 3,
+        Status::Completed => 4,
+        Status::Failed => 5,
+        Status::Cancelled => 6,
+    }
+}
+
+/// SQLite has signed numbers. Times of after 2262 are as far as can be.
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn time(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

@@ -1,0 +1,317 @@
+//! A state folder: the database, and the files that its rows name.
+
+use crate::Sqlite;
+use crate::meta::{Meta, MetaError};
+use crate::owner::{Owner, is_alive};
+use monohull_checkpoint::{NewFile, Replace};
+use monohull_report::escape::shown;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const CHECKPOINTS: &str = "checkpoints";
+const FILES: &str = "files";
+const OWNERS: &str = "owners";
+/// Held shared from before a file is added until a row names it, and alone while files are removed.
+const LOCK: &str = "files.lock";
+const DATABASE: &str = "meta.sqlite";
+
+/// A state folder.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// While it lives no file is removed that no row names yet.
+#[derive(Debug)]
+#[must_use]
+pub struct Adding {
+    _locked: File,
+}
+
+/// The state folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file in it.
+    #[error("{}: {source}", shown(path))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The database.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+}
+
+/// An error about this file.
+fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |source| StoreError::File { path: path.to_owned(), source }
+}
+
+impl Store {
+    /// Opens a state folder, or makes it: for its owner alone.
+    pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        let folder = std::path::absolute(folder).map_err(at(folder))?;
+        for name in ["", CHECKPOINTS, FILES, OWNERS] {
+            let path = folder.join(name);
+            DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
+        }
+        let store = Store { folder };
+        store.meta()?;
+        Ok(store)
+    }
+
+    /// The same, if there is one.
+    pub fn open_existing(folder: &Path) -> Result<Store, StoreError> {
+        let database = folder.join(DATABASE);
+        match database.try_exists() {
+            Ok(true) => Store::open(folder),
+            Ok(false) => Err(at(folder)(io::Error::new(io::ErrorKind::NotFound, "it is no state folder"))),
+            Err(error) => Err(at(&database)(error)),
+        }
+    }
+
+    /// Its database. A process that forks must not have it open.
+    pub fn meta(&self) -> Result<Sqlite, StoreError> {
+        Ok(Sqlite::open(&self.folder.join(DATABASE))?)
+    }
+
+    /// This process as an owner of invocations.
+    pub fn owner(&self) -> Result<Owner, StoreError> {
+        let folder = self.folder.join(OWNERS);
+        Owner::new(&folder).map_err(at(&folder))
+    }
+
+    /// Ends what owners have claimed that have died, so that it can be claimed again.
+    pub fn expire_the_dead(&self, meta: &mut impl Meta) -> Result<(), StoreError> {
+        let folder = self.folder.join(OWNERS);
+        for owner in meta.owners()? {
+            if !is_alive(&folder, &owner).map_err(at(&folder))? {
+                meta.expire(&owner, now())?;
+                // Its file is not needed: an owner without one is as dead.
+                let _ = fs::remove_file(folder.join(&owner));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to add files that a row will name.
+    pub fn adding(&self) -> Result<Adding, StoreError> {
+        let (path, file) = self.lock_file()?;
+        file.lock_shared().map_err(at(&path))?;
+        Ok(Adding { _locked: file })
+    }
+
+    fn lock_file(&self) -> Result<(PathBuf, File), StoreError> {
+        let path = self.folder.join(LOCK);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(at(&path))?;
+        Ok((path, file))
+    }
+
+    /// The folder of checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.folder.join(CHECKPOINTS)
+    }
+
+    /// Where the file with this content is, if it was added.
+    pub fn file(&self, hash: &[u8; 32]) -> PathBuf {
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(FILES).join(hash)
+    }
+
+    /// Adds a file with the bytes that `from` has, and gives their SHA-256. One that is there is not added again.
+    pub fn add_file(&self, _adding: &Adding, from: &mut impl Read) -> Result<[u8; 32], StoreError> {
+        let folder = self.folder.join(FILES);
+        let (mut new, hash) = copy(&folder, from).map_err(at(&folder))?;
+        let path = self.file(&hash);
+        new.set_name(path.file_name().unwrap_or_default());
+        match new.publish(Replace::No) {
+            Ok(_) => Ok(hash),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(hash),
+            Err(error) => Err(at(&path)(error)),
+        }
+    }
+
+    /// Removes files that no row names; how many. None while another process adds some: the next time does.
+    ///
+    /// `named` gives the hashes of the files that a start names.
+    pub fn sweep(&self, meta: &impl Meta, named: impl Fn(&[u8]) -> Vec<[u8; 32]>) -> Result<usize, StoreError> {
+        let (path, file) = self.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Ok(0),
+            Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
+        }
+        let mut kept = HashSet::new();
+        let mut after = None;
+        loop {
+            let page = meta.list(&[], after.as_ref(), 1000)?;
+            for row in &page {
+                kept.extend(row.checkpoint.iter().map(|checkpoint| self.checkpoints().join(&checkpoint.file)));
+                if !row.status.is_end() || row.checkpoint.is_some() {
+                    kept.extend(named(&row.start).iter().map(|hash| self.file(hash)));
+                }
+            }
+            match page.last() {
+                Some(last) => after = Some(last.id.clone()),
+                None => break,
+            }
+        }
+        let mut removed = 0;
+        for folder in [CHECKPOINTS, FILES].map(|name| self.folder.join(name)) {
+            for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+                let path = entry.map_err(at(&folder))?.path();
+                if !kept.contains(&path) {
+                    fs::remove_file(&path).map_err(at(&path))?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// A file without a name in `folder` with what `from` has, and its SHA-256.
+fn copy(folder: &Path, from: &mut impl Read) -> io::Result<(NewFile, [u8; 32])> {
+    let new = NewFile::beside(&folder.join("new"))?;
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok((new, hash.finalize().into())),
+            Ok(len) => {
+                hash.update(&piece[..len]);
+                new.file().write_all(&piece[..len])?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The wall clock, in ns since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Claimed, Commit, NewInvocation, Want};
+    use tempfile::TempDir;
+
+    fn store() -> (TempDir, Store) {
+        let folder = TempDir::new().expect("a folder");
+        let store = Store::open(&folder.path().join("state")).expect("a new one");
+        (folder, store)
+    }
+
+    /// An invocation whose start names a file with these bytes.
+    fn start(store: &Store, id: &str, bytes: &[u8]) -> PathBuf {
+        let adding = store.adding().expect("nobody removes");
+        let hash = store.add_file(&adding, &mut &*bytes).expect("added");
+        let new = NewInvocation { id: &id.parse().expect("a name"), workflow: "w", start: &hash, due: 1 };
+        store.meta().expect("a database").start(&new, 1).expect("started");
+        store.file(&hash)
+    }
+
+    fn named(start: &[u8]) -> Vec<[u8; 32]> {
+        vec![start.try_into().expect("a hash")]
+    }
+
+    #[test]
+    fn files_that_nothing_names_are_removed_and_no_others() {
+        let (_folder, store) = store();
+        let kept = start(&store, "one", b"kept");
+        assert_eq!(start(&store, "two", b"kept"), kept, "the same content is one file");
+        let adding = store.adding().expect("nobody removes");
+        let unnamed = store.add_file(&adding, &mut &b"unnamed"[..]).expect("added");
+        fs::write(store.checkpoints().join("x.1.checkpoint"), "left by a killed process").expect("written");
+        let meta = store.meta().expect("a database");
+        assert_eq!(store.sweep(&meta, named).expect("swept"), 0, "a file that is being added has no name yet");
+        drop(adding);
+        assert_eq!(store.sweep(&meta, named).expect("swept"), 2);
+        assert_eq!(fs::read(&kept).expect("it is kept"), b"kept");
+        assert!(!store.file(&unnamed).exists());
+    }
+
+    #[test]
+    fn an_owner_lives_as_long_as_its_lock() {
+        let (_folder, store) = store();
+        start(&store, "one", b"");
+        let mut meta = store.meta().expect("a database");
+        let owner = store.owner().expect("an owner");
+        let Ok(Claimed::Yes(first)) = meta.claim(owner.name(), Want::Due, 2) else { panic!("it is due") };
+        store.expire_the_dead(&mut meta).expect("looked");
+        let other = store.owner().expect("an owner");
+        assert_eq!(meta.claim(other.name(), Want::Due, 3).expect("asked"), Claimed::Nothing);
+        drop(owner);
+        store.expire_the_dead(&mut meta).expect("looked");
+        let Ok(Claimed::Yes(second)) = meta.claim(other.name(), Want::Due, 4) else { panic!("its owner is dead") };
+        assert_eq!((second.held.epoch, second.attempt), (first.held.epoch + 1, 2));
+        let ended = Commit::Ended { well: true, report: Vec::new() };
+        assert!(matches!(meta.commit(&first.held, &ended, 5), Err(MetaError::Stale(_))), "the first has lost it");
+        assert!(meta.commit(&second.held, &ended, 5).is_ok());
+    }
+
+    #[test]
+    fn a_name_of_an_owner_leads_nowhere_else() {
+        let (folder, store) = store();
+        fs::write(folder.path().join("outside"), "").expect("written");
+        let owners = store.folder.join(OWNERS);
+        assert!(!is_alive(&owners, "../../outside").expect("looked"));
+    }
+
+    #[test]
+    fn what_kills_its_process_each_time_is_paused() {
+        let (_folder, store) = store();
+        start(&store, "one", b"");
+        let mut meta = store.meta().expect("a database");
+        for attempt in 1..=crate::ATTEMPTS {
+            let Ok(Claimed::Yes(claim)) = meta.claim("gone", Want::Due, 2) else { panic!("attempt {attempt}") };
+            assert_eq!(claim.attempt, attempt);
+            store.expire_the_dead(&mut meta).expect("looked");
+        }
+        assert!(matches!(meta.claim("gone", Want::Due, 2), Ok(Claimed::Paused(_))));
+        assert_eq!(meta.claim("gone", Want::Due, 2).expect("asked"), Claimed::Nothing);
+    }
+
+    #[test]
+    fn databases_of_others_are_refused() {
+        let (_folder, store) = store();
+        let path = store.folder.join(DATABASE);
+        let change =
+            |sql: &str| rusqlite::Connection::open(&path).expect("a database").execute_batch(sql).expect("done");
+        change("PRAGMA user_version = 2");
+        assert!(matches!(store.meta(), Err(StoreError::Meta(MetaError::Version { found: 2, known: 1 }))));
+        change("PRAGMA application_id = 7");
+        assert!(matches!(store.meta(), Err(StoreError::Meta(MetaError::Foreign))));
+    }
+
+    #[test]
+    fn rows_that_were_edited_are_named() {
+        let (_folder, store) = store();
+        start(&store, "one", b"");
+        let meta = store.meta().expect("a database");
+        let id = "one".parse().expect("a name");
+        for (column, value) in [("status", "9"), ("checkpoint", "'{}'"), ("waits", "'x'"), ("wanted", "-1")] {
+            let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+            connection
+                .execute_batch(&format!("SAVEPOINT s; UPDATE invocation SET {column} = {value}"))
+                .expect("edited");
+            connection.execute_batch("RELEASE s").expect("committed");
+            let error = meta.get(&id).expect_err("it is damaged").to_string();
+            assert!(error.contains("invocation `one` has a wrong"), "{column}: {error}");
+            connection
+                .execute_batch("UPDATE invocation SET status = 0, checkpoint = NULL, waits = '[]', wanted = NULL")
+                .expect("mended");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A store and a model of it: whatever is done to both, they answer the same and hold the same.
+
+mod model;
+
+use model::Model;
+use monohull_durable::{
+    Checkpoint, Claimed, Commit, Control, Held, InvocationId, Meta, NewInvocation, Sqlite, Status, Wait, Want,
+};
+use proptest::prelude::*;
+use std::fmt::Debug;
+use tempfile::TempDir;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Start {
+        id: usize,
+        workflow: usize,
+        due: u64,
+    },
+    ClaimDue {
+        owner: usize,
+    },
+    Claim {
+        owner: usize,
+        id: usize,
+    },
+    /// By the claim that was made this many claims ago.
+    Commit {
+        claim: usize,
+        commit: Commit,
+    },
+    Expire {
+        owner: usize,
+    },
+    Control {
+        id: usize,
+        control: Control,
+    },
+    Purge {
+        id: usize,
+    },
+    List {
+        statuses: Vec<Status>,
+        after: Option<usize>,
+        limit: usize,
+    },
+    Pass {
+        ns: u64,
+    },
+}
+
+const IDS: [&str; 4] = ["a", "b", "c-1", "d_2"];
+const OWNERS: [&str; 3] = ["first", "second", "third"];
+
+fn id(index: usize) -> InvocationId {
+    IDS[index].parse().expect("a name")
+}
+
+fn checkpoint() -> impl Strategy<Value = Checkpoint> {
+    (0..3u64).prop_map(|bytes| Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
+}
+
+fn commit() -> impl Strategy<Value = Commit> {
+    let until = prop::option::of(0..200u64);
+    let wait =
+        until.clone().prop_map(|until| Wait { step: "s \"x\"".into(), instance: 3, what: "a sleep".into(), until });
+    prop_oneof![
+        4 => (checkpoint(), until, prop::collection::vec(wait, 0..3))
+            .prop_map(|(checkpoint, due, waits)| Commit::Suspended { checkpoint, due, waits }),
+        2 => any::<bool>().prop_map(|well| Commit::Ended { well, report: b"{}".to_vec() }),
+        2 => (0..200u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
+        1 => Just(Commit::Paused { reason: "damaged".into() }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (ids, owners) = (0..IDS.len(), 0..OWNERS.len());
+    let control = prop_oneof![Just(Control::Pause), Just(Control::Resume), Just(Control::Cancel)];
+    let status = prop::sample::select(Status::ALL.to_vec());
+    prop_oneof![
+        3 => (ids.clone(), 0..2usize, 0..100u64).prop_map(|(id, workflow, due)| Step::Start { id, workflow, due }),
+        6 => owners.clone().prop_map(|owner| Step::ClaimDue { owner }),
+        3 => (owners.clone(), ids.clone()).prop_map(|(owner, id)| Step::Claim { owner, id }),
+        8 => (prop_oneof![4 => 0..1usize, 1 => 1..6usize], commit()).prop_map(|(claim, commit)| Step::Commit { claim, commit }),
+        3 => owners.prop_map(|owner| Step::Expire { owner }),
+        3 => (ids.clone(), control).prop_map(|(id, control)| Step::Control { id, control }),
+        1 => ids.clone().prop_map(|id| Step::Purge { id }),
+        1 => (prop::collection::vec(status, 0..3), prop::option::of(ids), 0..5usize)
+            .prop_map(|(statuses, after, limit)| Step::List { statuses, after, limit }),
+        3 => (0..60u64).prop_map(|ns| Step::Pass { ns }),
+    ]
+}
+
+/// Does a step; `claims` are those that were made, the newest first.
+fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64) -> String {
+    fn told(came: impl Debug) -> String {
+        format!("{came:?}")
+    }
+    match step {
+        Step::Start { id: index, workflow, due } => {
+            let workflow = ["w", "v"][*workflow];
+            let new = NewInvocation { id: &id(*index), workflow, start: workflow.as_bytes(), due: *due };
+            told(meta.start(&new, *now))
+        }
+        Step::ClaimDue { owner } => claimed(meta.claim(OWNERS[*owner], Want::Due, *now), claims),
+        Step::Claim { owner, id: index } => {
+            let claim = meta.claim(OWNERS[*owner], Want::Id(&id(*index)), *now);
+            claimed(claim, claims)
+        }
+        Step::Commit { claim, commit } => match claims.get(*claim) {
+            Some(held) => told(meta.commit(held, commit, *now)),
+            None => String::new(),
+        },
+        Step::Expire { owner } => told(meta.expire(OWNERS[*owner], *now)),
+        Step::Control { id: index, control } => told(meta.control(&id(*index), *control, *now)),
+        Step::Purge { id: index } => told(meta.purge(&id(*index))),
+        Step::List { statuses, after, limit } => told(meta.list(statuses, after.map(id).as_ref(), *limit)),
+        Step::Pass { ns } => {
+            *now += ns;
+            String::new()
+        }
+    }
+}
+
+fn claimed(claim: Result<Claimed, monohull_durable::MetaError>, claims: &mut Vec<Held>) -> String {
+    if let Ok(Claimed::Yes(claim)) = &claim {
+        claims.insert(0, claim.held.clone());
+    }
+    format!("{claim:?}")
+}
+
+/// All that can be asked.
+fn look(meta: &impl Meta) -> String {
+    let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
+    format!("{rows:#?} {:?} {:?}", meta.owners(), meta.next_due())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn sqlite_does_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("meta.sqlite");
+        let (mut sqlite, mut model) = (Sqlite::open(&path).expect("a new one"), Model::default());
+        let (mut times, mut claims) = ((1, 1), (Vec::new(), Vec::new()));
+        for (round, step) in steps.iter().enumerate() {
+            let came = run(&mut sqlite, step, &mut claims.0, &mut times.0);
+            let expected = run(&mut model, step, &mut claims.1, &mut times.1);
+            prop_assert_eq!(came, expected, "{:?}", step);
+            if round % 7 == 0 {
+                sqlite = Sqlite::open(&path).expect("it is there");
+            }
+            prop_assert_eq!(look(&sqlite), look(&model), "after {:?}", step);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the transactions mean, in memory.
+
+use monohull_durable::{
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Meta, MetaError,
+    NewInvocation, Started, Status, Want,
+};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub(crate) struct Model(BTreeMap<InvocationId, Invocation>);
+
+/// An invocation that nobody runs any more becomes what was wanted of it, or waits.
+fn let_go(row: &mut Invocation, otherwise: Status, now: u64) {
+    row.owner = None;
+    row.changed = now;
+    match row.wanted.take() {
+        Some(wanted) => (row.status, row.reason) = (wanted, Some("by hand".to_owned())),
+        None => row.status = otherwise,
+    }
+    tidy(row);
+}
+
+fn tidy(row: &mut Invocation) {
+    if row.status.is_end() {
+        (row.due, row.waits) = (None, Vec::new());
+    }
+    if matches!(row.status, Status::Completed | Status::Cancelled) {
+        row.checkpoint = None;
+    }
+}
+
+fn at_rest(row: &Invocation) -> Status {
+    match row.checkpoint {
+        Some(_) => Status::Suspended,
+        None => Status::Pending,
+    }
+}
+
+impl Meta for Model {
+    fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
+        if let Some(row) = self.0.get(new.id) {
+            let same = (row.workflow.as_str(), row.start.as_slice()) == (new.workflow, new.start);
+            return Ok(if same { Started::Same(row.status) } else { Started::Taken });
+        }
+        let row = Invocation {
+            id: new.id.clone(),
+            workflow: new.workflow.to_owned(),
+            status: Status::Pending,
+            started: now,
+            changed: now,
+            due: Some(new.due),
+            epoch: 0,
+            attempts: 0,
+            generation: 0,
+            owner: None,
+            checkpoint: None,
+            waits: Vec::new(),
+            reason: None,
+            wanted: None,
+            start: new.start.to_vec(),
+            report: None,
+        };
+        self.0.insert(new.id.clone(), row);
+        Ok(Started::New)
+    }
+
+    fn claim(&mut self, owner: &str, want: Want<'_>, now: u64) -> Result<Claimed, MetaError> {
+        let is_due = |row: &&mut Invocation| {
+            matches!(row.status, Status::Pending | Status::Suspended) && row.due.is_some_and(|due| due <= now)
+        };
+        let found = match want {
+            Want::Due => self.0.values_mut().filter(is_due).min_by_key(|row| row.due),
+            Want::Id(id) => self.0.get_mut(id).filter(is_due),
+        };
+        let Some(row) = found else { return Ok(Claimed::Nothing) };
+        row.changed = now;
+        if row.attempts == ATTEMPTS {
+            row.status = Status::Paused;
+            row.reason = Some(format!("{ATTEMPTS} attempts ended before its next wait or its end"));
+            return Ok(Claimed::Paused(row.id.clone()));
+        }
+        (row.status, row.owner) = (Status::Running, Some(owner.to_owned()));
+        (row.epoch, row.attempts) = (row.epoch + 1, row.attempts + 1);
+        Ok(Claimed::Yes(Box::new(Claim {
+            held: Held { id: row.id.clone(), epoch: row.epoch },
+            workflow: row.workflow.clone(),
+            generation: row.generation,
+            checkpoint: row.checkpoint.clone(),
+            start: row.start.clone(),
+            attempt: row.attempts,
+        })))
+    }
+
+    fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
+        let row = match self.0.get_mut(&held.id) {
+            Some(row) if row.owner.is_some() && row.epoch == held.epoch => row,
+            _ => return Err(MetaError::Stale(held.id.clone())),
+        };
+        let before = row.checkpoint.clone();
+        row.reason = None;
+        let status = match commit.clone() {
+            Commit::Suspended { checkpoint, due, waits } => {
+                (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waits);
+                (row.generation, row.attempts) = (row.generation + 1, 0);
+                Status::Suspended
+            }
+            Commit::Ended { well, report } => {
+                (row.report, row.wanted) = (Some(report), None);
+                if well { Status::Completed } else { Status::Failed }
+            }
+            Commit::Released { due, reason } => {
+                (row.due, row.reason) = (Some(due), Some(reason));
+                at_rest(row)
+            }
+            Commit::Paused { reason } => {
+                row.reason = Some(reason);
+                Status::Paused
+            }
+        };
+        let_go(row, status, now);
+        let obsolete = if row.checkpoint == before { None } else { before };
+        Ok(Committed { status: row.status, obsolete })
+    }
+
+    fn owners(&self) -> Result<Vec<String>, MetaError> {
+        let mut owners: Vec<_> = self.0.values().filter_map(|row| row.owner.clone()).collect();
+        owners.sort();
+        owners.dedup();
+        Ok(owners)
+    }
+
+    fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
+        for row in self.0.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
+            let status = at_rest(row);
+            let_go(row, status, now);
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
+        let Some(row) = self.0.get_mut(id) else { return Ok(Controlled::Unknown) };
+        if row.status.is_end() {
+            return Ok(Controlled::Ended(row.status));
+        }
+        row.changed = now;
+        let wanted = match control {
+            Control::Pause => Status::Paused,
+            Control::Cancel => Status::Cancelled,
+            Control::Resume if row.status == Status::Running => {
+                row.wanted = None;
+                return Ok(Controlled::Now(Status::Running));
+            }
+            Control::Resume => {
+                if row.status == Status::Paused {
+                    (row.attempts, row.reason) = (0, None);
+                }
+                at_rest(row)
+            }
+        };
+        if row.status == Status::Running {
+            row.wanted = Some(wanted);
+            return Ok(Controlled::AtNextCommit(wanted));
+        }
+        if row.status != wanted && control != Control::Resume {
+            row.reason = Some("by hand".to_owned());
+        }
+        row.status = wanted;
+        tidy(row);
+        Ok(Controlled::Now(wanted))
+    }
+
+    fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
+        let has_ended = self.0.get(id).is_some_and(|row| row.status.is_end());
+        if has_ended {
+            self.0.remove(id);
+        }
+        Ok(has_ended)
+    }
+
+    fn next_due(&self) -> Result<Option<u64>, MetaError> {
+        let waiting = self.0.values().filter(|row| matches!(row.status, Status::Pending | Status::Suspended));
+        Ok(waiting.filter_map(|row| row.due).min())
+    }
+
+    fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
+        Ok(self.0.get(id).cloned())
+    }
+
+    fn list(
+        &self,
+        statuses: &[Status],
+        after: Option<&InvocationId>,
+        limit: usize,
+    ) -> Result<Vec<Invocation>, MetaError> {
+        let matching = self.0.values().filter(|row| {
+            after.is_none_or(|after| row.id > *after) && (statuses.is_empty() || statuses.contains(&row.status))
+        });
+        Ok(matching.take(limit).cloned().collect())
+    }
+}

@@ -1,0 +1,253 @@
+//! A leg of an invocation: from its last commit to the next one.
+//!
+//! ```text
+//!   claim ──▶ start, checkpoint ──▶ run ──┬─▶ it waits: write the checkpoint, commit `Suspended`
+//!                                         ├─▶ it has ended: commit `Ended`, with its report
+//!                                         ├─▶ the host failed: commit `Released`, and try again later
+//!                                         └─▶ what is kept of it is damaged: commit `Paused`
+//! ```
+
+use super::super::checkpoint;
+use super::super::checkpoint_file::{Engine, FileError, Saved};
+use super::super::exit::Exit;
+use super::super::progress::Terminal;
+use super::super::run::Setting;
+use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
+use super::super::{output, show};
+use super::start::Start;
+use super::{Trouble, due, now};
+use monohull_checkpoint::Key;
+use monohull_durable::{Claim, Commit, Invocation, Meta, Status, Store, Wait};
+use monohull_engine::{IsolationWish, RunOptions};
+use monohull_ipc::sealed::{read_sealed, seal};
+use monohull_report::escape::shown;
+use monohull_report::{Blame, Progress, RunReport};
+use monohull_worker::cgroup::CgroupMode;
+use monohull_worker::{self as worker, Continuing, ProcessError, Ran, Waiting};
+use monohull_workflow::{self as workflow, Plan};
+use serde_json::json;
+use std::fmt::Write;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use std::{fs, io};
+
+/// The first pause before another attempt; each is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How invocations are run.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct How {
+    pub(in super::super) isolation: IsolationWish,
+    pub(in super::super) cgroup: CgroupMode,
+    /// Whether what functions print is shown while they run, and control characters as they are.
+    pub(in super::super) lines: Option<bool>,
+}
+
+/// How far it came.
+pub(super) struct Leg {
+    /// What the invocation is now.
+    pub(super) status: Status,
+    /// The report and the workflow, if it has ended.
+    pub(super) ended: Option<(RunReport, Plan)>,
+}
+
+/// What a claim goes on from.
+struct From {
+    plan: Plan,
+    start: Start,
+    saved: Option<Saved>,
+}
+
+/// Runs an invocation that this process has claimed, and commits how far it came.
+pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble> {
+    let key = checkpoint::own_key()?;
+    let (commit, ended) = match from(store, &claim, &key) {
+        Ok(from) => {
+            let plan = from.plan.clone();
+            let (commit, report) = go_on(store, &claim, from, how, &key);
+            (commit, report.map(|report| (*report, plan)))
+        }
+        Err(reason) => (Commit::Paused { reason }, None),
+    };
+    if let Commit::Released { reason, due } = &commit {
+        output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
+    }
+    let committed = store.meta()?.commit(&claim.held, &commit, now())?;
+    if let Some(obsolete) = committed.obsolete {
+        // One that stays is removed by the next sweep.
+        let _ = fs::remove_file(store.checkpoints().join(&obsolete.file));
+    }
+    Ok(Leg { status: committed.status, ended })
+}
+
+/// Reads what is kept of an invocation, or says why that cannot be gone on with.
+fn from(store: &Store, claim: &Claim, key: &Key) -> Result<From, String> {
+    let start =
+        Start::decode(&claim.start).ok_or("what it was started with cannot be read by this version of Monohull")?;
+    let mut plan =
+        workflow::check_bytes(&start.file, &start.document).into_plan().map_err(|error| error.to_string())?;
+    for text in &start.settings {
+        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    }
+    for function in &mut plan.functions {
+        let known = start.functions.iter().find(|(name, _)| *name == function.name);
+        let (_, hash) = known.ok_or_else(|| format!("there is no image of its function `{}`", function.name))?;
+        function.image = store.file(hash);
+        if !function.image.exists() {
+            return Err(format!(
+                "the image of its function `{}` is missing: {}",
+                function.name,
+                shown(&function.image)
+            ));
+        }
+    }
+    let read = |file: &str| Saved::read(&store.checkpoints().join(file), key).map_err(|error| error.to_string());
+    let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
+    Ok(From { plan, start, saved })
+}
+
+/// Runs the workflow until it waits or has ended.
+fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> (Commit, Option<Box<RunReport>>) {
+    let later = |why: &dyn std::fmt::Display| {
+        let pause = FIRST_PAUSE.saturating_mul(1 << claim.attempt.min(8));
+        let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
+        (Commit::Released { due, reason: why.to_string() }, None)
+    };
+    let From { plan, start, saved } = from;
+    let mut options = RunOptions { outputs: start.outputs.clone(), isolation: how.isolation, ..RunOptions::default() };
+    let continuation = match saved {
+        Some(saved) => {
+            let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
+            options.inline_inputs = saved.engine.inputs;
+            let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(io::Error::other);
+            match encoded.and_then(|encoded| seal(&encoded, 0)) {
+                Ok(continuation) => Some((continuation, images)),
+                Err(error) => return later(&error),
+            }
+        }
+        None => {
+            options.inputs = start.inputs.iter().map(|(slot, hash)| (slot.clone(), store.file(hash))).collect();
+            None
+        }
+    };
+    let terminal = how.lines.map(Terminal::new);
+    let watcher = terminal.as_ref().map(|terminal| terminal as &dyn Progress);
+    let continuing = Continuing { continuation, suspend: Some(SHORTEST_WAIT) };
+    match worker::run_from(&plan, &options, how.cgroup, watcher, continuing) {
+        Ok(Ran::Suspended(waiting)) => match keep(store, claim, &plan, start, *waiting, key) {
+            Ok(commit) => (commit, None),
+            Err(error) => later(&error),
+        },
+        Ok(Ran::Ended(report)) => match &report.error {
+            // A full disk, a process that was killed: not what the workflow did.
+            Some(error) if error.blame == Blame::Host => later(&error.message),
+            _ => {
+                let bytes = serde_json::to_vec(&report).unwrap_or_default();
+                let well = report.status == monohull_report::Status::Done;
+                (Commit::Ended { well, report: bytes }, Some(report))
+            }
+        },
+        Err(error @ ProcessError::ImageChanged { .. }) => (Commit::Paused { reason: error.to_string() }, None),
+        Err(error) => later(&error),
+    }
+}
+
+/// Writes the checkpoint of a workflow that waits.
+fn keep(
+    store: &Store,
+    claim: &Claim,
+    plan: &Plan,
+    start: Start,
+    waiting: Waiting,
+    key: &Key,
+) -> Result<Commit, FileError> {
+    let folder = store.checkpoints();
+    let Waiting { run, inputs, images } = waiting;
+    let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
+    let continuation = read_sealed(run.continuation.as_fd(), CONTINUATION_MAX).map_err(unwritable)?;
+    let continuation = match postcard::take_from_bytes(&continuation) {
+        Ok((continuation, [])) => continuation,
+        _ => return Err(FileError::Continuation("the workflow's process has sent what cannot be read".to_owned())),
+    };
+    let Start { file, document, settings, outputs, .. } = start;
+    let bytes = |hash: &[u8; 32]| fs::metadata(store.file(hash)).map_or(0, |metadata| metadata.len());
+    let functions = plan.functions.iter().zip(images);
+    let saved = Saved {
+        workflow: plan.name.clone(),
+        generation: claim.generation + 1,
+        document,
+        functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
+        engine: Engine { file, settings, outputs, inputs },
+        continuation,
+    };
+    // The epoch makes the name new even if an attempt before this one was killed after it had written a file.
+    let _adding = store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
+    let name = format!("{}.{}", claim.held.id, claim.held.epoch);
+    let (path, bytes) = saved.write(&folder, &name, key)?;
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let waits = run.waits.into_iter();
+    let waits = waits.map(|wait| Wait { step: wait.step, instance: wait.index, what: wait.what, until: wait.until });
+    let checkpoint = monohull_durable::Checkpoint { file, bytes };
+    Ok(Commit::Suspended { checkpoint, due: run.until, waits: waits.collect() })
+}
+
+/// Prints the report of an invocation that has ended now.
+pub(super) fn ended(mut report: RunReport, plan: &Plan, json: bool) -> Exit {
+    super::super::lines::add(&mut report, plan).iter().for_each(output::note);
+    print(&report, json)
+}
+
+/// Prints a report.
+pub(super) fn print(report: &RunReport, json: bool) -> Exit {
+    if json {
+        output::json(report);
+    } else {
+        output::text(show::report(report));
+        if let Some(error) = &report.error {
+            output::note(show::failure(error));
+        }
+    }
+    if report.status == monohull_report::Status::Done { Exit::Done } else { Exit::WorkflowFailed }
+}
+
+/// Prints what an invocation waits for.
+pub(super) fn waits(row: &Invocation, json: bool) -> Exit {
+    if json {
+        output::json(&describe(row));
+    } else {
+        let mut text = suspend::waits(
+            row.waits.iter().map(|wait| (wait.step.as_str(), wait.instance, wait.what.as_str(), wait.until)),
+        );
+        let _ = writeln!(text, "workflow    {} {}", row.workflow, row.status.name());
+        if let Some(reason) = &row.reason {
+            let _ = writeln!(text, "reason      {}", shown(reason));
+        }
+        if !row.status.is_end() {
+            let _ = writeln!(text, "goes on     {}", due(row.due));
+        }
+        let _ = writeln!(text, "invocation  {}", row.id);
+        output::text(text);
+    }
+    if row.status == Status::Cancelled { Exit::WorkflowFailed } else { Exit::Suspended }
+}
+
+/// An invocation as a document.
+pub(super) fn describe(row: &Invocation) -> serde_json::Value {
+    let waits = row.waits.iter().map(|wait| {
+        json!({ "step": wait.step, "instance": wait.instance, "what": wait.what, "until": wait.until.map(date) })
+    });
+    json!({
+        "id": row.id.as_str(),
+        "workflow": row.workflow,
+        "status": row.status.name(),
+        "reason": row.reason,
+        "becomes": row.wanted.map(Status::name),
+        "started": date(row.started),
+        "changed": date(row.changed),
+        "due": row.due.map(date),
+        "waiting_for": waits.collect::<Vec<_>>(),
+        "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "file": checkpoint.file, "bytes": checkpoint.bytes })),
+        "suspensions": row.generation,
+        "attempts": row.attempts,
+    })
+}

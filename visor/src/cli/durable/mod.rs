@@ -1,0 +1,109 @@
+//! Durable invocations: workflows in a state folder, which outlive every process.
+//!
+//! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, whoever started
+//! them; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
+//! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
+
+pub(super) mod control;
+pub(super) mod leg;
+pub(super) mod ps;
+pub(super) mod show;
+pub(super) mod start;
+pub(super) mod wake;
+
+use super::exit::Exit;
+use super::suspend::date;
+use monohull_durable::{InvocationId, MetaError, Store, StoreError};
+use monohull_report::escape::shown;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The state folder, of every verb that needs one.
+#[derive(Debug, clap::Args)]
+pub(super) struct State {
+    /// The state folder, of `monohull run --state`
+    #[arg(long = "state", value_name = "DIR")]
+    folder: PathBuf,
+}
+
+impl State {
+    fn open(&self) -> Result<Store, Trouble> {
+        Ok(Store::open_existing(&self.folder)?)
+    }
+}
+
+/// Why a verb cannot do what it should.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The state folder cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no key that could seal or check a checkpoint.
+    #[error(transparent)]
+    Key(#[from] super::checkpoint::Trouble),
+    /// There is no such invocation.
+    #[error("there is no invocation `{0}` in the state folder")]
+    Unknown(InvocationId),
+    /// An id is another invocation's.
+    #[error("`{0}` is another invocation's id: its workflow, inputs, images or settings differ")]
+    Taken(InvocationId),
+    /// An invocation that has ended cannot be changed.
+    #[error("invocation `{id}` has ended: it is {status}")]
+    Ended {
+        /// The invocation.
+        id: InvocationId,
+        /// What it is.
+        status: &'static str,
+    },
+    /// Only one that has ended can be removed.
+    #[error("invocation `{id}` is {status}: cancel it first")]
+    Lives {
+        /// The invocation.
+        id: InvocationId,
+        /// What it is.
+        status: &'static str,
+    },
+    /// A file of a start cannot be read.
+    #[error("{what} {} cannot be read: {source}", shown(path))]
+    Unreadable {
+        /// What it is.
+        what: String,
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl From<MetaError> for Trouble {
+    fn from(error: MetaError) -> Trouble {
+        Trouble::Store(error.into())
+    }
+}
+
+impl Trouble {
+    fn unreadable(what: impl Into<String>, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
+        let (what, path) = (what.into(), path.to_owned());
+        move |source| Trouble::Unreadable { what, path, source }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Trouble::Key(trouble) => trouble.exit(),
+            Trouble::Store(_) => Exit::Host,
+            _ => Exit::Usage,
+        }
+    }
+}
+
+/// The wall clock (ns since 1970).
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A time for people: with what it means if there is none.
+fn due(at: Option<u64>) -> String {
+    at.map_or_else(|| "by hand".to_owned(), date)
+}

@@ -1,0 +1,132 @@
+//! `monohull ps`: the invocations of a state folder.
+
+use super::super::exit::Exit;
+use super::super::suspend::date;
+use super::super::{concat_help, fail, output};
+use super::{State, Trouble, leg};
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets};
+use monohull_durable::{Invocation, InvocationId, Meta, Status};
+use monohull_report::escape::Line;
+use serde_json::json;
+
+/// The most invocations of one list, unless more are asked for.
+const LIMIT: usize = 100;
+
+/// List durable invocations
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull ps --state sleepers", "monohull ps --state sleepers --status suspended,paused --json"))]
+pub(in super::super) struct Ps {
+    #[command(flatten)]
+    state: State,
+    /// Only those of these statuses
+    #[arg(long, value_enum, value_delimiter = ',')]
+    status: Vec<StatusName>,
+    /// Only those of this workflow
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = LIMIT)]
+    limit: usize,
+    /// Only those behind this one: the last of the list before
+    #[arg(long, value_name = "ID")]
+    after: Option<InvocationId>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StatusName {
+    Pending,
+    Running,
+    Suspended,
+    Paused,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl From<StatusName> for Status {
+    fn from(name: StatusName) -> Status {
+        match name {
+            StatusName::Pending => Status::Pending,
+            StatusName::Running => Status::Running,
+            StatusName::Suspended => Status::Suspended,
+            StatusName::Paused => Status::Paused,
+            StatusName::Completed => Status::Completed,
+            StatusName::Failed => Status::Failed,
+            StatusName::Cancelled => Status::Cancelled,
+        }
+    }
+}
+
+impl Ps {
+    pub(in super::super) fn run(&self) -> Exit {
+        match self.list() {
+            Ok(listed) => {
+                self.print(&listed);
+                Exit::Done
+            }
+            Err(trouble) => fail(trouble.exit(), &trouble),
+        }
+    }
+
+    /// At most `limit`, and one more if there are more.
+    fn list(&self) -> Result<Vec<Invocation>, Trouble> {
+        let store = self.state.open()?;
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        let statuses: Vec<Status> = self.status.iter().map(|name| Status::from(*name)).collect();
+        let wanted = self.limit.saturating_add(1);
+        let (mut listed, mut after) = (Vec::new(), self.after.clone());
+        loop {
+            let page = meta.list(&statuses, after.as_ref(), wanted)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id.clone());
+            let is_whole = page.len() < wanted;
+            listed
+                .extend(page.into_iter().filter(|row| self.workflow.as_ref().is_none_or(|name| *name == row.workflow)));
+            if is_whole || listed.len() >= wanted {
+                break;
+            }
+        }
+        listed.truncate(wanted);
+        Ok(listed)
+    }
+
+    fn print(&self, listed: &[Invocation]) {
+        let shown = &listed[..listed.len().min(self.limit)];
+        let next = (listed.len() > shown.len()).then(|| shown.last().map(|row| row.id.as_str())).flatten();
+        if self.json {
+            output::json(&json!({ "invocations": shown.iter().map(leg::describe).collect::<Vec<_>>(), "after": next }));
+            return;
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+            "id",
+            "workflow",
+            "status",
+            "due",
+            "waits for",
+            "stored",
+        ]);
+        for row in shown {
+            let waits: Vec<_> =
+                row.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();
+            let cells = [
+                row.id.to_string(),
+                row.workflow.clone(),
+                row.status.name().to_owned(),
+                row.due.map(date).unwrap_or_default(),
+                row.reason.clone().unwrap_or_else(|| waits.join(", ")),
+                row.checkpoint.as_ref().map(|checkpoint| format!("{} B", checkpoint.bytes)).unwrap_or_default(),
+            ];
+            table.add_row(cells.map(|cell| Line(cell).to_string()));
+        }
+        output::text(format_args!("{table}\n"));
+        if let Some(next) = next {
+            output::note(format_args!("monohull: there are more: --after {next}"));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `monohull show`: one invocation.
+
+use super::super::exit::Exit;
+use super::super::{concat_help, fail, output};
+use super::{State, Trouble, leg};
+use clap::Args;
+use monohull_durable::{Invocation, InvocationId, Meta};
+use monohull_report::RunReport;
+use monohull_report::escape::shown;
+use serde_json::Value;
+
+/// Show a durable invocation: what it waits for, or what came of it
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull show order-17 --state sleepers"))]
+pub(in super::super) struct Show {
+    /// The invocation
+    id: InvocationId,
+    #[command(flatten)]
+    state: State,
+    /// Print one JSON document; the report of an invocation that has ended is in it
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(in super::super) fn run(&self) -> Exit {
+        match self.find() {
+            Ok(row) => {
+                self.print(&row);
+                Exit::Done
+            }
+            Err(trouble) => fail(trouble.exit(), &trouble),
+        }
+    }
+
+    fn find(&self) -> Result<Invocation, Trouble> {
+        let store = self.state.open()?;
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))
+    }
+
+    fn print(&self, row: &Invocation) {
+        let mut document = leg::describe(row);
+        if self.json {
+            document["report"] =
+                row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
+            output::json(&document);
+            return;
+        }
+        for name in
+            ["id", "workflow", "status", "becomes", "reason", "started", "changed", "due", "suspensions", "attempts"]
+        {
+            match &document[name] {
+                Value::Null => {}
+                Value::String(text) => output::text(format_args!("{name:<12}{}\n", shown(text))),
+                other => output::text(format_args!("{name:<12}{other}\n")),
+            }
+        }
+        if let Some(checkpoint) = &row.checkpoint {
+            output::text(format_args!(
+                "{:<12}{} ({} bytes)\n",
+                "checkpoint",
+                shown(&checkpoint.file),
+                checkpoint.bytes
+            ));
+        }
+        let waits = row.waits.iter().map(|wait| (wait.step.as_str(), wait.instance, wait.what.as_str(), wait.until));
+        output::text(super::super::suspend::waits(waits));
+        let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
+        if let Some(report) = report {
+            leg::print(&report, false);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `run --state` and `wake`: invocations outlive their processes, are run by one at a time, and are lost by no kill.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    // One key for all tests here; it is made once, by whichever comes first.
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.current_dir(folder).args(args);
+    command
+}
+
+fn monohull(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().expect("the program starts")
+}
+
+/// Runs it in the background; what it prints is not read.
+fn begin(folder: &Path, args: &[&str]) -> Child {
+    let mut command = command(folder, args);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn refused(output: &Output, exit: i32, why: &str) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(exit) && text.contains(why), "{why:?}: {output:?}");
+}
+
+fn image(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so");
+    assert!(path.exists(), "{}: images are built first: run `cargo xtask test`", path.display());
+    path
+}
+
+/// A workflow of two steps: one naps, the other waits for its slot and naps too. It is suspended at least twice.
+fn workflow(milliseconds: u64) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    fs::copy(image("sleeper"), folder.path().join("sleeper.so")).expect("copied");
+    let args =
+        |takes: &str, fills: &str| json!({ "naps": 1, "milliseconds": milliseconds, "takes": takes, "fills": fills });
+    let document = json!({
+        "name": "sleepers",
+        "functions": { "sleeper": { "image": "sleeper.so" } },
+        "steps": [
+            { "name": "first", "function": "sleeper", "args": args("", "between") },
+            { "name": "second", "function": "sleeper", "args": args("between", "result") },
+        ],
+        "outputs": ["result"],
+    });
+    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    folder
+}
+
+const RESULT: &str =
+    "1 naps, 5 letters, map true, thread true, time true\n1 naps, 5 letters, map true, thread true, time true\n";
+/// Longer than the shortest wait that suspends a workflow.
+const NAP: u64 = 1_200;
+/// Longer than any test.
+const DAY: u64 = 86_400_000;
+
+fn show(folder: &Path, id: &str) -> Value {
+    document(&monohull(folder, &["show", id, "--state", "state", "--json"]))
+}
+
+/// Starts one that sleeps for a day.
+fn sleeper(folder: &Path, id: &str) {
+    let output = monohull(folder, &["run", "w.json", "--state", "state", "--id", id, "--detach", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert_eq!(document(&output)["status"], "suspended");
+}
+
+fn files(folder: &Path, name: &str) -> usize {
+    fs::read_dir(folder.join("state").join(name)).expect("a folder").count()
+}
+
+#[test]
+fn a_run_is_followed_to_its_end_and_keeps_nothing_but_its_report() {
+    let folder = workflow(NAP);
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--output", "result=result.txt"];
+    let output = monohull(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("sleepers done"), "{output:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("the output"), RESULT);
+    let row = show(folder.path(), "one");
+    assert_eq!((&row["status"], &row["report"]["status"]), (&json!("completed"), &json!("done")));
+    assert!(row["suspensions"].as_u64() >= Some(2), "{row}");
+    assert_eq!(files(folder.path(), "checkpoints"), 0);
+    // The same again is answered from its report, and nothing runs.
+    let again = monohull(folder.path(), &args);
+    assert_eq!((again.status.code(), show(folder.path(), "one")), (Some(0), row));
+    assert_eq!(monohull(folder.path(), &["purge", "one", "--state", "state"]).status.code(), Some(0));
+    assert_eq!((files(folder.path(), "files"), files(folder.path(), "owners")), (0, 0));
+    refused(&monohull(folder.path(), &["show", "one", "--state", "state"]), 2, "there is no invocation `one`");
+}
+
+/// The code of a sleeper is kept with it: neither its image nor its workflow file is needed any more.
+#[test]
+fn others_go_on_with_it_though_the_image_has_changed() {
+    let folder = workflow(NAP);
+    let path = folder.path();
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--detach", "--output", "result=result.txt"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("waits       first[0] in a sleep until 2") && text.contains("sleepers suspended"), "{text}");
+    fs::copy(image("no-op"), path.join("sleeper.so")).expect("copied");
+    fs::remove_file(path.join("w.json")).expect("it was there");
+    let state = path.join("state");
+    let args = ["wake", "--state", state.to_str().expect("a path"), "--wait", "--json"];
+    let output = monohull(Path::new("/"), &args);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let ran = document(&output)["ran"].as_array().expect("a list").clone();
+    assert_eq!(ran.last().expect("one ran")["status"], "completed");
+    assert_eq!(fs::read_to_string(path.join("result.txt")).expect("the output"), RESULT);
+}
+
+#[test]
+fn an_id_is_one_invocations() {
+    let folder = workflow(DAY);
+    sleeper(folder.path(), "one");
+    let before = show(folder.path(), "one");
+    sleeper(folder.path(), "one");
+    assert_eq!(show(folder.path(), "one"), before, "the same again is not started again");
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--set", "first.naps=2"];
+    refused(&monohull(folder.path(), &args), 2, "`one` is another invocation's id");
+    fs::copy(image("no-op"), folder.path().join("sleeper.so")).expect("copied");
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach"];
+    refused(&monohull(folder.path(), &args), 2, "`one` is another invocation's id");
+    let args = ["run", "w.json", "--state", "state", "--id", "../one"];
+    refused(&monohull(folder.path(), &args), 2, "letters, digits");
+}
+
+/// What is done to a file.
+type Action<'a> = &'a dyn Fn();
+
+#[test]
+fn what_is_damaged_pauses_and_goes_on_once_it_is_whole() {
+    let folder = workflow(NAP);
+    let path = folder.path();
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "one", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let checkpoint = path.join("state/checkpoints/one.1.checkpoint");
+    let whole = fs::read(&checkpoint).expect("the checkpoint");
+    let image = fs::read_dir(path.join("state/files")).expect("files").next().expect("the image").expect("it").path();
+    let elsewhere = path.join("elsewhere");
+    let spoil: [(Action<'_>, Action<'_>, &str); 3] = [
+        (
+            &|| fs::write(&checkpoint, &whole[..whole.len() / 2]).expect("written"),
+            &|| fs::write(&checkpoint, &whole).expect("written"),
+            "it is truncated",
+        ),
+        (
+            &|| fs::rename(&checkpoint, &elsewhere).expect("renamed"),
+            &|| fs::rename(&elsewhere, &checkpoint).expect("renamed"),
+            "one.1.checkpoint cannot be read",
+        ),
+        (
+            &|| fs::rename(&image, &elsewhere).expect("renamed"),
+            &|| fs::rename(&elsewhere, &image).expect("renamed"),
+            "the image of its function `sleeper` is missing",
+        ),
+    ];
+    for (spoil, restore, reason) in spoil {
+        spoil();
+        let output = monohull(path, &["wake", "--state", "state", "--wait", "--json"]);
+        let ran = document(&output)["ran"].clone();
+        assert_eq!((ran.as_array().map(Vec::len), &ran[0]["status"]), (Some(1), &json!("paused")), "{ran}");
+        assert!(ran[0]["reason"].as_str().is_some_and(|why| why.contains(reason)), "{reason}: {ran}");
+        let output = monohull(path, &["wake", "--state", "state", "--wait", "--json"]);
+        assert_eq!(document(&output)["ran"], json!([]), "it is not tried again by itself");
+        restore();
+        let output = monohull(path, &["resume", "one", "--state", "state", "--json"]);
+        assert_eq!(document(&output), json!({ "id": "one", "status": "suspended" }));
+    }
+    let output = monohull(path, &["wake", "--state", "state", "--wait"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(show(path, "one")["status"], "completed");
+}
+
+#[test]
+fn invocations_are_paused_resumed_cancelled_and_removed_by_hand() {
+    let folder = workflow(DAY);
+    let path = folder.path();
+    sleeper(path, "one");
+    sleeper(path, "two");
+    let to = |verb: &str, id: &str| monohull(path, &[verb, id, "--state", "state", "--json"]);
+    let status = |output: &Output| document(output)["status"].clone();
+    let due = show(path, "one")["due"].clone();
+    assert_eq!(status(&to("pause", "one")), "paused");
+    assert_eq!(show(path, "one")["reason"], "by hand");
+    assert_eq!(status(&to("resume", "one")), "suspended");
+    assert_eq!(show(path, "one")["due"], due, "its timer has not changed");
+    refused(&to("purge", "one"), 2, "invocation `one` is suspended: cancel it first");
+    assert_eq!(status(&to("cancel", "one")), "cancelled");
+    refused(&to("resume", "one"), 2, "invocation `one` has ended: it is cancelled");
+    refused(&to("pause", "three"), 2, "there is no invocation `three`");
+    assert_eq!((files(path, "checkpoints"), files(path, "files")), (1, 1), "those of the other, of the same image");
+    let list = |filter: &[&str]| {
+        let args = [&["ps", "--state", "state", "--json"], filter].concat();
+        let listed = document(&monohull(path, &args));
+        let ids = listed["invocations"].as_array().expect("a list").iter().map(|row| row["id"].clone());
+        (ids.collect::<Vec<_>>(), listed["after"].clone())
+    };
+    assert_eq!(list(&[]), (vec![json!("one"), json!("two")], Value::Null));
+    assert_eq!(list(&["--status", "suspended,paused"]), (vec![json!("two")], Value::Null));
+    assert_eq!(list(&["--limit", "1"]), (vec![json!("one")], json!("one")));
+    assert_eq!(list(&["--limit", "1", "--after", "one"]), (vec![json!("two")], Value::Null));
+    assert_eq!(list(&["--workflow", "another"]).0, Vec::<Value>::new());
+    assert_eq!(status(&to("cancel", "two")), "cancelled");
+    assert_eq!((files(path, "checkpoints"), files(path, "files")), (0, 0), "the cancelled leave nothing");
+    assert_eq!(status(&to("purge", "one")), "removed");
+}
+
+#[test]
+fn what_is_no_state_folder_is_refused_and_stays_as_it_is() {
+    let folder = workflow(DAY);
+    let path = folder.path();
+    refused(&monohull(path, &["ps", "--state", "nowhere"]), 3, "nowhere: it is no state folder");
+    assert!(!path.join("nowhere").exists());
+    fs::create_dir(path.join("state")).expect("made");
+    let text = "no database at all, but long enough to be looked at as if it were one";
+    fs::write(path.join("state/meta.sqlite"), text).expect("written");
+    refused(&monohull(path, &["run", "w.json", "--state", "state"]), 3, "the database of the state folder");
+    assert_eq!(fs::read_to_string(path.join("state/meta.sqlite")).expect("a file"), text);
+}
+
+/// Two processes look for work in one folder: each leg is run by one of them.
+#[test]
+fn two_wakers_run_nothing_twice() {
+    let folder = workflow(NAP);
+    let path = folder.path();
+    let ids: Vec<String> = (0..4).map(|index| format!("i-{index}")).collect();
+    for id in &ids {
+        let output = monohull(path, &["run", "w.json", "--state", "state", "--id", id, "--detach"]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
+    let wakers: Vec<Child> = (0..2).map(|_| begin(path, &["wake", "--state", "state", "--wait"])).collect();
+    for mut waker in wakers {
+        assert!(waker.wait().expect("it ends").success());
+    }
+    // One of them may have ended while the other still ran the last.
+    assert_eq!(monohull(path, &["wake", "--state", "state", "--wait"]).status.code(), Some(0));
+    for id in &ids {
+        let row = show(path, id);
+        assert_eq!((&row["status"], &row["attempts"]), (&json!("completed"), &json!(1)), "{row}");
+    }
+}
+
+/// Processes are killed at all kinds of moments, again and again. What was started is completed, each with its output.
+#[test]
+fn kills_lose_nothing() {
+    let folder = workflow(NAP);
+    let path = folder.path();
+    let ids: Vec<String> = (0..6).map(|index| format!("i-{index}")).collect();
+    for (index, id) in ids.iter().enumerate() {
+        let output = format!("result={id}.txt");
+        let args = ["run", "w.json", "--state", "state", "--id", id, "--detach", "--output", &output];
+        // Killed at the start: a start that was not acknowledged may be repeated.
+        let mut child = begin(path, &args);
+        sleep(Duration::from_millis(7 * index as u64));
+        let _ = child.kill();
+        child.wait().expect("it ends");
+        let repeated = monohull(path, &args);
+        assert_eq!(repeated.status.code(), Some(4), "{repeated:?}");
+    }
+    let end = Instant::now() + Duration::from_secs(240);
+    let mut round: u64 = 0;
+    loop {
+        let listed = document(&monohull(path, &["ps", "--state", "state", "--json"]));
+        let rows = listed["invocations"].as_array().expect("a list").clone();
+        assert_eq!(rows.len(), ids.len());
+        for row in &rows {
+            match row["status"].as_str() {
+                Some("pending" | "running" | "suspended" | "completed") => {}
+                // Killed five times between two commits: as it should be, and goes on by hand.
+                Some("paused") => {
+                    assert!(row["reason"].as_str().is_some_and(|why| why.contains("attempts")), "{row}");
+                    let id = row["id"].as_str().expect("an id");
+                    assert_eq!(monohull(path, &["resume", id, "--state", "state"]).status.code(), Some(0));
+                }
+                _ => panic!("{row}"),
+            }
+        }
+        if rows.iter().all(|row| row["status"] == "completed") {
+            break;
+        }
+        assert!(Instant::now() < end, "{rows:?}");
+        let mut waker = begin(path, &["wake", "--state", "state", "--wait"]);
+        round += 1;
+        sleep(Duration::from_millis(round * 37 % 211));
+        let _ = waker.kill();
+        waker.wait().expect("it ends");
+    }
+    assert!(round > 5, "{round} kills");
+    for id in &ids {
+        assert_eq!(fs::read_to_string(path.join(format!("{id}.txt"))).expect("the output"), RESULT);
+    }
+    // A waker that is not killed removes what the killed ones have left behind.
+    assert_eq!(monohull(path, &["wake", "--state", "state"]).status.code(), Some(0));
+    assert_eq!((files(path, "checkpoints"), files(path, "files")), (0, 0));
+}
