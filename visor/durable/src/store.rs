@@ -5,11 +5,12 @@ use crate::meta::{Meta, MetaError};
 use crate::owner::{Owner, is_alive};
 use monohull_checkpoint::{NewFile, Replace};
 use monohull_report::escape::shown;
+use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +45,14 @@ pub enum StoreError {
         /// What the system says.
         source: io::Error,
     },
+    /// The folder is not its user's alone.
+    #[error("{} is not used as a state folder: {reason}", shown(path))]
+    Shared {
+        /// The folder.
+        path: PathBuf,
+        /// Who else may change it.
+        reason: String,
+    },
     /// The database.
     #[error(transparent)]
     Meta(#[from] MetaError),
@@ -62,6 +71,7 @@ impl Store {
             let path = folder.join(name);
             DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(at(&path))?;
         }
+        check_owner(&folder)?;
         let store = Store { folder };
         store.meta()?;
         Ok(store)
@@ -178,6 +188,22 @@ impl Store {
     }
 }
 
+/// Refuses a folder that others may change: what is in it decides which code runs, and where outputs are written.
+fn check_owner(folder: &Path) -> Result<(), StoreError> {
+    let metadata = fs::symlink_metadata(folder).map_err(at(folder))?;
+    let (owner, user, mode) = (metadata.uid(), geteuid().as_raw(), metadata.mode() & 0o777);
+    let reason = if !metadata.is_dir() {
+        "it is no folder, or a symbolic link to one".to_owned()
+    } else if owner != user {
+        format!("it belongs to the user with the number {owner}, and this is {user}")
+    } else if mode & 0o022 != 0 {
+        format!("others may write to it (mode {mode:03o}): chmod go-w")
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Shared { path: folder.to_owned(), reason })
+}
+
 /// A file without a name in `folder` with what `from` has, and its SHA-256.
 fn copy(folder: &Path, from: &mut impl Read) -> io::Result<(NewFile, [u8; 32])> {
     let new = NewFile::beside(&folder.join("new"))?;
@@ -205,6 +231,7 @@ fn now() -> u64 {
 mod tests {
     use super::*;
     use crate::{Claimed, Commit, NewInvocation, Want};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use tempfile::TempDir;
 
     fn store() -> (TempDir, Store) {
@@ -281,6 +308,29 @@ mod tests {
         }
         assert!(matches!(meta.claim("gone", Want::Due, 2), Ok(Claimed::Paused(_))));
         assert_eq!(meta.claim("gone", Want::Due, 2).expect("asked"), Claimed::Nothing);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_change_is_refused() {
+        let (folder, store) = store();
+        let mode = |mode| fs::set_permissions(&store.folder, fs::Permissions::from_mode(mode)).expect("changed");
+        let refused = |path: &Path| match Store::open(path) {
+            Err(StoreError::Shared { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        for open in [0o770, 0o702] {
+            mode(open);
+            assert!(refused(&store.folder).contains("others may write to it"), "{open:o}");
+        }
+        mode(0o755);
+        assert!(Store::open(&store.folder).is_ok(), "others may look");
+        let link = folder.path().join("link");
+        symlink(&store.folder, &link).expect("linked");
+        assert!(refused(&link).contains("a symbolic link"));
+        if geteuid().is_root() {
+            chown(&store.folder, Some(65_534), None).expect("given away");
+            assert!(refused(&store.folder).contains("belongs to the user with the number 65534"));
+        }
     }
 
     #[test]
