@@ -1,0 +1,173 @@
+//! A process that runs a durable invocation is killed at each of its system calls, one after another: the invocation is as it was at
+//! its last commit, or at the next one, and goes on.
+
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How many of the stops are tried; there are more than a thousand.
+const TRIED: usize = 60;
+/// Longer than the shortest wait that suspends a workflow.
+const NAP: u64 = 1_100;
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.current_dir(folder).args(args);
+    command
+}
+
+fn monohull(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().expect("the program starts")
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A folder with a suspended invocation of this many naps, which is due.
+fn due(naps: u64) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/sleeper.so");
+    fs::copy(&image, folder.path().join("sleeper.so")).expect("images are built first: run `cargo xtask test`");
+    let args = json!({ "naps": naps, "milliseconds": NAP, "takes": "", "fills": "result" });
+    let workflow = json!({
+        "name": "naps",
+        "functions": { "sleeper": { "image": "sleeper.so" } },
+        "steps": [{ "name": "naps", "function": "sleeper", "args": args }],
+        "outputs": ["result"],
+    });
+    fs::write(folder.path().join("w.json"), workflow.to_string()).expect("written");
+    let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--output", "result=result.txt"];
+    let output = monohull(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    sleep(Duration::from_millis(NAP));
+    folder
+}
+
+/// Copies what is in a folder.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a new folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => _ = fs::copy(entry.path(), to.join(entry.file_name())).expect("copied"),
+        }
+    }
+}
+
+/// Runs `wake`, and kills it at its stop of this number: one before and one behind each system call. The number of stops.
+fn wake(folder: &Path, state: &str, kill_at: usize) -> usize {
+    let mut command = command(folder, &["wake", "--state", state]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: one system call between fork and exec; it takes no lock and no memory.
+    unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
+    let mut child = command.spawn().expect("the program starts");
+    let program = Pid::from_raw(child.id() as i32);
+    assert!(matches!(waitpid(program, None), Ok(WaitStatus::Stopped(_, Signal::SIGTRAP))), "it stops at its start");
+    ptrace::setoptions(program, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL).expect("options");
+    let (mut stops, mut signal) = (0, None);
+    loop {
+        ptrace::syscall(program, signal).expect("it goes on");
+        match waitpid(program, None).expect("it stops or ends") {
+            WaitStatus::PtraceSyscall(_) if stops == kill_at => {
+                kill(program, Signal::SIGKILL).expect("killed");
+                let _ = child.wait();
+                return stops;
+            }
+            WaitStatus::PtraceSyscall(_) => (stops, signal) = (stops + 1, None),
+            WaitStatus::Stopped(_, other) => signal = Some(other),
+            WaitStatus::Exited(_, status) => {
+                assert_eq!(status, 0);
+                return stops;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn show(folder: &Path, state: &str) -> Value {
+    document(&monohull(folder, &["show", "one", "--state", state, "--json"]))
+}
+
+/// Kills a `wake` at many of its calls; `check` sees the invocation after each, and says whether it is where it should come to.
+fn kill_everywhere(folder: &Path, check: impl Fn(&Value, &Path) -> bool) {
+    let state = folder.join("state");
+    let fresh = |name: &str| -> PathBuf {
+        let path = folder.join(name);
+        copy(&state, &path);
+        path
+    };
+    fresh("whole");
+    let stops = wake(folder, "whole", usize::MAX);
+    assert!(stops > 100, "{stops}");
+    let (mut before, mut behind) = (0, 0);
+    for tried in 0..TRIED {
+        // Ends are where files are written and transactions made: half of the kills are in the last third.
+        let at = match tried % 2 {
+            0 => tried * stops / TRIED,
+            _ => stops - 1 - tried * stops / TRIED / 3,
+        };
+        let name = format!("killed-{tried}");
+        let path = fresh(&name);
+        let _ = fs::remove_file(folder.join("result.txt"));
+        wake(folder, &name, at);
+        let row = show(folder, &name);
+        if check(&row, &path) {
+            behind += 1;
+        } else {
+            assert_eq!((&row["suspensions"], &row["reason"]), (&json!(1), &Value::Null), "at {at}: {row}");
+            before += 1;
+        }
+        // The worker may live for a moment longer, and with it the lock.
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            assert_eq!(monohull(folder, &["wake", "--state", &name]).status.code(), Some(0));
+            let row = show(folder, &name);
+            if check(&row, &path) {
+                break;
+            }
+            assert!(Instant::now() < end, "killed at {at}: {row}");
+        }
+        fs::remove_dir_all(path).expect("removed");
+    }
+    assert!(before > 0 && behind > 0, "{before} kills before the commit, {behind} behind it");
+}
+
+#[test]
+fn a_commit_of_an_end_is_whole_or_not_made() {
+    let folder = due(1);
+    kill_everywhere(folder.path(), |row, path| {
+        let has_ended = row["status"] == "completed";
+        if has_ended {
+            let text = fs::read_to_string(folder.path().join("result.txt")).expect("the output is written before");
+            assert_eq!(text, "1 naps, 5 letters, map true, thread true, time true\n");
+            assert_eq!(row["report"]["status"], "done");
+        } else {
+            assert!(path.join("checkpoints/one.1.checkpoint").exists(), "{row}");
+        }
+        has_ended
+    });
+}
+
+#[test]
+fn a_commit_of_a_wait_is_whole_or_not_made() {
+    let folder = due(2);
+    kill_everywhere(folder.path(), |row, path| {
+        let file = row["checkpoint"]["file"].as_str().expect("a checkpoint");
+        let file = path.join("checkpoints").join(file);
+        let verified = monohull(Path::new("/"), &["checkpoint", "verify", file.to_str().expect("a path")]);
+        assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
+        row["suspensions"] == 2
+    });
+}
