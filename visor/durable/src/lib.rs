@@ -1,7 +1,7 @@
 //! The store of durable invocations.
 //!
 //! An *invocation* is one run of a workflow. A durable one is in a *state folder*, and outlives every process: while it
-//! waits it is a checkpoint and a row in a database. Whoever finds it due goes on with it, and commits how far it came.
+//! waits it is a checkpoint and a row in a database. A process that finds it due goes on with it, and commits how far it came.
 //!
 //! ```text
 //!              claim              commit: it waits

@@ -104,7 +104,7 @@ pub enum Commit {
         /// Why.
         reason: String,
     },
-    /// It cannot be run before somebody has looked at it.
+    /// It cannot be run until it is resumed by hand.
     Paused {
         /// Why.
         reason: String,
@@ -201,7 +201,7 @@ pub trait Meta {
     /// Removes an invocation that has ended; whether there was one.
     fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError>;
 
-    /// When the first invocation that nobody runs is due.
+    /// When the first invocation that no process runs is due.
     fn next_due(&self) -> Result<Option<u64>, MetaError>;
 
     /// An invocation.

@@ -20,7 +20,7 @@ impl Owner {
         let name = CheckpointId::random().map_err(io::Error::from)?.to_string();
         let path = folder.join(&name);
         let locked = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        // Between the two lines the file is there and free; but nobody knows its name before this owner claims something.
+        // Between the two lines the file is there and free; but no process knows its name before this owner claims something.
         locked.lock()?;
         Ok(Owner { name, path, _locked: locked })
     }

@@ -285,11 +285,11 @@ impl Meta for Sqlite {
     }
 }
 
-/// Why an invocation is what somebody has made it.
+/// The reason of a status that was set by a command.
 const BY_HAND: &str = "by hand";
 
 impl Invocation {
-    /// What it is when nobody runs it.
+    /// What it is when no process runs it.
     fn waiting_status(&self) -> Status {
         if self.checkpoint.is_some() { Status::Suspended } else { Status::Pending }
     }

@@ -47,15 +47,21 @@ pub(super) fn finish(ran: Ran, plan: &Plan, origin: Origin, folder: Option<&Path
     }
 }
 
-fn ended(mut report: RunReport, plan: &Plan, json: bool) -> Exit {
+/// Prints the report of a workflow that has ended now, and why it was not suspended if it was to be.
+pub(super) fn ended(mut report: RunReport, plan: &Plan, json: bool) -> Exit {
     super::lines::add(&mut report, plan).iter().for_each(output::note);
     if let Some(why) = &report.not_suspended {
         output::note(format_args!("monohull: the workflow waited, and was not suspended: {why}"));
     }
+    print(&report, json)
+}
+
+/// Prints a report.
+pub(super) fn print(report: &RunReport, json: bool) -> Exit {
     if json {
-        output::json(&report);
+        output::json(report);
     } else {
-        output::text(show::report(&report));
+        output::text(show::report(report));
         if let Some(error) = &report.error {
             output::note(show::failure(error));
         }

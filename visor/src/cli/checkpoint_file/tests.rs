@@ -1,3 +1,5 @@
+//! Both directions between a continuation and a checkpoint's records, and records that contradict themselves.
+
 use super::*;
 use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, PAGE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number;

@@ -10,10 +10,10 @@
 use super::super::checkpoint;
 use super::super::checkpoint_file::{Engine, FileError, Saved};
 use super::super::exit::Exit;
+use super::super::output;
 use super::super::progress::Terminal;
 use super::super::run::Setting;
 use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
-use super::super::{output, show};
 use super::start::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
@@ -189,25 +189,6 @@ fn keep(
     let waits = waits.map(|wait| Wait { step: wait.step, instance: wait.index, what: wait.what, until: wait.until });
     let checkpoint = monohull_durable::Checkpoint { file, bytes };
     Ok(Commit::Suspended { checkpoint, due: run.until, waits: waits.collect() })
-}
-
-/// Prints the report of an invocation that has ended now.
-pub(super) fn ended(mut report: RunReport, plan: &Plan, json: bool) -> Exit {
-    super::super::lines::add(&mut report, plan).iter().for_each(output::note);
-    print(&report, json)
-}
-
-/// Prints a report.
-pub(super) fn print(report: &RunReport, json: bool) -> Exit {
-    if json {
-        output::json(report);
-    } else {
-        output::text(show::report(report));
-        if let Some(error) = &report.error {
-            output::note(show::failure(error));
-        }
-    }
-    if report.status == monohull_report::Status::Done { Exit::Done } else { Exit::WorkflowFailed }
 }
 
 /// Prints what an invocation waits for.

@@ -1,7 +1,7 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
-//! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, whoever started
-//! them; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
+//! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
+//! process; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
 //! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
 
 pub(super) mod control;

@@ -4,7 +4,8 @@ use super::super::exit::Exit;
 use super::super::suspend::date;
 use super::super::{concat_help, fail, output};
 use super::{State, Trouble, leg};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use comfy_table::{Table, presets};
 use monohull_durable::{Invocation, InvocationId, Meta, Status};
 use monohull_report::escape::Line;
@@ -20,8 +21,8 @@ pub(in super::super) struct Ps {
     #[command(flatten)]
     state: State,
     /// Only those of these statuses
-    #[arg(long, value_enum, value_delimiter = ',')]
-    status: Vec<StatusName>,
+    #[arg(long, value_parser = status(), value_delimiter = ',')]
+    status: Vec<Status>,
     /// Only those of this workflow
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
@@ -36,29 +37,10 @@ pub(in super::super) struct Ps {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum StatusName {
-    Pending,
-    Running,
-    Suspended,
-    Paused,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl From<StatusName> for Status {
-    fn from(name: StatusName) -> Status {
-        match name {
-            StatusName::Pending => Status::Pending,
-            StatusName::Running => Status::Running,
-            StatusName::Suspended => Status::Suspended,
-            StatusName::Paused => Status::Paused,
-            StatusName::Completed => Status::Completed,
-            StatusName::Failed => Status::Failed,
-            StatusName::Cancelled => Status::Cancelled,
-        }
-    }
+/// A status by its name.
+fn status() -> impl TypedValueParser<Value = Status> {
+    let named = |name: String| Status::ALL.into_iter().find(|status| status.name() == name);
+    PossibleValuesParser::new(Status::ALL.map(Status::name)).map(move |name| named(name).expect("one of these names"))
 }
 
 impl Ps {
@@ -77,11 +59,10 @@ impl Ps {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
-        let statuses: Vec<Status> = self.status.iter().map(|name| Status::from(*name)).collect();
         let wanted = self.limit.saturating_add(1);
         let (mut listed, mut after) = (Vec::new(), self.after.clone());
         loop {
-            let page = meta.list(&statuses, after.as_ref(), wanted)?;
+            let page = meta.list(&self.status, after.as_ref(), wanted)?;
             let Some(last) = page.last() else { break };
             after = Some(last.id.clone());
             let is_whole = page.len() < wanted;

@@ -1,7 +1,7 @@
 //! `monohull show`: one invocation.
 
 use super::super::exit::Exit;
-use super::super::{concat_help, fail, output};
+use super::super::{concat_help, fail, output, suspend};
 use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};
@@ -66,10 +66,10 @@ impl Show {
             ));
         }
         let waits = row.waits.iter().map(|wait| (wait.step.as_str(), wait.instance, wait.what.as_str(), wait.until));
-        output::text(super::super::suspend::waits(waits));
+        output::text(suspend::waits(waits));
         let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
         if let Some(report) = report {
-            leg::print(&report, false);
+            suspend::print(&report, false);
         }
     }
 }

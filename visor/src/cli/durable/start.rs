@@ -1,7 +1,7 @@
 //! The start of a durable invocation, and following it to its end.
 
 use super::super::exit::Exit;
-use super::super::output;
+use super::super::{output, suspend};
 use super::leg::{self, How};
 use super::{Trouble, now};
 use monohull_durable::{Claimed, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want};
@@ -137,7 +137,7 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
             Claimed::Yes(claim) => {
                 let leg = leg::run(store, *claim, how)?;
                 if let Some((report, plan)) = leg.ended {
-                    return Ok(leg::ended(report, &plan, json));
+                    return Ok(suspend::ended(report, &plan, json));
                 }
                 continue;
             }
@@ -170,7 +170,7 @@ fn claim(store: &Store, owner: &Owner, id: &InvocationId) -> Result<Claimed, Tro
 fn earlier(row: &Invocation, json: bool) -> Exit {
     let report: Option<RunReport> = row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     match report {
-        Some(report) => leg::print(&report, json),
+        Some(report) => suspend::print(&report, json),
         None => leg::waits(row, json),
     }
 }
