@@ -1,4 +1,4 @@
-/* Slots and the instance, for functions in C. Each function is documented in function/src/c.rs.
+/* Slots, events and the instance, for functions in C. Each function is documented in function/src/c.rs.
  *
  *   monohull_buffer in, out;
  *   if (monohull_take("text", &in) < 0) { ... }
@@ -31,6 +31,7 @@ typedef struct monohull_buffer {
 #define MONOHULL_OUT_OF_MEMORY (-12)
 #define MONOHULL_EXISTS (-17)
 #define MONOHULL_INVALID (-22)
+#define MONOHULL_TIMED_OUT (-110)
 #define MONOHULL_WRONG_TYPE (-1001)
 #define MONOHULL_NEVER_FILLED (-1002)
 
@@ -38,6 +39,9 @@ typedef struct monohull_buffer {
 int monohull_take(const char *slot, monohull_buffer *buffer);
 /* Takes it if the slot is filled now; else MONOHULL_NOT_FOUND. */
 int monohull_try_take(const char *slot, monohull_buffer *buffer);
+/* Takes the next event of a name, which is sent from outside; waits for it at most so many nanoseconds, or without end for
+ * UINT64_MAX. MONOHULL_TIMED_OUT if there is none by then. */
+int monohull_event(const char *name, uint64_t timeout, monohull_buffer *buffer);
 /* Makes a buffer of zeros with room for `capacity` bytes, of which none is in use. */
 int monohull_make(size_t capacity, monohull_buffer *buffer);
 /* To be called before the first write to a buffer that was taken. */

@@ -10,7 +10,7 @@ use crate::slot::host as sys;
 #[cfg(not(test))]
 use crate::sys;
 use core::ffi::{CStr, c_char, c_int};
-use monohull_abi::types::{BYTES_FINGERPRINT, Info, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc};
+use monohull_abi::types::{BYTES_FINGERPRINT, Clock, Info, SlotView, TAKE_NOW, TEXT_FINGERPRINT, TypeDesc};
 use monohull_abi::{Errno, number};
 
 /// A buffer that the caller owns: `monohull_buffer` of the header.
@@ -76,6 +76,32 @@ fn take(slot: &[u8], desc: (&'static str, u64), flags: u64) -> Result<Buffer, Er
     let (desc, mut view) = (describe(desc), SlotView::default());
     let (desc, out) = ((&raw const desc) as u64, (&raw mut view) as u64);
     sys::call(number::SLOT_TAKE, [slot.as_ptr() as u64, slot.len() as u64, desc, out, flags])?;
+    Ok(Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize })
+}
+
+/// Takes the next event of a name, which is sent from outside, and waits until there is one: for at most so many nanoseconds, or without
+/// end for `UINT64_MAX`. The error is `TimedOut` then.
+///
+/// # Safety
+/// `name` is a text that ends with a zero byte, `buffer` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn monohull_event(name: *const c_char, timeout: u64, buffer: *mut Buffer) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let taken = take_event(name, timeout);
+    // SAFETY: the caller's promise.
+    unsafe { buffer.write(taken.unwrap_or(NONE)) };
+    status(taken.map(drop))
+}
+
+fn take_event(name: &[u8], timeout: u64) -> Result<Buffer, Errno> {
+    let deadline = match timeout {
+        0 | u64::MAX => timeout,
+        _ => sys::call(number::CLOCK_GETTIME, [Clock::Monotonic as u64])?.saturating_add(timeout).min(u64::MAX - 1),
+    };
+    let mut view = SlotView::default();
+    let out = (&raw mut view) as u64;
+    sys::call(number::EVENT_WAIT, [name.as_ptr() as u64, name.len() as u64, out, deadline])?;
     Ok(Buffer { data: view.address as *mut u8, len: view.count as usize, capacity: view.capacity as usize })
 }
 
@@ -203,6 +229,22 @@ mod tests {
     }
 
     #[test]
+    fn events_are_taken_in_c() {
+        sys::send("paid", b"17");
+        let mut buffer = NONE;
+        // SAFETY: the arguments are valid.
+        unsafe {
+            assert_eq!(monohull_event(c"paid".as_ptr(), u64::MAX, &mut buffer), 0);
+            assert_eq!(core::slice::from_raw_parts(buffer.data, buffer.len), b"17");
+            monohull_discard(&mut buffer);
+            for timeout in [0, 5] {
+                let late = monohull_event(c"paid".as_ptr(), timeout, &mut buffer);
+                assert_eq!((late, buffer.data.is_null()), (Errno::TimedOut.to_value() as c_int, true));
+            }
+        }
+    }
+
+    #[test]
     fn errors_are_negative_numbers_and_leave_no_buffer() {
         let mut buffer = Buffer { data: core::ptr::dangling_mut(), len: 1, capacity: 1 };
         // SAFETY: the arguments are valid.
@@ -234,6 +276,7 @@ mod tests {
             ("NEVER_FILLED", Errno::NeverFilled),
             ("NOT_PERMITTED", Errno::NotPermitted),
             ("INVALID", Errno::Invalid),
+            ("TIMED_OUT", Errno::TimedOut),
         ];
         for (name, errno) in numbers {
             let line: String = std::format!("#define MONOHULL_{name} ({})", errno.to_value());

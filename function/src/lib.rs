@@ -1,5 +1,5 @@
-//! What a function has that an ordinary program does not: [slots](slot), its [instance](mod@instance), the arguments of its step by name, and
-//! [permanent errors](Permanent).
+//! What a function has that an ordinary program does not: [slots](slot), its [instance](mod@instance), the arguments of its step by name,
+//! [permanent errors](Permanent), and [waits for events and times](durable).
 //!
 //! The crate works over either std, because it needs neither: memory comes from the global allocator, everything else is
 //! hostcalls.
@@ -46,6 +46,8 @@ mod arguments;
 #[cfg(feature = "c")]
 #[allow(unsafe_code, reason = "functions for C, which passes pointers")]
 pub mod c;
+#[cfg(feature = "alloc")]
+pub mod durable;
 #[cfg(feature = "alloc")]
 #[allow(unsafe_code, reason = "the address of a function lies in an atomic")]
 mod end;

@@ -1,5 +1,6 @@
 //! What ties slots and `main` to Rust's own std.
 
+use crate::durable::EventError;
 use crate::slot::{SlotError, SlotVec};
 use monohull_abi::Errno;
 use std::io;
@@ -18,15 +19,24 @@ impl io::Write for SlotVec<u8> {
 
 impl From<SlotError> for io::Error {
     fn from(error: SlotError) -> io::Error {
-        let kind = match error.errno() {
-            Errno::NotFound | Errno::NeverFilled => io::ErrorKind::NotFound,
-            Errno::Exists => io::ErrorKind::AlreadyExists,
-            Errno::OutOfMemory => io::ErrorKind::OutOfMemory,
-            Errno::NotPermitted => io::ErrorKind::PermissionDenied,
-            Errno::Invalid | Errno::WrongType => io::ErrorKind::InvalidInput,
-            _ => io::ErrorKind::Other,
-        };
-        io::Error::new(kind, error)
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+impl From<EventError> for io::Error {
+    fn from(error: EventError) -> io::Error {
+        io::Error::new(kind(error.errno()), error)
+    }
+}
+
+fn kind(errno: Errno) -> io::ErrorKind {
+    match errno {
+        Errno::NotFound | Errno::NeverFilled => io::ErrorKind::NotFound,
+        Errno::Exists => io::ErrorKind::AlreadyExists,
+        Errno::OutOfMemory => io::ErrorKind::OutOfMemory,
+        Errno::NotPermitted => io::ErrorKind::PermissionDenied,
+        Errno::Invalid | Errno::WrongType => io::ErrorKind::InvalidInput,
+        _ => io::ErrorKind::Other,
     }
 }
 

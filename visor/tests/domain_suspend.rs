@@ -112,7 +112,7 @@ fn what_is_waited_for_is_told_by_step_and_function() {
     let pages: usize = suspended.continuation.pages.iter().map(|run| run.bytes.len() / 4096).sum();
     assert!(pages < 40, "{pages} pages of two small functions");
     let threads = suspended.continuation.instances.iter().flat_map(|instance| &instance.threads);
-    let slots: Vec<_> = threads.filter_map(|thread| thread.slot.as_deref()).collect();
+    let slots: Vec<_> = threads.filter_map(|thread| thread.name.as_deref()).collect();
     assert_eq!(slots, ["between"], "the one that is waited for");
     // The workflow's own timeout comes before the end of the nap.
     assert!(suspended.until < told.iter().filter_map(|(_, _, until)| *until).min());
@@ -147,13 +147,16 @@ fn a_slot_whose_name_was_overwritten_is_in_the_way() {
     let ready = ready(&document);
     let _one = support::one_at_a_time();
     let first = suspended(run(&ready, None, true)).continuation;
-    let names: Vec<_> = first.instances[0].threads.iter().filter_map(|thread| thread.slot.as_deref()).collect();
+    let names: Vec<_> = first.instances[0].threads.iter().filter_map(|thread| thread.name.as_deref()).collect();
     assert_eq!(names, ["xxxx"]);
     // It may be suspended again before the first sleep is over.
     let (resumed, _) = go_on(&ready, run(&ready, Some(first), true));
     assert_eq!(resumed.status, Status::Done, "{:#?}", resumed.error);
     let why = resumed.not_suspended.expect("a reason");
-    assert!(why.contains("renames") && why.contains("waits for a slot whose name is no longer in its memory"), "{why}");
+    assert!(
+        why.contains("renames") && why.contains("waits for a slot or an event whose name is no longer in its memory"),
+        "{why}"
+    );
 }
 
 /// A deadlocked function is reported as usual, and so is a workflow whose timeout passes while it is suspended.
@@ -222,10 +225,10 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Wait, with(joins, |thread| thread.state = ThreadState::TimedOut)),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] = 0x1000)),
         (Rejected::FutexAddress, with(futex, |thread| thread.args[0] += 1 << 36)),
-        (Rejected::SlotName, with(takes, |thread| thread.slot = None)),
-        (Rejected::SlotName, with(takes, |thread| thread.slot = Some(String::new()))),
-        (Rejected::SlotName, with(takes, |thread| thread.slot = Some("x".repeat(256)))),
-        (Rejected::SlotName, with(sleeps, |thread| thread.slot = Some("between".to_owned()))),
+        (Rejected::Name, with(takes, |thread| thread.name = None)),
+        (Rejected::Name, with(takes, |thread| thread.name = Some(String::new()))),
+        (Rejected::Name, with(takes, |thread| thread.name = Some("x".repeat(256)))),
+        (Rejected::Name, with(sleeps, |thread| thread.name = Some("between".to_owned()))),
         (Rejected::Join, with(joins, |thread| thread.args[0] = thread.number.into())),
         (Rejected::Join, with(joins, |thread| thread.args[0] = u64::MAX)),
         (Rejected::Order, Box::new(|c| c.scheduler.queues.clear())),

@@ -10,7 +10,8 @@ mod sockets;
 pub(crate) use sockets::{Network, connection};
 
 use crate::addresses::{Addresses, Want};
-use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, OutOfMemory};
+use monohull_abi::Errno::{self, Exists, Fault, Invalid, NoSuchCall, NotPermitted, OutOfMemory};
+use monohull_abi::event::EVENT_NAME_MAX;
 use monohull_abi::number::*;
 use monohull_abi::types::{BYTES_FINGERPRINT, Info, InfoString, MemoryStats, SlotView, TAKE_NOW, TypeDesc};
 use monohull_std::prelude::*;
@@ -119,6 +120,7 @@ pub(crate) fn all(addresses: &Addresses, network: Network) -> Vec<Case> {
     memory(&mut cases, &own);
     mapped::all(&mut cases, &own);
     slots(&mut cases, &own);
+    events(&mut cases, &own);
     output(&mut cases, &own);
     files::all(&mut cases, &own);
     mappings::all(&mut cases, &own);
@@ -250,6 +252,29 @@ fn slots(cases: &mut Cases<'_>, own: &Own) {
     cases.add("the other one", SLOT_FREE, &[second], 0);
 }
 
+/// The workflow runs to its end in one process, and receives no events.
+fn events(cases: &mut Cases<'_>, own: &Own) {
+    let Own { name, desc, view, .. } = *own;
+    for deadline in [0, 1, MIN, MAX] {
+        cases.refused("where none can arrive", EVENT_WAIT, &[name, 4, view, deadline], NotPermitted);
+    }
+    cases.bad("a name", EVENT_WAIT, &[HERE, 16, view, MAX], want(16, 1));
+    cases.bad("room", EVENT_WAIT, &[name, 4, HERE, MAX], room(VIEW, 8));
+    for len in [0, EVENT_NAME_MAX as u64 + 1, MIN, MAX] {
+        cases.refused("a name of no length", EVENT_WAIT, &[name, len, view, MAX], Invalid);
+    }
+    for broken in [keep([0xffu8; 16]), keep([b'\n'; 16]), keep([0u8; 16])] {
+        cases.refused("a name that is none", EVENT_WAIT, &[broken, 16, view, MAX], Invalid);
+    }
+    // An event lies in a slot of such a name.
+    let forged = keep(*b"\0ennnn\x000000000000000000");
+    let len = 23;
+    let buffer = hostcall(SLOT_ALLOC, [64, 8, 0, 0, 0, 0]) as u64;
+    cases.refused("an event of its own making", SLOT_PUBLISH, &[forged, len, buffer, 1, desc], Invalid);
+    cases.refused("an event as a slot", SLOT_TAKE, &[forged, len, desc, view, TAKE_NOW], Invalid);
+    cases.add("the buffer of the event", SLOT_FREE, &[buffer], 0);
+}
+
 fn output(cases: &mut Cases<'_>, own: &Own) {
     cases.bad("a text", STDIO_WRITE, &[1, HERE, 16], want(16, 1));
     cases.bad("a text", STDIO_WRITE, &[2, HERE, 16], want(16, 1));
@@ -267,8 +292,9 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 }
 
 fn numbers(cases: &mut Cases<'_>) {
-    let system = [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN];
-    for number in (14..32).chain([44, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    let system =
+        [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
+    for number in (14..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

@@ -49,6 +49,7 @@ pub(crate) fn all(victim: u64) -> Vec<Verdict> {
         ("SLOT_PUBLISH: a description of a type that changes", description(victim)),
         ("SLOT_TAKE: a description of a type that changes", other_description(victim)),
         ("SLOT_TAKE: a name that changes", name()),
+        ("EVENT_WAIT: a name that changes", event()),
     ]
 }
 
@@ -362,6 +363,18 @@ fn name() -> Result<(), String> {
         match refused(taken, Invalid) {
             Ok(true) => Ok(true),
             _ => refused(taken, NotFound).map(|_| false),
+        }
+    })
+}
+
+/// A name of an event, which cannot arrive, and bytes that are no name.
+fn event() -> Result<(), String> {
+    let view = Box::new(SlotView::default());
+    change(CALLS, [[u64::from_ne_bytes(*b"nobody's")], [u64::MAX]], |name| {
+        let taken = hostcall(EVENT_WAIT, [name, 8, &raw const *view as u64, u64::MAX, 0, 0]);
+        match refused(taken, Invalid) {
+            Ok(true) => Ok(true),
+            _ => refused(taken, NotPermitted).map(|_| false),
         }
     })
 }

@@ -1,13 +1,13 @@
-//! Far more of a resource than a program needs: queues, posted events, mapped ranges. Each has a limit, and what is
+//! Far more of a resource than a program needs: queues, posted events, mapped ranges, waits. Each has a limit, and what is
 //! freed can be allocated again.
 
 use crate::changing::Verdict;
 use core::sync::atomic::{AtomicBool, Ordering};
-use monohull_abi::Errno::{OutOfMemory, TooMany};
+use monohull_abi::Errno::{NotPermitted, OutOfMemory, TooMany};
 use monohull_abi::layout::PAGE;
 use monohull_abi::network::{QUEUES_MAX, QueueEvent};
 use monohull_abi::number::*;
-use monohull_abi::types::{MAP_RANGES_MAX, MapAccess};
+use monohull_abi::types::{MAP_RANGES_MAX, MapAccess, SlotView};
 use monohull_std::prelude::*;
 use monohull_std::thread;
 use monohull_trampoline::user::hostcall;
@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<Verdict> {
         ("QUEUE_NEW: a storm of queues", queues()),
         ("QUEUE_POST: a storm of events", posts()),
         ("MAP: a storm of ranges", ranges()),
+        ("EVENT_WAIT: a storm of waits", waits()),
     ]
 }
 
@@ -36,6 +37,26 @@ fn queues() -> Result<(), String> {
     let count = mine.len();
     mine.iter().for_each(|queue| _ = hostcall(QUEUE_CLOSE, [*queue, 0, 0, 0, 0, 0]));
     if count <= QUEUES_MAX && count > 0 { Ok(()) } else { Err(format!("it has got {count} queues")) }
+}
+
+/// Two threads wait for events that cannot arrive, under names without end.
+fn waits() -> Result<(), String> {
+    let wait = |first: u64| {
+        let mut view = SlotView::default();
+        for number in first..first + MANY / 2 {
+            let name = format!("event {number}");
+            let (at, out) = (name.as_ptr() as u64, (&raw mut view) as u64);
+            let answer = hostcall(EVENT_WAIT, [at, name.len() as u64, out, u64::MAX, 0, 0]);
+            if answer != NotPermitted.to_value() {
+                return Err(format!("{answer} is no answer"));
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(move || wait(0));
+        wait(MANY).and(other.join().expect("no thread ends with a panic"))
+    })
 }
 
 /// One thread posts, the other takes what there is.

@@ -8,6 +8,7 @@ use monohull_abi::types::{AbortKind, Info, SlotView, TAKE_NOW, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
+use std::vec::Vec;
 
 #[derive(Default)]
 struct Arena {
@@ -16,6 +17,10 @@ struct Arena {
     slots: HashMap<String, Slot>,
     touches: usize,
     explanation: String,
+    /// Address and length of events that have not been taken, with their names.
+    events: Vec<(String, u64, u64)>,
+    /// What both clocks show (ns).
+    time: u64,
 }
 
 struct Slot {
@@ -32,6 +37,21 @@ std::thread_local! {
 /// Buffers that exist, and how often one was touched.
 pub(crate) fn census() -> (usize, usize) {
     ARENA.with_borrow(|arena| (arena.buffers.len(), arena.touches))
+}
+
+/// Sends an event.
+pub(crate) fn send(name: &str, bytes: &[u8]) {
+    ARENA.with_borrow_mut(|arena| {
+        let address = arena.alloc(bytes.len().max(1) as u64);
+        // SAFETY: the buffer has room for so many bytes.
+        unsafe { (address as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
+        arena.events.push((name.to_string(), address, bytes.len() as u64));
+    });
+}
+
+/// Lets time pass.
+pub(crate) fn pass(ns: u64) {
+    ARENA.with_borrow_mut(|arena| arena.time += ns);
 }
 
 pub(crate) fn last_error_message() -> String {
@@ -110,8 +130,34 @@ impl Arena {
                 self.slots.remove(&name);
                 Ok(0)
             }
+            number::EVENT_WAIT => self.event(&text(a, b), c, d),
+            number::CLOCK_GETTIME => Ok(self.time),
+            number::NANOSLEEP => {
+                // A clock that is set meanwhile makes a sleep end early.
+                self.time += a.min(2_000);
+                Ok(0)
+            }
             other => panic!("unexpected hostcall {other}"),
         }
+    }
+
+    fn event(&mut self, name: &str, out: u64, deadline: u64) -> Result<u64, Errno> {
+        if name.is_empty() {
+            self.explanation = "the event's name is empty".to_string();
+            return Err(Errno::Invalid);
+        }
+        if name == "refused" {
+            return Err(Errno::NotPermitted);
+        }
+        let Some(first) = self.events.iter().position(|(of, ..)| of == name) else {
+            self.time = self.time.max(deadline);
+            return Err(Errno::TimedOut);
+        };
+        let (_, address, count) = self.events.remove(first);
+        let view = SlotView { address, count, capacity: self.buffers[&address] };
+        // SAFETY: the shim passes the address of a `SlotView`.
+        unsafe { (out as *mut SlotView).write(view) };
+        Ok(0)
     }
 
     fn alloc(&mut self, bytes: u64) -> u64 {

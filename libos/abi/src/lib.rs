@@ -31,6 +31,7 @@
 
 pub mod call;
 pub mod errno;
+pub mod event;
 pub mod file;
 pub mod layout;
 pub mod module;

@@ -90,6 +90,9 @@ hostcalls! {
         DISCARD = 42,
         /// `(address, bytes, access: [`crate::types::MapAccess`])` → 0. Changes what such pages may be used for. What they hold stays.
         PROTECT = 43,
+        /// `(name, name len, SlotView out, deadline in ns of the monotonic clock or u64::MAX)` → 0. Takes ownership of the buffer of
+        /// the first event of that name; parks until there is one, at most until the deadline: then `TimedOut`.
+        EVENT_WAIT = 44,
     }
     "stdio" {
         /// `(stream: 1 or 2, bytes, len)` → bytes taken. Sent as whole lines, tagged with function and instance.
@@ -233,6 +236,8 @@ hostcalls! {
     "core" {
         /// System only: as `RAMFS`, for granted directories of the host.
         HOST_FILES = 202,
+        /// System only: `()` → 1 if events may arrive from outside, later than now; else 0.
+        EVENTS_OPEN = 205,
     }
     "mm" {
         /// System only: `(name, name len, SlotInfo out, text out, text capacity)` → length of the type's name.

@@ -6,6 +6,7 @@
 //! ```text
 //!   mapped   hostcalls on memory that a function maps in its cell
 //!   slots    hostcalls on buffers: arguments in, answers and explanations out
+//!   events   the hostcall that waits for an event from outside
 //!   batches  freeing many buffers
 //!   table    the owner of each buffer, the buffer in each slot
 //!   arena    committed, zeroed memory
@@ -21,6 +22,7 @@ extern crate std;
 
 mod arena;
 mod batches;
+mod events;
 mod mapped;
 mod pages;
 mod record;
@@ -66,6 +68,7 @@ module! {
         number::SLOT_PIN => Memory::pin,
         number::SLOT_UNPIN => Memory::unpin,
         number::SLOT_NEXT => Memory::next,
+        number::EVENT_WAIT => Memory::event_wait,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The record names the pages of each buffer, its owner, and what its slot holds. The contents are captured beside it, page by page.
 //! Everything else follows: free pages are those of no buffer, holdings are counted, charges are made again and are within
-//! the limits or the record is refused.
+//! the limits or the record is refused. An event that was not taken is left out: the mailbox that it came from has it still.
 //!
 //! ```text
 //!  arena     | buffer | warm | buffer | stuck | free …        captured: the buffers' pages
@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use monohull_abi::event::{EventSlot, EventState, RESERVED};
 use monohull_abi::layout::{ARENA_BASE, ARENA_END, PAGE};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::types::{SLOT_NAME_MAX, TYPE_NAME_MAX};
@@ -84,11 +85,12 @@ impl Memory {
         if !table.withdrawn.is_empty() {
             return Err(Refused::new(format_args!("slots are being withdrawn")));
         }
-        let buffers = table.buffers.values().map(BufferRecord::of).collect::<Result<Vec<_>, _>>()?;
+        let kept = || table.buffers.values().filter(|buffer| !buffer.is_given_event());
+        let buffers = kept().map(BufferRecord::of).collect::<Result<Vec<_>, _>>()?;
         let dirty = table.instances.iter().filter(|(_, instance)| instance.inputs_dirty).map(|(id, _)| *id);
         let dirty: BTreeSet<u32> = dirty.collect();
         records.write(&TableRecord { buffers, dirty: dirty.into_iter().collect() })?;
-        table.buffers.values().for_each(|buffer| records.pages(buffer.run.address(), buffer.run.bytes()));
+        kept().for_each(|buffer| records.pages(buffer.run.address(), buffer.run.bytes()));
         Ok(())
     }
 
@@ -161,6 +163,10 @@ impl<'r> SlotRecord<'r> {
         let SlotRecord { name, type_name, count, element_size, fingerprint, producer, taken } = self;
         if name.is_empty() || name.len() > SLOT_NAME_MAX {
             return Err(Refused::new(format_args!("a slot's name has {} bytes", name.len())));
+        }
+        let is_own = |event: EventSlot<'_>| event.state == EventState::Taken;
+        if name.starts_with(RESERVED) && !EventSlot::parse(name).is_some_and(is_own) {
+            return Err(Refused::new(format_args!("a slot has a name that begins with a zero byte")));
         }
         if type_name.is_empty() || type_name.len() > TYPE_NAME_MAX {
             let why = format_args!("slot `{name}`: the name of its type has {} bytes", type_name.len());

@@ -3,11 +3,12 @@
 //! Checking an address in the arena asks this very module (`SLOT_PIN`), so arguments are read before the table is
 //! locked, and results are written after.
 
-use crate::Memory;
 use crate::table::{Content, Denied, HELD_SHARE, HELD_TOGETHER, Resized};
+use crate::{Memory, events};
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
+use monohull_abi::event::{EventSlot, RESERVED};
 use monohull_abi::layout::PAGE;
 use monohull_abi::module::{Call, NEVER, SYSTEM_INSTANCE, Wake};
 use monohull_abi::types::{SLOT_NAME_MAX, SlotInfo, SlotView, TAKE_NOW, TYPE_NAME_MAX, TypeDesc, fingerprint};
@@ -18,11 +19,12 @@ use monohull_abi::{Errno, Outcome};
 const ALIGN_MAX: u64 = crate::pages::HUGE;
 
 /// Distinguishes the keys of slots from other keys, which are addresses.
-const KEY_TAG: u64 = 1 << 63;
+pub(crate) const KEY_TAG: u64 = 1 << 63;
 
-/// What waiters for a slot wait on.
+/// What waiters for a slot wait on, or for any event of the name of the one that lies there.
 pub(crate) fn key_of(name: &str) -> u64 {
-    fingerprint(name.as_bytes()) | KEY_TAG
+    let events = EventSlot::parse(name).map(|event| events::key_of(event.name));
+    events.unwrap_or_else(|| fingerprint(name.as_bytes()) | KEY_TAG)
 }
 
 impl Memory {
@@ -237,25 +239,32 @@ impl Memory {
         write_one(self.host.raw(), call, address, value).map_err(|refusal| self.refuse(call, what, refusal))
     }
 
-    /// Refuses a slot that the caller's step does not list in this field.
+    /// Refuses a slot that the caller's step does not list in this field, and one that is no function's to name.
     fn allow(&self, call: &Call, name: &str, field: &str, fills: bool) -> Result<(), Errno> {
-        if call.instance == SYSTEM_INSTANCE || self.host.slot_allowed(call.instance, name, fills) {
+        if call.instance == SYSTEM_INSTANCE {
+            return Ok(());
+        }
+        if name.starts_with(RESERVED) {
+            let why = format_args!("the name of a slot does not begin with a zero byte");
+            return Err(self.host.explain(call, Errno::Invalid, why));
+        }
+        if self.host.slot_allowed(call.instance, name, fills) {
             return Ok(());
         }
         let why = format_args!("slot `{name}` is not in the step's list `{field}`");
         Err(self.host.explain(call, Errno::NotPermitted, why))
     }
 
-    fn refuse(&self, call: &Call, what: &str, refusal: AccessError) -> Errno {
+    pub(crate) fn refuse(&self, call: &Call, what: &str, refusal: AccessError) -> Errno {
         self.host.explain(call, refusal.into(), format_args!("{what}: {refusal}"))
     }
 
-    fn trusted_only(&self, call: &Call) -> Result<(), Errno> {
+    pub(crate) fn trusted_only(&self, call: &Call) -> Result<(), Errno> {
         if call.instance == SYSTEM_INSTANCE { Ok(()) } else { Err(Errno::NotPermitted) }
     }
 
     /// The error for a refusal by the table. Callers explain refusals that need a slot's name.
-    fn deny(&self, call: &Call, denied: Denied) -> Errno {
+    pub(crate) fn deny(&self, call: &Call, denied: Denied) -> Errno {
         let explain = |errno, why: fmt::Arguments<'_>| self.host.explain(call, errno, why);
         match denied {
             Denied::NotHeld => {
@@ -295,15 +304,22 @@ impl Memory {
 }
 
 /// A buffer for a text of at most `N` bytes.
-struct TextBuffer<const N: usize>([MaybeUninit<u8>; N]);
+pub(crate) struct TextBuffer<const N: usize>([MaybeUninit<u8>; N]);
 
 impl<const N: usize> TextBuffer<N> {
-    const fn new() -> TextBuffer<N> {
+    pub(crate) const fn new() -> TextBuffer<N> {
         TextBuffer([MaybeUninit::uninit(); N])
     }
 
     /// Copies a text out of user memory: not empty, not longer than the room, UTF-8.
-    fn read(&mut self, memory: &Memory, call: &Call, address: u64, len: u64, what: &str) -> Result<&str, Errno> {
+    pub(crate) fn read(
+        &mut self,
+        memory: &Memory,
+        call: &Call,
+        address: u64,
+        len: u64,
+        what: &str,
+    ) -> Result<&str, Errno> {
         let invalid = |why: fmt::Arguments<'_>| Err(memory.host.explain(call, Errno::Invalid, why));
         if len == 0 {
             return invalid(format_args!("{what} is empty"));

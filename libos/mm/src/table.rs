@@ -34,6 +34,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use hashbrown::HashMap;
+use monohull_abi::event::RESERVED;
 use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
 use monohull_abi::types::{FilledSlot, SlotInfo, SlotView};
@@ -43,6 +44,9 @@ type Hasher = foldhash::fast::FixedState;
 
 /// Most bytes that are retained for one instance.
 pub(crate) const RETAINED_MAX: u64 = 64 << 20;
+/// No event is retained that would make it more than this: an instance may take events for years, and what is retained is in each of
+/// its checkpoints.
+pub(crate) const EVENTS_RETAINED_MAX: u64 = 1 << 20;
 /// With a protection key for each instance, a held buffer is up to two mappings, and a process has some 65 000. Without free mappings
 /// no allocation succeeds and no instance starts. So each instance may hold this many...
 pub(crate) const HELD_SHARE: u32 = 1024;
@@ -331,8 +335,11 @@ impl Table {
         }
         let Some(buffer) = self.buffers.get_mut(&address) else { return Err(Denied::NotHeld) };
         let bytes = buffer.run.bytes();
-        let retained =
-            self.instances.get_mut(&by).filter(|i| !i.inputs_dirty && i.retained_bytes + bytes <= RETAINED_MAX);
+        let most = match &buffer.state {
+            BufferState::Held { origin: Some(slot), .. } if slot.name.starts_with(RESERVED) => EVENTS_RETAINED_MAX,
+            _ => RETAINED_MAX,
+        };
+        let retained = self.instances.get_mut(&by).filter(|i| !i.inputs_dirty && i.retained_bytes + bytes <= most);
         match (retained, &mut buffer.state) {
             (Some(instance), BufferState::Held { origin, .. }) if self.arena.assign(&buffer.run, SYSTEM_INSTANCE) => {
                 instance.retained_bytes += bytes;
@@ -438,10 +445,10 @@ impl Table {
         (slot.taken || !self.withdrawn.contains(&slot.producer)).then_some((run, slot))
     }
 
-    /// The filled slot that follows a name in byte order.
+    /// The filled slot that follows a name in byte order. Events are not listed.
     pub(crate) fn next_after(&self, name: &str) -> Option<(&str, FilledSlot)> {
         let names = self.names.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
-        names.into_iter().find_map(|(name, _)| {
+        names.into_iter().filter(|(name, _)| !name.starts_with(RESERVED)).find_map(|(name, _)| {
             let (_, slot) = self.filled(name)?;
             let bytes = slot.content.bytes().unwrap_or(0);
             Some((&**name, FilledSlot { bytes, producer: slot.producer.into() }))

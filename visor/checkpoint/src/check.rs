@@ -18,11 +18,12 @@ use crate::record::{
 };
 use monohull_abi::ABI_VERSION;
 use monohull_abi::call::SYSTEM_INSTANCE;
+use monohull_abi::event::is_event_name;
 use monohull_abi::layout::{
     ARENA_BASE, ARENA_END, CELL_COUNT, CELL_SIZE, CELLS_BASE, MAPPINGS_OFFSET, MAX_STACK_SIZE, MIN_STACK_SIZE, PAGE,
     THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base,
 };
-use monohull_abi::number::{self, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, SYSTEM_ONLY, THREAD_JOIN};
+use monohull_abi::number::{self, EVENT_WAIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, SYSTEM_ONLY, THREAD_JOIN};
 use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_report::text::quoted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +284,7 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Futex { .. } => FUTEX_WAIT,
         WaitOn::Thread { .. } => THREAD_JOIN,
         WaitOn::Slot { .. } => SLOT_TAKE,
+        WaitOn::Event { .. } => EVENT_WAIT,
     };
     if record.frame.number != call {
         return Err("what it waits for does not belong to the hostcall that it makes");
@@ -301,6 +303,7 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Slot { name } if name.is_empty() || name.len() > SLOT_NAME_MAX => {
             Err("it waits for a slot whose name is empty or too long")
         }
+        WaitOn::Event { name } if !is_event_name(name) => Err("it waits for an event that no event can be"),
         _ => Ok(()),
     }
 }

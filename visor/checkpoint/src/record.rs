@@ -256,6 +256,11 @@ pub enum WaitOn {
         /// The slot's name.
         name: String,
     },
+    /// An event from outside.
+    Event {
+        /// The event's name.
+        name: String,
+    },
 }
 
 /// Who runs next, and who waits in which order.

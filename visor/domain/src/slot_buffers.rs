@@ -1,9 +1,10 @@
-//! Slots as the engine has them: it fills inputs before a run, and reads outputs after it.
+//! Slots as the engine has them: it fills inputs and gives events before a run, and reads outputs after it.
 //!
 //! Buffers lie in the arena, which is this crate's memory, so this crate copies to and from them. The engine handles
 //! names and bytes only.
 
 use super::{Domain, Shared};
+use monohull_abi::event::{EVENT_BYTES_MAX, EventSlot, EventState, is_event_name};
 use monohull_abi::types::{BYTES_FINGERPRINT, FilledSlot, SLOT_NAME_MAX, SlotInfo, TypeDesc};
 use monohull_abi::{Errno, number};
 use std::fs::File;
@@ -43,6 +44,19 @@ impl Domain {
         Ok(unsafe { std::slice::from_raw_parts(info.address as *const u8, len as usize) })
     }
 
+    /// Gives an event to whichever instance waits for its name first.
+    pub fn give_event(&self, name: &str, number: u64, bytes: &[u8]) -> Result<(), Errno> {
+        if !is_event_name(name) || bytes.len() > EVENT_BYTES_MAX {
+            return Err(Errno::Invalid);
+        }
+        self.fill_slot(&given(name, number), bytes)
+    }
+
+    /// Whether an event that was given has been taken.
+    pub fn is_event_taken(&self, name: &str, number: u64) -> bool {
+        matches!(self.slot_bytes(&given(name, number)), Err(Errno::NotFound))
+    }
+
     fn allocate(&self, len: u64) -> Result<u64, Errno> {
         self.call(number::SLOT_ALLOC, [len.max(1), 1, 0, 0, 0, 0])
     }
@@ -59,6 +73,11 @@ impl Domain {
         let args = [name.as_ptr() as u64, name.len() as u64, address, len, desc, 0];
         self.call(number::SLOT_PUBLISH, args).map(drop)
     }
+}
+
+/// The slot of an event that has not been taken.
+fn given(name: &str, number: u64) -> String {
+    EventSlot { name, number, state: EventState::Given }.to_string()
 }
 
 impl Shared {

@@ -74,6 +74,9 @@ pub struct Wait {
     pub what: String,
     /// The end of the wait (ns since 1970), if it has one.
     pub until: Option<u64>,
+    /// The name of the event, if it is one.
+    #[serde(default)]
+    pub event: Option<String>,
 }
 
 /// An invocation, as its row says. Times are in ns since 1970.

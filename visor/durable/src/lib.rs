@@ -16,7 +16,7 @@
 //! The state folder:
 //!
 //! ```text
-//!   meta.sqlite         one row for each invocation: the truth             `sqlite`
+//!   meta.sqlite         one row for each invocation and each event: the truth     `sqlite`
 //!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
 //!   files/              images of functions and inputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
@@ -34,6 +34,7 @@
 //! | module | |
 //! | --- | --- |
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
+//! | [`Mail`] | events from outside, kept until an invocation takes them |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
 
@@ -41,6 +42,7 @@
 
 mod id;
 mod invocation;
+mod mail;
 mod meta;
 mod owner;
 mod sqlite;
@@ -48,6 +50,7 @@ mod store;
 
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, Invocation, Status, Wait};
+pub use mail::{InvalidMail, KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 pub use meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
     Want,

@@ -2,6 +2,7 @@
 //!
 //! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
 
+use crate::mail::{Mail, NewMail, Sent};
 use crate::{Checkpoint, Invocation, InvocationId, Status, Wait};
 
 /// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
@@ -89,6 +90,8 @@ pub enum Commit {
         due: Option<u64>,
         /// What it waits for.
         waits: Vec<Wait>,
+        /// The numbers of the events that are in the checkpoint now, and not in the mailbox any more.
+        taken: Vec<u64>,
     },
     /// It has ended.
     Ended {
@@ -200,6 +203,15 @@ pub trait Meta {
 
     /// Removes an invocation that has ended; whether there was one.
     fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError>;
+
+    /// Sends an event to an invocation, which is due if it waits for it. One that has ended has no events.
+    fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError>;
+
+    /// The events that wait for a claimed invocation, in order. Refused with [`MetaError::Stale`] if it is not the holder's any more.
+    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError>;
+
+    /// How many events wait for an invocation.
+    fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError>;
 
     /// When the first invocation that no process runs is due.
     fn next_due(&self) -> Result<Option<u64>, MetaError>;

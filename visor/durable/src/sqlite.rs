@@ -1,8 +1,11 @@
 //! The transactions in a SQLite file.
 //!
-//! One table, one row for each invocation. Each transaction takes the write lock at its beginning (`IMMEDIATE`), so that what
+//! One row for each invocation, and one for each event ([`mail`]). Each transaction takes the write lock at its beginning (`IMMEDIATE`), so that what
 //! it reads is what it changes, and is on the disk when it ends (`synchronous = FULL`).
 
+mod mail;
+
+use crate::mail::{Mail, NewMail, Sent};
 use crate::meta::{
     ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Meta, MetaError, NewInvocation, Started,
     Want,
@@ -81,6 +84,7 @@ impl Sqlite {
             }
             _ => return Err(MetaError::Foreign),
         }
+        transaction.execute_batch(mail::SCHEMA)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -146,22 +150,20 @@ impl Meta for Sqlite {
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
-        let found = find(&transaction, &held.id)?;
-        let mut row = found
-            .filter(|row| row.status == Status::Running && row.epoch == held.epoch)
-            .ok_or_else(|| MetaError::Stale(held.id.clone()))?;
+        let mut row = held_row(&transaction, held)?;
         let before = row.checkpoint.clone();
         row.changed = now;
         row.owner = None;
         row.reason = None;
         match commit {
-            Commit::Suspended { checkpoint, due, waits } => {
+            Commit::Suspended { checkpoint, due, waits, taken } => {
                 row.status = Status::Suspended;
                 row.checkpoint = Some(checkpoint.clone());
                 row.due = *due;
                 row.waits.clone_from(waits);
                 row.generation += 1;
                 row.attempts = 0;
+                mail::take(&transaction, &mut row, taken, now)?;
             }
             Commit::Ended { well, report } => {
                 row.status = if *well { Status::Completed } else { Status::Failed };
@@ -254,11 +256,33 @@ impl Meta for Sqlite {
 
     fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
         let ended = [Status::Completed, Status::Failed, Status::Cancelled].map(number);
-        let removed = self.connection.execute(
+        let transaction = self.begin()?;
+        let removed = transaction.execute(
             "DELETE FROM invocation WHERE id = ?1 AND status IN (?2, ?3, ?4)",
             params![id.as_str(), ended[0], ended[1], ended[2]],
         )?;
+        if removed > 0 {
+            mail::remove(&transaction, id)?;
+        }
+        transaction.commit()?;
         Ok(removed > 0)
+    }
+
+    fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError> {
+        let transaction = self.begin()?;
+        let sent = mail::send(&transaction, id, mail, now)?;
+        transaction.commit()?;
+        Ok(sent)
+    }
+
+    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
+        let transaction = self.connection.unchecked_transaction()?;
+        held_row(&transaction, held)?;
+        mail::waiting(&transaction, &held.id)
+    }
+
+    fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {
+        mail::count(&self.connection, id)
     }
 
     fn next_due(&self) -> Result<Option<u64>, MetaError> {
@@ -310,6 +334,12 @@ fn find(connection: &Connection, id: &InvocationId) -> Result<Option<Invocation>
     one(connection, "WHERE id = ?1", params![id.as_str()])
 }
 
+/// The invocation that is the holder's.
+fn held_row(connection: &Connection, held: &Held) -> Result<Invocation, MetaError> {
+    let found = find(connection, &held.id)?.filter(|row| row.status == Status::Running && row.epoch == held.epoch);
+    found.ok_or_else(|| MetaError::Stale(held.id.clone()))
+}
+
 fn one(connection: &Connection, which: &str, values: impl Params) -> Result<Option<Invocation>, MetaError> {
     Ok(many(connection, which, values)?.pop())
 }
@@ -352,8 +382,11 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
     })
 }
 
-/// Changes a row to what an invocation is now.
+/// Changes a row to what an invocation is now. One that has ended has no events.
 fn store(connection: &Connection, row: &Invocation) -> Result<(), MetaError> {
+    if row.status.is_end() {
+        mail::remove_events(connection, &row.id)?;
+    }
     let text = |value: serde_json::Result<String>| {
         value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
     };

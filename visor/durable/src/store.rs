@@ -230,7 +230,7 @@ fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Claimed, Commit, NewInvocation, Want};
+    use crate::{Claimed, Commit, NewInvocation, NewMail, Want};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use tempfile::TempDir;
 
@@ -361,7 +361,14 @@ mod tests {
             assert!(error.contains("invocation `one` has a wrong"), "{column}: {error}");
             connection
                 .execute_batch("UPDATE invocation SET status = 0, checkpoint = NULL, waits = '[]', wanted = NULL")
-                .expect("mended");
+                .expect("restored");
         }
+        let mut meta = meta;
+        meta.send(&id, &NewMail::new("paid", b"", None).expect("it can be sent"), 2).expect("asked");
+        let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+        connection.execute_batch("UPDATE mail SET name = char(27)").expect("edited");
+        let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 3) else { panic!("it is due") };
+        let error = meta.mail(&claim.held).expect_err("it is damaged").to_string();
+        assert!(error.contains("invocation `one` has a wrong event"), "{error}");
     }
 }

@@ -23,6 +23,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod clock;
+mod events;
 pub mod mounts;
 pub mod options;
 mod packed;
@@ -31,7 +32,7 @@ mod step_scheduler;
 mod unread;
 pub mod workflow_io;
 
-pub use options::{IsolationWish, RunOptions, modules_folder};
+pub use options::{Event, IsolationWish, RunOptions, modules_folder};
 pub use workflow_io::{Source, WorkflowIo};
 
 use clock::Clock;
@@ -144,6 +145,8 @@ pub struct RunResources {
     pub epoll_set: Option<Arc<EpollSet>>,
     /// The rest of a run that was captured, instead of a run from the beginning.
     pub continuation: Option<Continuation>,
+    /// Events for functions that wait for them.
+    pub events: Vec<Event>,
 }
 
 impl Ready {
@@ -239,7 +242,8 @@ impl Ready {
         let ground = ReservedDomain::reserve(context.keys).map_err(HostError::Domain)?;
         let epoll_set = self.epoll_set().map_err(HostError::Files)?.map(Arc::new);
         let mut files_of_slots = Files { options, limit: self.plan.limits.slots };
-        let resources = RunResources { files, network: self.plan.network.open()?, epoll_set, continuation };
+        let (network, events) = (self.plan.network.open()?, options.events.clone());
+        let resources = RunResources { files, network, epoll_set, continuation, events };
         self.run_on(ground, &context, resources, &mut files_of_slots, progress, |mut end| {
             if let RunEnd::Report(report) = &mut end {
                 report.isolation_note = decision.note;
@@ -292,9 +296,13 @@ impl Ready {
             } else if let Err(failure) = slots::fill(&domain, &self.plan, workflow_io) {
                 return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
             }
+            if let Err(failure) = events::give(&domain, &resources.events) {
+                return Ok(answer(ended(scheduler.report(&domain, &clock, Some(*failure)))));
+            }
             progress.point("domain-ready", monotonic_ns());
             domain.run(scheduler.driver())?;
-            if let Some(suspended) = domain.take_suspended() {
+            if let Some(mut suspended) = domain.take_suspended() {
+                suspended.events_taken = events::taken(&domain, &resources.events);
                 domain.close_files();
                 return Ok(answer(RunEnd::Suspended(suspended)));
             }

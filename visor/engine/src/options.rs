@@ -1,6 +1,7 @@
 //! What the caller of a run chooses.
 
 use monohull_domain::{gadgets, keys};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// How a workflow is run, apart from its file.
@@ -18,6 +19,19 @@ pub struct RunOptions {
     pub load_all: bool,
     /// The folder with the libos modules, if not the usual one.
     pub modules: Option<PathBuf>,
+    /// Events for functions that wait for them, in the order in which they are given.
+    pub events: Vec<Event>,
+}
+
+/// An event from outside of a workflow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place among all that the workflow is ever given. A number is given once, and again only if the event was not taken.
+    pub number: u64,
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub bytes: Vec<u8>,
 }
 
 /// The isolation that was requested.

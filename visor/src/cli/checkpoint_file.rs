@@ -3,7 +3,7 @@
 //! ```text
 //!   identity, functions    what the checkpoint is of, where it was made, and the hash of each image
 //!   plan                   the workflow document
-//!   engine                 postcard: Engine { file, settings, outputs, inputs }, and the state of the run
+//!   engine                 postcard: Engine { file, settings, outputs, inputs, … }, and the state of the run
 //!   instances … pages      the rest of the continuation, see `records`
 //! ```
 //!
@@ -25,11 +25,12 @@ use monohull_checkpoint::{
     write,
 };
 use monohull_domain::checkpoint::Continuation;
+use monohull_engine::Event;
 use monohull_report::escape::shown;
 use serde::{Deserialize, Serialize};
 
 /// The version of the engine section's bytes.
-const ENGINE_VERSION: u16 = 2;
+const ENGINE_VERSION: u16 = 3;
 
 /// A workflow that waits.
 #[derive(Debug)]
@@ -59,6 +60,10 @@ pub(super) struct Engine {
     pub(super) outputs: Vec<(String, PathBuf)>,
     /// The inputs, if the workflow may be run again from its beginning.
     pub(super) inputs: Vec<(String, Vec<u8>)>,
+    /// Events that it was given and has not taken. Those of a durable invocation are in its mailbox.
+    pub(super) events: Vec<Event>,
+    /// How many events it has been given.
+    pub(super) given: u64,
 }
 
 /// A file cannot be gone on with, or not be written.

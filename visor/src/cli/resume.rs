@@ -7,6 +7,7 @@ use clap::Args;
 use super::checkpoint;
 use super::checkpoint_file::{Engine, Saved};
 use super::durable;
+use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
@@ -14,7 +15,7 @@ use super::run::Setting;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
 use super::wasm_cache::replace_programs;
 use monohull_durable::InvalidId;
-use monohull_engine::RunOptions;
+use monohull_engine::{Event, RunOptions};
 use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
 use monohull_worker::cgroup::CgroupMode;
@@ -25,7 +26,10 @@ use monohull_workflow::{self as workflow, Plan};
 ///
 /// The functions' images must be those of the run. The checkpoint stays: resumed again, the workflow goes on from there once more.
 #[derive(Debug, Args)]
-#[command(after_help = super::concat_help!("monohull resume waiting/sleeper-0123456789abcdef.checkpoint --suspend waiting"))]
+#[command(after_help = super::concat_help!(
+    "monohull resume waiting/sleeper-0123456789abcdef.checkpoint --suspend waiting",
+    "monohull resume waiting/approval-0123456789abcdef.checkpoint --event approved=signature.txt"
+))]
 pub(super) struct Resume {
     /// The checkpoint; with `--state` the id of a durable invocation
     checkpoint: PathBuf,
@@ -35,6 +39,9 @@ pub(super) struct Resume {
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
     suspend: Option<PathBuf>,
+    /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for
+    #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with = "state")]
+    events: Vec<(String, PathBuf)>,
     /// The key that must have sealed the checkpoint; without it the user's own
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -88,16 +95,29 @@ impl Resume {
         };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
         let generation = saved.generation.saturating_add(1);
-        let Engine { file, settings, outputs, inputs } = saved.engine;
-        let options =
-            RunOptions { inline_inputs: inputs, outputs: outputs.clone(), isolation, ..RunOptions::default() };
+        let Engine { file, settings, outputs, inputs, mut events, mut given } = saved.engine;
+        for (name, path) in &self.events {
+            match read_event(name, path) {
+                Ok(bytes) => events.push(Event { number: given, name: name.clone(), bytes }),
+                Err(why) => return super::fail(Exit::Usage, &why),
+            }
+            given += 1;
+        }
+        let options = RunOptions {
+            inline_inputs: inputs,
+            outputs: outputs.clone(),
+            isolation,
+            events: events.clone(),
+            ..RunOptions::default()
+        };
         let terminal = Terminal::new(self.raw);
         let watcher = (!self.json).then_some(&terminal as &dyn Progress);
         let continuing = Continuing {
             continuation: Some((continuation, images)),
             suspend: self.suspend.as_ref().map(|_| SHORTEST_WAIT),
         };
-        let origin = Origin { file, document: saved.document, settings, outputs, generation, key: sealing };
+        let document = saved.document;
+        let origin = Origin { file, document, settings, outputs, generation, events, given, key: sealing };
         match worker::run_from(&plan, &options, CgroupMode::Never, watcher, continuing) {
             Ok(ran) => suspend::finish(ran, &plan, origin, self.suspend.as_deref(), self.json),
             Err(error @ worker::ProcessError::ImageChanged { .. }) => super::fail(Exit::Usage, &error),

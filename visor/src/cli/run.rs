@@ -231,6 +231,8 @@ impl Run {
             settings: self.settings.iter().map(|setting| setting.text.clone()).collect(),
             outputs: self.outputs.iter().map(|(slot, path)| (slot.clone(), absolute(path))).collect(),
             generation: 0,
+            events: Vec::new(),
+            given: 0,
             key,
         }
     }

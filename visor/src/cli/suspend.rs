@@ -12,6 +12,7 @@ use super::checkpoint_file::{Engine, Saved};
 use super::exit::Exit;
 use super::{output, show};
 use monohull_checkpoint::Key;
+use monohull_engine::Event;
 use monohull_report::escape::shown;
 use monohull_report::{RunReport, Status};
 use monohull_worker::{Ran, Waiting};
@@ -34,6 +35,10 @@ pub(super) struct Origin {
     pub(super) outputs: Vec<(String, PathBuf)>,
     /// How often the workflow has been resumed.
     pub(super) generation: u64,
+    /// The events that it was given now, or before and had not taken.
+    pub(super) events: Vec<Event>,
+    /// How many events it has been given.
+    pub(super) given: u64,
     /// What seals its checkpoint, if one may be made.
     pub(super) key: Option<Key>,
 }
@@ -79,7 +84,8 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         Ok((continuation, [])) => continuation,
         _ => return super::fail(Exit::Host, &"the workflow's process has sent a continuation that cannot be read"),
     };
-    let Origin { file, document, settings, outputs, generation, key } = origin;
+    let Origin { file, document, settings, outputs, generation, mut events, given, key } = origin;
+    events.retain(|event| !run.events_taken.contains(&event.number));
     let Some(key) = key else { return super::fail(Exit::Host, &"there is no key that could seal the checkpoint") };
     let bytes = |image: &Path| std::fs::metadata(image).map_or(0, |metadata| metadata.len());
     let functions = plan.functions.iter().zip(images);
@@ -88,7 +94,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         generation,
         document,
         functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&function.image))).collect(),
-        engine: Engine { file, settings, outputs, inputs },
+        engine: Engine { file, settings, outputs, inputs, events, given },
         continuation,
     };
     let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));
@@ -103,6 +109,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
                 "instance": wait.index,
                 "function": wait.function,
                 "what": wait.what,
+                "event": wait.event,
                 "until": wait.until.map(date),
             })
         });
@@ -121,6 +128,9 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
     let _ = writeln!(text, "workflow    {} suspended", plan.name);
     let _ = match run.until {
         Some(at) => writeln!(text, "until       {}", date(at)),
+        None if run.waits.iter().any(|wait| wait.event.is_some()) => {
+            writeln!(text, "until       it is resumed with an event")
+        }
         None => writeln!(text, "until       it is resumed: nothing happens by itself"),
     };
     let _ = writeln!(text, "checkpoint  {} ({bytes} bytes)", shown(&path));

@@ -42,8 +42,9 @@ const EXPECTED: &[Expected] = &[
 const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xb8\xa3\xa1\x01\0\x03\x10\x01-.\x8e%\xda\0\0\0\0IEND\xaeB\x60\x82";
 
 /// Folders of workflows that other tests run, and where those name them.
-const ELSEWHERE: [(&str, &[&str]); 3] = [
+const ELSEWHERE: [(&str, &[&str]); 4] = [
     ("disk", &[include_str!("../e2e_photos.rs")]),
+    ("durable", &[include_str!("../durable_events.rs")]),
     ("failures", &[include_str!("../e2e_failures.rs")]),
     (
         "network",

@@ -6,7 +6,7 @@ use monohull_domain::EpollSet;
 use monohull_domain::carrier::monotonic_ns;
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::mounts::Opened;
-use monohull_engine::{HostError, Latest, Ready, RunResources, Source};
+use monohull_engine::{Event, HostError, Latest, Ready, RunResources, Source};
 use monohull_ipc::channel::FILES_MAX;
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_network::Way;
@@ -102,6 +102,8 @@ pub struct Job {
     /// The continuation to go on with, instead of a run from the beginning: a sealed memfd, as [`SuspendedRun`](super::SuspendedRun)
     /// has it.
     pub continuation: Option<OwnedFd>,
+    /// Events for functions that wait for them.
+    pub events: Vec<Event>,
     /// Whether [`Notice::Line`](super::Notice::Line) is wanted. If not, the report has all lines.
     pub lines: bool,
     /// Whether notices of steps, instances and points in time are sent as they happen. The report has all of them in any case.
@@ -121,6 +123,7 @@ impl Job {
             latest: None,
             suspend: None,
             continuation: None,
+            events: Vec::new(),
             lines: false,
             progress: false,
         }
@@ -158,6 +161,8 @@ impl Job {
         let epoll_set = self.workflow.epoll_set().map_err(failed)?.map(EpollSet::into_files);
         files.extend(epoll_set.iter().flatten().map(AsFd::as_fd));
         files.extend(self.continuation.iter().map(AsFd::as_fd));
+        let events = (!self.events.is_empty()).then(|| seal_events(&self.events)).transpose().map_err(failed)?;
+        files.extend(events.iter().map(AsFd::as_fd));
         let network = self.workflow.plan().network.open().map_err(HostError::from)?;
         let job = WireJob {
             workflow: self.workflow.packed().map_err(|error| failed(io::Error::other(error)))?.to_vec(),
@@ -170,6 +175,7 @@ impl Job {
             latest: self.latest,
             suspend_ns: self.suspend.map(|least| least.as_nanos() as u64),
             continuation: self.continuation.is_some(),
+            events: events.is_some(),
             lines: self.lines,
             progress: self.progress,
             addresses: network.addresses.clone(),
@@ -218,11 +224,24 @@ impl Received {
             true => Some(read_continuation(&files.next().ok_or("the job lacks a file")?)?),
             false => None,
         };
+        let events = match wire.events {
+            true => read_events(&files.next().ok_or("the job lacks a file")?)?,
+            false => Vec::new(),
+        };
         // The rest are for the network.
         let network = Way { files: files.collect(), addresses: wire.addresses.take() };
-        let resources = RunResources { files: mounts, network, epoll_set, continuation };
+        let resources = RunResources { files: mounts, network, epoll_set, continuation, events };
         Ok(Received { workflow, inputs, resources, wire })
     }
+}
+
+fn seal_events(events: &[Event]) -> io::Result<OwnedFd> {
+    seal(&postcard::to_extend(events, Vec::new()).map_err(io::Error::other)?, 0)
+}
+
+fn read_events(file: &OwnedFd) -> Result<Vec<Event>, String> {
+    let bytes = read_sealed(file, CONTINUATION_MAX).map_err(|error| format!("the events: {error}"))?;
+    postcard::from_bytes(&bytes).map_err(|error| format!("the events cannot be read: {error}"))
 }
 
 /// Decodes a continuation, which may come from anywhere: what it says is checked when the domain is rebuilt.

@@ -181,6 +181,8 @@ pub struct SuspendedRun {
     pub waits: Vec<Wait>,
     /// When it has to go on (ns since 1970), unless nothing happens by itself.
     pub until: Option<u64>,
+    /// The numbers of the events that are in the continuation now, as its worker says.
+    pub events_taken: Vec<u64>,
 }
 
 /// An event of a running workflow.
@@ -449,11 +451,11 @@ impl Worker {
             FromWorker::Suspended { .. } if self.answered || !self.suspendable => {
                 return Err(unexpected("a continuation that was not asked for"));
             }
-            FromWorker::Suspended { waits, until } => {
+            FromWorker::Suspended { waits, until, events_taken } => {
                 let [continuation] = <[OwnedFd; 1]>::try_from(files).map_err(|_| unexpected("not one continuation"))?;
                 let bytes = monohull_ipc::sealed::sealed_size(&continuation)?;
                 self.answered = true;
-                Message::Suspended(SuspendedRun { continuation, bytes, waits, until })
+                Message::Suspended(SuspendedRun { continuation, bytes, waits, until, events_taken })
             }
             FromWorker::Died { status } => match self.reaper {
                 Reaper::Spawner(pid) if pid == sender => {

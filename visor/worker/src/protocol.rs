@@ -100,6 +100,8 @@ pub(super) struct WireJob {
     pub(super) suspend_ns: Option<u64>,
     /// Whether a continuation to go on with is attached, behind the epoll instances.
     pub(super) continuation: bool,
+    /// Whether events are attached, behind the continuation.
+    pub(super) events: bool,
     /// The addresses of the workflow's device, if it has one.
     pub(super) addresses: Option<Box<Addresses>>,
 }
@@ -133,6 +135,8 @@ pub(super) enum FromWorker {
         waits: Vec<Wait>,
         /// When it has to go on (ns since 1970), unless nothing happens by itself.
         until: Option<u64>,
+        /// The numbers of the events that it has taken.
+        events_taken: Vec<u64>,
     },
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
     Died {

@@ -283,12 +283,12 @@ impl Reporter {
 
     /// Sends the rest of the workflow instead.
     fn answer_suspended(&self, suspended: Suspended) -> io::Result<()> {
-        let Suspended { continuation, waits, until } = suspended;
+        let Suspended { continuation, waits, until, events_taken } = suspended;
         let bytes = postcard::to_extend(&continuation, Vec::new()).map_err(io::Error::other)?;
         let file = seal(&bytes, 0)?;
         // Lines that were not sent while it ran are in the continuation, for the report.
         self.notices.finish();
-        self.send(&FromWorker::Suspended { waits, until }, &[file.as_fd()])
+        self.send(&FromWorker::Suspended { waits, until, events_taken }, &[file.as_fd()])
     }
 
     fn send(&self, answer: &FromWorker, files: &[BorrowedFd<'_>]) -> io::Result<()> {

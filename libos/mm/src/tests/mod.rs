@@ -3,6 +3,7 @@
 mod arena;
 mod batches;
 mod endings;
+mod events;
 mod hostile;
 mod mapped;
 mod pages;

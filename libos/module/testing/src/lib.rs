@@ -99,6 +99,8 @@ struct Shared {
     owners: Locked<Owners>,
     /// Each instance has a key of its own.
     kept_apart: Value<bool>,
+    /// Events may arrive from outside.
+    events_open: Value<bool>,
     /// No page changes its owner.
     assigns_nothing: Value<bool>,
     /// No page of the arena can be written to.
@@ -179,6 +181,7 @@ impl Domain {
             device,
             owners: Locked::default(),
             kept_apart: Value::new(false),
+            events_open: Value::new(false),
             assigns_nothing: Value::new(false),
             writes_fail: Value::new(false),
             discards_nothing: Value::new(false),
@@ -249,6 +252,11 @@ impl Domain {
     /// From here on each instance has a key of its own.
     pub fn keep_apart(&self) {
         self.shared.kept_apart.set(true);
+    }
+
+    /// From here on events may arrive from outside.
+    pub fn open_events(&self) {
+        self.shared.events_open.set(true);
     }
 
     /// Whether the host refuses to change the owner of pages.

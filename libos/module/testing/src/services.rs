@@ -262,6 +262,9 @@ impl HostServices for Services {
     unsafe extern "C" fn call(domain: *mut c_void, call: *mut Call) -> i64 {
         // SAFETY: as in `pin`; the call is the module's own.
         let (shared, call) = unsafe { (shared(domain), &mut *call) };
+        if call.number == u64::from(number::EVENTS_OPEN) {
+            return shared.events_open.get().into();
+        }
         let outcome = shared.dispatch(call);
         if outcome.tag == Outcome::READY { outcome.value } else { Errno::Deadlock.to_value() }
     }

@@ -1,7 +1,7 @@
 //! From a domain at rest to its continuation.
 
 use super::record::{Continuation, InstanceRecord, ModuleRecord, PageRun, ThreadRecord, ThreadState};
-use super::{Suspended, pages, slot_names};
+use super::{Suspended, names, pages};
 use crate::carrier::{clock_ns, monotonic_ns};
 use crate::driver::Driver;
 use crate::hostcall::RecordError;
@@ -25,8 +25,8 @@ pub enum CaptureError {
     MappedFiles,
     #[error("{instance} has mapped memory, which cannot be captured")]
     MappedMemory { instance: String },
-    #[error("{instance} waits for a slot whose name is no longer in its memory")]
-    SlotName { instance: String },
+    #[error("{instance} waits for a slot or an event whose name is no longer in its memory")]
+    Name { instance: String },
     #[error("an instance is being ended")]
     Ending,
     #[error(transparent)]
@@ -44,6 +44,8 @@ pub struct Wait {
     pub function: String,
     /// A description of what is waited for.
     pub what: String,
+    /// The name of the event, if it is one.
+    pub event: Option<String>,
     /// The end of the wait (wall clock, ns since 1970), if it has one.
     pub until: Option<u64>,
 }
@@ -61,8 +63,7 @@ impl Shared {
         let (clock, wall) = (self.clock.of_host(monotonic_ns()), clock_ns(libc::CLOCK_REALTIME));
         let in_domain_time = |at| self.clock.of_host(at);
         let (mut threads, order) = scheduler.record(in_domain_time).map_err(|unfit| self.unfit(unfit))?;
-        slot_names::add(&mut threads, &order.queues)
-            .map_err(|id| CaptureError::SlotName { instance: self.name_of(id) })?;
+        names::add(&mut threads, &order.queues).map_err(|id| CaptureError::Name { instance: self.name_of(id) })?;
         let mut threads: HashMap<u32, Vec<ThreadRecord>> = threads.into_iter().collect();
         let mut captured = (Vec::new(), Vec::new());
         let mut live = Vec::new();
@@ -101,7 +102,7 @@ impl Shared {
             driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
             pages,
         };
-        Ok(Suspended { continuation, waits, until: first })
+        Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new() })
     }
 
     fn capture_instance(
@@ -155,17 +156,20 @@ impl Shared {
             let config = &instance.config;
             for thread in &record.threads {
                 let ThreadState::Waits { until } = thread.state else { continue };
-                let what = match thread.call {
-                    number::FUTEX_WAIT => "for another of its threads",
-                    number::THREAD_JOIN => "for the end of a thread",
-                    number::NANOSLEEP => "in a sleep",
-                    _ => "for a slot",
+                let event = thread.name.clone().filter(|_| thread.call == number::EVENT_WAIT);
+                let what = match (thread.call, &event) {
+                    (number::FUTEX_WAIT, _) => "for another of its threads".to_owned(),
+                    (number::THREAD_JOIN, _) => "for the end of a thread".to_owned(),
+                    (number::NANOSLEEP, _) => "in a sleep".to_owned(),
+                    (_, Some(event)) => format!("for event `{event}`"),
+                    _ => "for a slot".to_owned(),
                 };
                 let wait = Wait {
                     step: config.labels.step.clone(),
                     index: config.index,
                     function: config.labels.function.clone(),
-                    what: what.to_owned(),
+                    what,
+                    event,
                     until,
                 };
                 if !waits.contains(&wait) {

@@ -7,6 +7,7 @@
 use super::record::{Continuation, InstanceRecord, ThreadRecord, ThreadState};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
+use monohull_abi::event::is_event_name;
 use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::number;
@@ -43,8 +44,8 @@ pub enum Rejected {
     Wait,
     #[error("a thread waits for memory of another instance")]
     FutexAddress,
-    #[error("a thread has the name of a slot for which it does not wait, or has none")]
-    SlotName,
+    #[error("a thread has the name of a slot or an event for which it does not wait, or has none")]
+    Name,
     #[error("a thread waits for the end of a thread that its instance does not have")]
     Join,
     #[error("the lists of threads do not have each thread once")]
@@ -124,10 +125,14 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
     if !inside.contains(&thread.user_rsp) || !thread.user_rsp.is_multiple_of(8) {
         return Err(Rejected::StackPointer);
     }
-    let waits_for_slot = thread.call == number::SLOT_TAKE && matches!(thread.state, ThreadState::Waits { .. });
-    let is_name = |name: &String| (1..=SLOT_NAME_MAX).contains(&name.len());
-    if thread.slot.is_some() != waits_for_slot || !thread.slot.iter().all(is_name) {
-        return Err(Rejected::SlotName);
+    let waits = matches!(thread.state, ThreadState::Waits { .. });
+    let is_name = |name: &str| match thread.call {
+        number::SLOT_TAKE => (1..=SLOT_NAME_MAX).contains(&name.len()),
+        _ => is_event_name(name),
+    };
+    let by_name = waits && matches!(thread.call, number::SLOT_TAKE | number::EVENT_WAIT);
+    if thread.name.is_some() != by_name || !thread.name.as_deref().is_none_or(is_name) {
+        return Err(Rejected::Name);
     }
     if let ThreadState::Returns(_) = thread.state {
         return if thread.call == 0 { Ok(()) } else { Err(Rejected::Call(thread.call)) };
@@ -136,7 +141,7 @@ fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &Threa
         return Err(Rejected::Call(thread.call));
     }
     let has_end = matches!(thread.state, ThreadState::TimedOut | ThreadState::Waits { until: Some(_) });
-    if has_end && !matches!(thread.call, number::FUTEX_WAIT | number::NANOSLEEP) {
+    if has_end && !matches!(thread.call, number::FUTEX_WAIT | number::NANOSLEEP | number::EVENT_WAIT) {
         return Err(Rejected::Wait);
     }
     match thread.call {
@@ -201,10 +206,10 @@ fn check_order(continuation: &Continuation, threads: &HashMap<u32, (u32, &Thread
     Ok(())
 }
 
-/// What a thread waits for: the call, and a slot's name or the instance's own thing.
+/// What a thread waits for: the call, and a name or the instance's own thing.
 fn what((id, thread): (u32, &ThreadRecord)) -> (u32, Option<&str>, (u32, u64)) {
     match thread.call {
-        number::SLOT_TAKE => (thread.call, thread.slot.as_deref(), (0, 0)),
+        number::SLOT_TAKE | number::EVENT_WAIT => (thread.call, thread.name.as_deref(), (0, 0)),
         call => (call, None, (id, thread.args[0])),
     }
 }

@@ -22,7 +22,7 @@
 //! no handler runs, and no module's lock is held. The capture happens under the locks of driver and scheduler.
 //!
 //! **What.** [`capture`]: threads are ready, or wait in one of the calls that need nothing but their arguments: `FUTEX_WAIT`,
-//! `THREAD_JOIN`, `NANOSLEEP` and `SLOT_TAKE`. A thread in any other call is a refusal that names the call, and the run goes on.
+//! `THREAD_JOIN`, `NANOSLEEP`, `SLOT_TAKE` and `EVENT_WAIT`. A thread in any other call is a refusal that names the call, and the run goes on.
 //!
 //! **Back.** [`restore`]: a message from a stranger, see [`check`]. Limits come from the plan, not from the record.
 //!
@@ -31,11 +31,11 @@
 
 pub(crate) mod capture;
 mod check;
+mod names;
 mod pages;
 pub(crate) mod quiesce;
 pub mod record;
 pub(crate) mod restore;
-mod slot_names;
 
 pub use capture::{CaptureError, Wait};
 pub use check::Rejected;
@@ -50,4 +50,7 @@ pub struct Suspended {
     pub waits: Vec<Wait>,
     /// When the first timer is due (wall clock, ns since 1970); `None` if nothing happens by itself.
     pub until: Option<u64>,
+    /// The numbers of the events that were given to the domain and have been taken ([`Domain::give_event`](crate::Domain::give_event)). They
+    /// are the continuation's; the others are not in it.
+    pub events_taken: Vec<u64>,
 }

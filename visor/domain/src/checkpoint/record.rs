@@ -91,8 +91,8 @@ pub struct ThreadRecord {
     pub args: [u64; 6],
     /// How it goes on.
     pub state: ThreadState,
-    /// The name of the slot that it waits for. The call's handler reads it again from user memory; this one is for readers.
-    pub slot: Option<String>,
+    /// The name of the slot or the event that it waits for. The call's handler reads it again from user memory; this one is for readers.
+    pub name: Option<String>,
 }
 
 /// How a captured thread goes on.

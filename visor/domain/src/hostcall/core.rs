@@ -54,6 +54,7 @@ pub(crate) fn bind(domain: &Shared) {
         GET_INFO => |domain, call| info(domain, call).into(),
         GETRANDOM => |domain, call| random(domain, call).into(),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
+        EVENTS_OPEN => |domain, _| Outcome::ready(domain.options.suspend.is_some().into()),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }

@@ -1,12 +1,13 @@
 //! What threads wait for, and what ends their waits: wake-ups, timers, a deadlock.
 
 use super::instances::{InstanceThreads, Instances};
-use super::thread::{Resumption, State, ThreadIndex, Threads};
+use super::thread::{Resumption, State, Thread, ThreadIndex, Threads};
 use super::timers::TimerKind;
 use super::waiting::Waiting;
 use super::{Armed, Due, Scheduler, TIMEKEEPER_GRACE_NS, Timekeeper, Woken, wait_key};
 use crate::event::Event;
 use monohull_abi::module::{NEVER, Wake};
+use monohull_abi::number;
 
 /// Waits and what ends them.
 impl<I> Scheduler<I> {
@@ -79,6 +80,16 @@ impl<I> Scheduler<I> {
     /// timekeeper.
     pub(crate) fn will_change(&self) -> bool {
         self.expected > 0 || self.timekeeper == Timekeeper::Busy
+    }
+
+    /// Whether a thread waits for an event from outside.
+    pub(crate) fn waits_for_event(&self) -> bool {
+        let threads = self.instances.iter().flat_map(|instance| &instance.threads).map(|thread| &self.threads[*thread]);
+        let waits = |thread: &Thread| {
+            let call = thread.frame.as_deref().map(|frame| frame.number);
+            thread.state == State::Parked && call == Some(number::EVENT_WAIT.into())
+        };
+        threads.into_iter().any(waits)
     }
 
     /// Whether something besides timers and threads may change the domain: sockets, a device, events, instances that are being

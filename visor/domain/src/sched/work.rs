@@ -115,10 +115,13 @@ impl<I: Clone> Scheduler<I> {
             return Work::Leave(leaving);
         }
         if self.carriers.others_idle() {
-            if !self.will_change() {
+            let suspends = resources.suspends();
+            // Events arrive while the workflow is suspended.
+            let may_change = self.will_change() || suspends.is_some() && self.waits_for_event();
+            if !may_change {
                 return Work::Deadlock;
             }
-            if resources.suspends().is_some_and(|least| self.only_waits(least, resources.now())) {
+            if suspends.is_some_and(|least| self.only_waits(least, resources.now())) {
                 return Work::Suspend;
             }
         }

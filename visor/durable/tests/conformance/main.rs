@@ -4,7 +4,8 @@ mod model;
 
 use model::Model;
 use monohull_durable::{
-    Checkpoint, Claimed, Commit, Control, Held, InvocationId, Meta, NewInvocation, Sqlite, Status, Wait, Want,
+    Checkpoint, Claimed, Commit, Control, Held, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, Meta, NewInvocation, NewMail,
+    Sent, Sqlite, Status, Wait, Want,
 };
 use proptest::prelude::*;
 use std::fmt::Debug;
@@ -39,6 +40,16 @@ enum Step {
     Purge {
         id: usize,
     },
+    Send {
+        id: usize,
+        event: usize,
+        bytes: usize,
+        key: Option<usize>,
+    },
+    /// What waits for the claim that was made this many claims ago.
+    Mail {
+        claim: usize,
+    },
     List {
         statuses: Vec<Status>,
         after: Option<usize>,
@@ -50,6 +61,7 @@ enum Step {
 }
 
 const IDS: [&str; 4] = ["a", "b", "c-1", "d_2"];
+const EVENTS: [&str; 2] = ["paid", "approved \u{e4}"];
 const OWNERS: [&str; 3] = ["first", "second", "third"];
 
 fn id(index: usize) -> InvocationId {
@@ -62,11 +74,19 @@ fn checkpoint() -> impl Strategy<Value = Checkpoint> {
 
 fn commit() -> impl Strategy<Value = Commit> {
     let until = prop::option::of(0..200u64);
-    let wait =
-        until.clone().prop_map(|until| Wait { step: "s \"x\"".into(), instance: 3, what: "a sleep".into(), until });
+    let event = prop::option::of(prop::sample::select(EVENTS.to_vec()));
+    let wait = (until.clone(), event).prop_map(|(until, event)| Wait {
+        step: "s \"x\"".into(),
+        instance: 3,
+        what: "a sleep".into(),
+        until,
+        event: event.map(str::to_owned),
+    });
+    // Numbers of events that are its own, another's, or none.
+    let taken = prop::collection::vec(0..12u64, 0..4);
     prop_oneof![
-        4 => (checkpoint(), until, prop::collection::vec(wait, 0..3))
-            .prop_map(|(checkpoint, due, waits)| Commit::Suspended { checkpoint, due, waits }),
+        4 => (checkpoint(), until, prop::collection::vec(wait, 0..3), taken)
+            .prop_map(|(checkpoint, due, waits, taken)| Commit::Suspended { checkpoint, due, waits, taken }),
         2 => any::<bool>().prop_map(|well| Commit::Ended { well, report: b"{}".to_vec() }),
         2 => (0..200u64).prop_map(|due| Commit::Released { due, reason: "no room".into() }),
         1 => Just(Commit::Paused { reason: "damaged".into() }),
@@ -85,6 +105,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => owners.prop_map(|owner| Step::Expire { owner }),
         3 => (ids.clone(), control).prop_map(|(id, control)| Step::Control { id, control }),
         1 => ids.clone().prop_map(|id| Step::Purge { id }),
+        6 => (ids.clone(), 0..EVENTS.len(), 0..3usize, prop::option::of(0..3usize))
+            .prop_map(|(id, event, bytes, key)| Step::Send { id, event, bytes, key }),
+        2 => (0..2usize).prop_map(|claim| Step::Mail { claim }),
         1 => (prop::collection::vec(status, 0..3), prop::option::of(ids), 0..5usize)
             .prop_map(|(statuses, after, limit)| Step::List { statuses, after, limit }),
         3 => (0..60u64).prop_map(|ns| Step::Pass { ns }),
@@ -114,6 +137,15 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
         Step::Expire { owner } => told(meta.expire(OWNERS[*owner], *now)),
         Step::Control { id: index, control } => told(meta.control(&id(*index), *control, *now)),
         Step::Purge { id: index } => told(meta.purge(&id(*index))),
+        Step::Send { id: index, event, bytes, key } => {
+            let (bytes, key) = (vec![7; *bytes], key.map(|key| ["k", "l", "m"][key]));
+            let mail = NewMail::new(EVENTS[*event], &bytes, key).expect("it can be sent");
+            told(meta.send(&id(*index), &mail, *now))
+        }
+        Step::Mail { claim } => match claims.get(*claim) {
+            Some(held) => told(meta.mail(held)),
+            None => String::new(),
+        },
         Step::List { statuses, after, limit } => told(meta.list(statuses, after.map(id).as_ref(), *limit)),
         Step::Pass { ns } => {
             *now += ns;
@@ -132,7 +164,8 @@ fn claimed(claim: Result<Claimed, monohull_durable::MetaError>, claims: &mut Vec
 /// All that can be asked.
 fn look(meta: &impl Meta) -> String {
     let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
-    format!("{rows:#?} {:?} {:?}", meta.owners(), meta.next_due())
+    let mail: Vec<_> = (0..IDS.len()).map(|index| meta.mail_count(&id(index))).collect();
+    format!("{rows:#?} {mail:?} {:?} {:?}", meta.owners(), meta.next_due())
 }
 
 proptest! {
@@ -153,4 +186,36 @@ proptest! {
             prop_assert_eq!(look(&sqlite), look(&model), "after {:?}", step);
         }
     }
+}
+
+/// A mailbox is full before it fills the disk, and empty again when its events have been taken.
+#[test]
+fn a_mailbox_has_bounds() {
+    let folder = TempDir::new().expect("a folder");
+    let mut meta = Sqlite::open(&folder.path().join("meta.sqlite")).expect("a new one");
+    for name in ["a", "b"] {
+        let id = name.parse().expect("a name");
+        meta.start(&NewInvocation { id: &id, workflow: "w", start: b"", due: 1 }, 1).expect("started");
+    }
+    let mut send = |to: usize, bytes: &[u8]| {
+        let mail = NewMail::new("e", bytes, None).expect("it can be sent");
+        meta.send(&id(to), &mail, 2).expect("asked")
+    };
+    for _ in 0..MAIL_MAX {
+        assert_eq!(send(0, b""), Sent::New);
+    }
+    assert_eq!(send(0, b""), Sent::Full);
+    let large = vec![0; 1 << 20];
+    for _ in 0..MAIL_BYTES_MAX >> 20 {
+        assert_eq!(send(1, &large), Sent::New);
+    }
+    assert_eq!((send(1, &large), send(1, b"x"), send(1, b"")), (Sent::Full, Sent::Full, Sent::New));
+    let Ok(Claimed::Yes(claim)) = meta.claim("o", Want::Id(&id(0)), 3) else { panic!("it is due") };
+    let mail = meta.mail(&claim.held).expect("it is the holder's");
+    let taken = mail.iter().map(|mail| mail.number).collect();
+    let checkpoint = Checkpoint { file: "c".into(), bytes: 1 };
+    let commit = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken };
+    meta.commit(&claim.held, &commit, 4).expect("it is the holder's");
+    assert_eq!((meta.mail_count(&id(0)).expect("asked"), meta.mail_count(&id(1)).expect("asked")), (0, 17));
+    assert_eq!(meta.send(&id(0), &NewMail::new("e", b"", None).expect("it can be sent"), 5).expect("asked"), Sent::New);
 }

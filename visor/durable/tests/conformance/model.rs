@@ -1,13 +1,44 @@
 //! What the transactions mean, in memory.
 
 use monohull_durable::{
-    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Meta, MetaError,
-    NewInvocation, Started, Status, Want,
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, MAIL_BYTES_MAX,
+    MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
 };
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub(crate) struct Model(BTreeMap<InvocationId, Invocation>);
+pub(crate) struct Model {
+    rows: BTreeMap<InvocationId, Invocation>,
+    mail: Vec<Letter>,
+    /// How many events have been kept.
+    sent: u64,
+}
+
+/// An event that was sent to an invocation.
+struct Letter {
+    to: InvocationId,
+    key: Option<String>,
+    mail: Mail,
+    taken: bool,
+}
+
+impl Model {
+    fn waiting<'m>(mail: &'m [Letter], id: &InvocationId) -> impl Iterator<Item = &'m Mail> {
+        mail.iter().filter(move |letter| letter.to == *id && !letter.taken).map(|letter| &letter.mail)
+    }
+
+    /// Those that have ended have no events, and those that were removed no keys.
+    fn sweep(&mut self) {
+        let rows = &self.rows;
+        let has_ended = |letter: &Letter| rows.get(&letter.to).is_some_and(|row| row.status.is_end());
+        self.mail.retain(|letter| rows.contains_key(&letter.to) && (letter.key.is_some() || !has_ended(letter)));
+        self.mail.iter_mut().for_each(|letter| letter.taken |= has_ended(letter));
+    }
+}
+
+fn awaits(row: &Invocation, name: &str) -> bool {
+    row.waits.iter().any(|wait| wait.event.as_deref() == Some(name))
+}
 
 /// An invocation that nobody runs any more becomes what was wanted of it, or waits.
 fn let_go(row: &mut Invocation, otherwise: Status, now: u64) {
@@ -38,7 +69,7 @@ fn at_rest(row: &Invocation) -> Status {
 
 impl Meta for Model {
     fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
-        if let Some(row) = self.0.get(new.id) {
+        if let Some(row) = self.rows.get(new.id) {
             let same = (row.workflow.as_str(), row.start.as_slice()) == (new.workflow, new.start);
             return Ok(if same { Started::Same(row.status) } else { Started::Taken });
         }
@@ -60,7 +91,7 @@ impl Meta for Model {
             start: new.start.to_vec(),
             report: None,
         };
-        self.0.insert(new.id.clone(), row);
+        self.rows.insert(new.id.clone(), row);
         Ok(Started::New)
     }
 
@@ -69,8 +100,8 @@ impl Meta for Model {
             matches!(row.status, Status::Pending | Status::Suspended) && row.due.is_some_and(|due| due <= now)
         };
         let found = match want {
-            Want::Due => self.0.values_mut().filter(is_due).min_by_key(|row| row.due),
-            Want::Id(id) => self.0.get_mut(id).filter(is_due),
+            Want::Due => self.rows.values_mut().filter(is_due).min_by_key(|row| row.due),
+            Want::Id(id) => self.rows.get_mut(id).filter(is_due),
         };
         let Some(row) = found else { return Ok(Claimed::Nothing) };
         row.changed = now;
@@ -92,16 +123,22 @@ impl Meta for Model {
     }
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
-        let row = match self.0.get_mut(&held.id) {
+        let row = match self.rows.get_mut(&held.id) {
             Some(row) if row.owner.is_some() && row.epoch == held.epoch => row,
             _ => return Err(MetaError::Stale(held.id.clone())),
         };
         let before = row.checkpoint.clone();
         row.reason = None;
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits } => {
+            Commit::Suspended { checkpoint, due, waits, taken } => {
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waits);
                 (row.generation, row.attempts) = (row.generation + 1, 0);
+                for letter in self.mail.iter_mut().filter(|letter| letter.to == held.id) {
+                    letter.taken |= taken.contains(&letter.mail.number);
+                }
+                if Model::waiting(&self.mail, &held.id).any(|mail| awaits(row, &mail.name)) {
+                    row.due = Some(row.due.map_or(now, |due| due.min(now)));
+                }
                 Status::Suspended
             }
             Commit::Ended { well, report } => {
@@ -119,26 +156,29 @@ impl Meta for Model {
         };
         let_go(row, status, now);
         let obsolete = if row.checkpoint == before { None } else { before };
-        Ok(Committed { status: row.status, obsolete })
+        let committed = Committed { status: row.status, obsolete };
+        self.sweep();
+        Ok(committed)
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
-        let mut owners: Vec<_> = self.0.values().filter_map(|row| row.owner.clone()).collect();
+        let mut owners: Vec<_> = self.rows.values().filter_map(|row| row.owner.clone()).collect();
         owners.sort();
         owners.dedup();
         Ok(owners)
     }
 
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
-        for row in self.0.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
+        for row in self.rows.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
             let status = at_rest(row);
             let_go(row, status, now);
         }
+        self.sweep();
         Ok(())
     }
 
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
-        let Some(row) = self.0.get_mut(id) else { return Ok(Controlled::Unknown) };
+        let Some(row) = self.rows.get_mut(id) else { return Ok(Controlled::Unknown) };
         if row.status.is_end() {
             return Ok(Controlled::Ended(row.status));
         }
@@ -166,24 +206,61 @@ impl Meta for Model {
         }
         row.status = wanted;
         tidy(row);
+        self.sweep();
         Ok(Controlled::Now(wanted))
     }
 
     fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
-        let has_ended = self.0.get(id).is_some_and(|row| row.status.is_end());
+        let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
         if has_ended {
-            self.0.remove(id);
+            self.rows.remove(id);
+            self.sweep();
         }
         Ok(has_ended)
     }
 
+    fn send(&mut self, id: &InvocationId, mail: &NewMail<'_>, now: u64) -> Result<Sent, MetaError> {
+        let Some(row) = self.rows.get_mut(id) else { return Ok(Sent::Unknown) };
+        let mut letters = self.mail.iter().filter(|letter| letter.to == *id && letter.key.is_some());
+        if let Some(known) = letters.find(|letter| letter.key.as_deref() == mail.key()) {
+            let same = (known.mail.name.as_str(), known.mail.bytes.as_slice()) == (mail.name(), mail.bytes());
+            return Ok(if same { Sent::Duplicate } else { Sent::KeyTaken });
+        }
+        if row.status.is_end() {
+            return Ok(Sent::Ended(row.status));
+        }
+        let waiting = Model::waiting(&self.mail, id).map(|mail| mail.bytes.len() as u64);
+        let (count, bytes) = waiting.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        if count == MAIL_MAX || bytes + mail.bytes().len() as u64 > MAIL_BYTES_MAX {
+            return Ok(Sent::Full);
+        }
+        self.sent += 1;
+        let (to, key) = (id.clone(), mail.key().map(str::to_owned));
+        let kept = Mail { number: self.sent, name: mail.name().to_owned(), bytes: mail.bytes().to_vec() };
+        self.mail.push(Letter { to, key, mail: kept, taken: false });
+        if awaits(row, mail.name()) && row.due.is_none_or(|due| due > now) {
+            (row.due, row.changed) = (Some(now), now);
+        }
+        Ok(Sent::New)
+    }
+
+    fn mail(&self, held: &Held) -> Result<Vec<Mail>, MetaError> {
+        let owned = self.rows.get(&held.id).filter(|row| row.owner.is_some() && row.epoch == held.epoch);
+        owned.ok_or_else(|| MetaError::Stale(held.id.clone()))?;
+        Ok(Model::waiting(&self.mail, &held.id).cloned().collect())
+    }
+
+    fn mail_count(&self, id: &InvocationId) -> Result<u64, MetaError> {
+        Ok(Model::waiting(&self.mail, id).count() as u64)
+    }
+
     fn next_due(&self) -> Result<Option<u64>, MetaError> {
-        let waiting = self.0.values().filter(|row| matches!(row.status, Status::Pending | Status::Suspended));
+        let waiting = self.rows.values().filter(|row| matches!(row.status, Status::Pending | Status::Suspended));
         Ok(waiting.filter_map(|row| row.due).min())
     }
 
     fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
-        Ok(self.0.get(id).cloned())
+        Ok(self.rows.get(id).cloned())
     }
 
     fn list(
@@ -192,7 +269,7 @@ impl Meta for Model {
         after: Option<&InvocationId>,
         limit: usize,
     ) -> Result<Vec<Invocation>, MetaError> {
-        let matching = self.0.values().filter(|row| {
+        let matching = self.rows.values().filter(|row| {
             after.is_none_or(|after| row.id > *after) && (statuses.is_empty() || statuses.contains(&row.status))
         });
         Ok(matching.take(limit).cloned().collect())

@@ -78,9 +78,9 @@ struct Instance {
 struct Thread {
     number: u32,
     hostcall: Option<&'static str>,
-    /// What it waits for: `time`, `word`, `thread`, `slot`; or `ready`.
+    /// What it waits for: `time`, `word`, `thread`, `slot`, `event`; or `ready`.
     state: &'static str,
-    /// The word's address, the thread's number or the slot's name.
+    /// The word's address, the thread's number, or the name of the slot or the event.
     on: Option<String>,
     /// When it goes on in any case: RFC 3339, if the clock had gone on since the capture.
     until: Option<String>,
@@ -271,6 +271,7 @@ fn thread(record: &ThreadRecord, contents: &Contents) -> Thread {
             WaitOn::Futex { address } => ("word", Some(format!("{address:#x}")), *deadline),
             WaitOn::Thread { number } => ("thread", Some(format!("{number:#x}")), *deadline),
             WaitOn::Slot { name } => ("slot", Some(name.clone()), *deadline),
+            WaitOn::Event { name } => ("event", Some(name.clone()), *deadline),
         },
     };
     let done = matches!(record.state, ThreadState::Ready(Resumption::Value(_)));
@@ -293,6 +294,7 @@ impl Thread {
             "word" => format!("waits for the word at {on}"),
             "thread" => format!("waits for the end of thread {on}"),
             "slot" => format!("waits for slot {}", quoted(on)),
+            "event" => format!("waits for event {}", quoted(on)),
             _ => "is ready".to_owned(),
         };
         match self.after_ns {

@@ -118,7 +118,10 @@ fn wait(record: &domain::ThreadRecord) -> Result<WaitOn, String> {
             WaitOn::Thread { number: first.try_into().map_err(|_| "a thread waits for one without a number")? }
         }
         number::SLOT_TAKE => {
-            WaitOn::Slot { name: record.slot.clone().ok_or("a thread waits for a slot without a name")? }
+            WaitOn::Slot { name: record.name.clone().ok_or("a thread waits for a slot without a name")? }
+        }
+        number::EVENT_WAIT => {
+            WaitOn::Event { name: record.name.clone().ok_or("a thread waits for an event without a name")? }
         }
         call => return Err(format!("a thread waits in hostcall {call}")),
     })
@@ -234,7 +237,7 @@ fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
         return Err(format!("thread {number:#x} has used times or a value that are not kept there"));
     }
     // What is waited for is among the arguments, and was compared with them when the file was read.
-    let (state, slot) = match &record.state {
+    let (state, name) = match &record.state {
         ThreadState::Ready(Resumption::Value(value)) => (domain::ThreadState::Returns(*value), None),
         ThreadState::Ready(Resumption::Woken) => (domain::ThreadState::Woken, None),
         ThreadState::Ready(Resumption::TimedOut) => (domain::ThreadState::TimedOut, None),
@@ -242,12 +245,15 @@ fn thread_back(record: &ThreadRecord) -> Result<domain::ThreadRecord, String> {
             return Err(format!("thread {number:#x} has made a call that has not been served"));
         }
         ThreadState::Waiting { on, deadline } => {
-            let slot = if let WaitOn::Slot { name } = on { Some(name.clone()) } else { None };
-            (domain::ThreadState::Waits { until: *deadline }, slot)
+            let name = match on {
+                WaitOn::Slot { name } | WaitOn::Event { name } => Some(name.clone()),
+                WaitOn::Time | WaitOn::Futex { .. } | WaitOn::Thread { .. } => None,
+            };
+            (domain::ThreadState::Waits { until: *deadline }, name)
         }
     };
     let (user_rsp, call, args) = (frame.user_rsp, frame.number, frame.args);
-    Ok(domain::ThreadRecord { number: *number, stack: *stack, user_rsp, call, args, state, slot })
+    Ok(domain::ThreadRecord { number: *number, stack: *stack, user_rsp, call, args, state, name })
 }
 
 fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {

@@ -20,8 +20,8 @@ fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain:
         None => cell_base(0) + STACK,
         Some(slot) => cell_base(0) + THREAD_STACKS_OFFSET + u64::from(slot + 1) * STACK,
     };
-    let slot = (call == number::SLOT_TAKE).then(|| "orders".to_owned());
-    domain::ThreadRecord { number, stack, user_rsp: top - 256, call, args: [first, 6, 0, 0, 0, 0], state, slot }
+    let name = matches!(call, number::SLOT_TAKE | number::EVENT_WAIT).then(|| "orders".to_owned());
+    domain::ThreadRecord { number, stack, user_rsp: top - 256, call, args: [first, 6, 0, 0, 0, 0], state, name }
 }
 
 /// An instance with a thread in each state, and pages of each kind.
@@ -96,7 +96,14 @@ fn saved() -> Saved {
         generation: 3,
         document: b"{}".to_vec(),
         functions: vec![("e".to_owned(), [6; 32], 8), ("f".to_owned(), [7; 32], 9)],
-        engine: Engine { file: "w.json".into(), settings: Vec::new(), outputs: Vec::new(), inputs: Vec::new() },
+        engine: Engine {
+            file: "w.json".into(),
+            settings: Vec::new(),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            events: vec![Event { number: 4, name: "paid".to_owned(), bytes: b"17".to_vec() }],
+            given: 5,
+        },
         continuation: continuation(),
     }
 }
@@ -247,7 +254,7 @@ fn a_continuation_that_no_checkpoint_can_have_is_not_written() {
         |c| c.instances[0].id = u32::MAX,
         |c| c.instances[0].heap = u64::MAX,
         |c| c.instances[0].lines[0].0 = 300,
-        |c| c.instances[0].threads[3].slot = None,
+        |c| c.instances[0].threads[3].name = None,
         |c| c.instances[0].threads[0].args[0] = u64::MAX,
         |c| c.instances[0].threads[1].call = number::EXIT,
         |c| c.pages[0].address = 0,

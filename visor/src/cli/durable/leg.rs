@@ -17,8 +17,8 @@ use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
 use super::start::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
-use monohull_durable::{Claim, Commit, Invocation, Meta, Status, Store, Wait};
-use monohull_engine::{IsolationWish, RunOptions};
+use monohull_durable::{Claim, Commit, Invocation, Mail, Meta, MetaError, Status, Store, Wait};
+use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_report::escape::shown;
 use monohull_report::{Blame, Progress, RunReport};
@@ -56,12 +56,18 @@ struct From {
     plan: Plan,
     start: Start,
     saved: Option<Saved>,
+    events: Vec<Event>,
 }
 
 /// Runs an invocation that this process has claimed, and commits how far it came.
 pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble> {
     let key = checkpoint::own_key()?;
-    let (commit, ended) = match from(store, &claim, &key) {
+    // What is sent from here on is taken by the next leg.
+    let mail = match store.meta()?.mail(&claim.held) {
+        Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
+        mail => Ok(mail?),
+    };
+    let (commit, ended) = match mail.and_then(|mail| from(store, &claim, mail, &key)) {
         Ok(from) => {
             let plan = from.plan.clone();
             let (commit, report) = go_on(store, &claim, from, how, &key);
@@ -81,7 +87,7 @@ pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble>
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.
-fn from(store: &Store, claim: &Claim, key: &Key) -> Result<From, String> {
+fn from(store: &Store, claim: &Claim, mail: Vec<Mail>, key: &Key) -> Result<From, String> {
     let start =
         Start::decode(&claim.start).ok_or("what it was started with cannot be read by this version of Monohull")?;
     let mut plan =
@@ -103,7 +109,8 @@ fn from(store: &Store, claim: &Claim, key: &Key) -> Result<From, String> {
     }
     let read = |file: &str| Saved::read(&store.checkpoints().join(file), key).map_err(|error| error.to_string());
     let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
-    Ok(From { plan, start, saved })
+    let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
+    Ok(From { plan, start, saved, events })
 }
 
 /// Runs the workflow until it waits or has ended.
@@ -113,8 +120,9 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> (Comm
         let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
         (Commit::Released { due, reason: why.to_string() }, None)
     };
-    let From { plan, start, saved } = from;
-    let mut options = RunOptions { outputs: start.outputs.clone(), isolation: how.isolation, ..RunOptions::default() };
+    let From { plan, start, saved, events } = from;
+    let mut options =
+        RunOptions { outputs: start.outputs.clone(), isolation: how.isolation, events, ..RunOptions::default() };
     let continuation = match saved {
         Some(saved) => {
             let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
@@ -177,7 +185,7 @@ fn keep(
         generation: claim.generation + 1,
         document,
         functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
-        engine: Engine { file, settings, outputs, inputs },
+        engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0 },
         continuation,
     };
     // The epoch makes the name new even if an attempt before this one was killed after it had written a file.
@@ -186,9 +194,12 @@ fn keep(
     let (path, bytes) = saved.write(&folder, &name, key)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let waits = run.waits.into_iter();
-    let waits = waits.map(|wait| Wait { step: wait.step, instance: wait.index, what: wait.what, until: wait.until });
+    let waits = waits.map(|wait| {
+        let (instance, what, until, event) = (wait.index, wait.what, wait.until, wait.event);
+        Wait { step: wait.step, instance, what, until, event }
+    });
     let checkpoint = monohull_durable::Checkpoint { file, bytes };
-    Ok(Commit::Suspended { checkpoint, due: run.until, waits: waits.collect() })
+    Ok(Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken })
 }
 
 /// Prints what an invocation waits for.
@@ -204,7 +215,7 @@ pub(super) fn waits(row: &Invocation, json: bool) -> Exit {
             let _ = writeln!(text, "reason      {}", shown(reason));
         }
         if !row.status.is_end() {
-            let _ = writeln!(text, "goes on     {}", due(row.due));
+            let _ = writeln!(text, "goes on     {}", due(row));
         }
         let _ = writeln!(text, "invocation  {}", row.id);
         output::text(text);
@@ -215,7 +226,13 @@ pub(super) fn waits(row: &Invocation, json: bool) -> Exit {
 /// An invocation as a document.
 pub(super) fn describe(row: &Invocation) -> serde_json::Value {
     let waits = row.waits.iter().map(|wait| {
-        json!({ "step": wait.step, "instance": wait.instance, "what": wait.what, "until": wait.until.map(date) })
+        json!({
+            "step": wait.step,
+            "instance": wait.instance,
+            "what": wait.what,
+            "event": wait.event,
+            "until": wait.until.map(date),
+        })
     });
     json!({
         "id": row.id.as_str(),

@@ -1,19 +1,20 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
-//! process; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
+//! process; `send` sends them events; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
 //! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
 
 pub(super) mod control;
 pub(super) mod leg;
 pub(super) mod ps;
+pub(super) mod send;
 pub(super) mod show;
 pub(super) mod start;
 pub(super) mod wake;
 
 use super::exit::Exit;
 use super::suspend::date;
-use monohull_durable::{InvocationId, MetaError, Store, StoreError};
+use monohull_durable::{InvalidMail, Invocation, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError};
 use monohull_report::escape::shown;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,24 @@ pub(super) enum Trouble {
         /// What it is.
         status: &'static str,
     },
-    /// A file of a start cannot be read.
+    /// An event cannot be sent like that.
+    #[error(transparent)]
+    Mail(#[from] InvalidMail),
+    /// The key of an event is another's.
+    #[error("key `{key}` is that of another event that was sent to invocation `{id}`")]
+    KeyTaken {
+        /// The invocation.
+        id: InvocationId,
+        /// The key.
+        key: String,
+    },
+    /// There is no room in a mailbox.
+    #[error(
+        "the mailbox of invocation `{0}` is full: at most {MAIL_MAX} events with {MAIL_BYTES_MAX} bytes in all wait for one that does \
+         not take them"
+    )]
+    Full(InvocationId),
+    /// A file of a start or an event cannot be read.
     #[error("{what} {} cannot be read: {source}", shown(path))]
     Unreadable {
         /// What it is.
@@ -103,7 +121,12 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A time for people: with what it means if there is none.
-fn due(at: Option<u64>) -> String {
-    at.map_or_else(|| "by hand".to_owned(), date)
+/// When an invocation goes on, for people: with what it means if there is no time.
+fn due(row: &Invocation) -> String {
+    let events: Vec<_> = row.waits.iter().filter_map(|wait| wait.event.as_deref()).collect();
+    match row.due {
+        Some(at) => date(at),
+        None if events.is_empty() => "by hand".to_owned(),
+        None => format!("with event {}", shown(&events.join(", "))),
+    }
 }

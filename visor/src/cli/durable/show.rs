@@ -25,32 +25,45 @@ pub(in super::super) struct Show {
 impl Show {
     pub(in super::super) fn run(&self) -> Exit {
         match self.find() {
-            Ok(row) => {
-                self.print(&row);
+            Ok((row, mail)) => {
+                self.print(&row, mail);
                 Exit::Done
             }
             Err(trouble) => fail(trouble.exit(), &trouble),
         }
     }
 
-    fn find(&self) -> Result<Invocation, Trouble> {
+    /// The invocation, and how many events wait for it.
+    fn find(&self) -> Result<(Invocation, u64), Trouble> {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
-        meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))
+        let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
+        Ok((row, meta.mail_count(&self.id)?))
     }
 
-    fn print(&self, row: &Invocation) {
+    fn print(&self, row: &Invocation, mail: u64) {
         let mut document = leg::describe(row);
+        document["mail"] = mail.into();
         if self.json {
             document["report"] =
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
             output::json(&document);
             return;
         }
-        for name in
-            ["id", "workflow", "status", "becomes", "reason", "started", "changed", "due", "suspensions", "attempts"]
-        {
+        for name in [
+            "id",
+            "workflow",
+            "status",
+            "becomes",
+            "reason",
+            "started",
+            "changed",
+            "due",
+            "mail",
+            "suspensions",
+            "attempts",
+        ] {
             match &document[name] {
                 Value::Null => {}
                 Value::String(text) => output::text(format_args!("{name:<12}{}\n", shown(text))),

@@ -148,8 +148,10 @@ fn follow(store: &Store, id: &InvocationId, detach: bool, json: bool, how: How) 
             status if status.is_end() => return Ok(earlier(&row, json)),
             Status::Paused => return Ok(leg::waits(&row, json)),
             _ if detach && row.generation > 0 => return Ok(leg::waits(&row, json)),
-            // Nothing happens to it by itself.
-            Status::Suspended if row.due.is_none() => return Ok(leg::waits(&row, json)),
+            // Neither time nor an event takes it further.
+            Status::Suspended if row.due.is_none() && row.waits.iter().all(|wait| wait.event.is_none()) => {
+                return Ok(leg::waits(&row, json));
+            }
             _ => {}
         }
         let now = now();

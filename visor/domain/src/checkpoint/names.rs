@@ -1,4 +1,4 @@
-//! The names of the slots that threads wait for.
+//! The names of the slots and events that threads wait for.
 //!
 //! A waiting thread has the address of the name among its arguments, and its place in a queue by a key that only the module knows.
 //! A checkpoint says by name what is waited for, so the names are read when the domain is captured. The handler reads them again
@@ -6,32 +6,39 @@
 
 use super::record::{ThreadRecord, ThreadState};
 use crate::sched::ThreadsOf;
+use monohull_abi::event::is_event_name;
 use monohull_abi::layout::{USER_BASE, USER_END};
-use monohull_abi::number::SLOT_TAKE;
+use monohull_abi::number::{EVENT_WAIT, SLOT_TAKE};
 use monohull_abi::types::SLOT_NAME_MAX;
 use monohull_trampoline::system::copy;
 use std::collections::{HashMap, HashSet};
 
-/// Adds the name of its slot to each thread that waits for one. Those in a queue wait for the same slot, and those in two queues for
-/// two. Otherwise the id of an instance whose name is not right.
+/// What is waited for: the call, and the name.
+type Named = (u32, String);
+
+/// Adds the name of its slot or event to each thread that waits for one. Those in a queue wait for the same one, and those in two queues
+/// for two. Otherwise the id of an instance whose name is not right.
 pub(super) fn add(threads: &mut ThreadsOf, queues: &[Vec<u32>]) -> Result<(), u32> {
     let mut found = HashMap::new();
     for (id, threads) in threads {
         for thread in threads.iter_mut().filter(|thread| waits(thread)) {
             let name = read(thread.args[0], thread.args[1]).ok_or(*id)?;
-            thread.slot = Some(name.clone());
-            found.insert(thread.number, (*id, name));
+            if thread.call == EVENT_WAIT && !is_event_name(&name) {
+                return Err(*id);
+            }
+            thread.name = Some(name.clone());
+            found.insert(thread.number, (*id, (thread.call, name)));
         }
     }
     check(&found, queues)
 }
 
 fn waits(thread: &ThreadRecord) -> bool {
-    thread.call == SLOT_TAKE && matches!(thread.state, ThreadState::Waits { .. })
+    matches!(thread.call, SLOT_TAKE | EVENT_WAIT) && matches!(thread.state, ThreadState::Waits { .. })
 }
 
-/// Compares names, by thread number with the instance's id, with the queues.
-fn check(found: &HashMap<u32, (u32, String)>, queues: &[Vec<u32>]) -> Result<(), u32> {
+/// Compares what is waited for, by thread number with the instance's id, with the queues.
+fn check(found: &HashMap<u32, (u32, Named)>, queues: &[Vec<u32>]) -> Result<(), u32> {
     let mut names = HashSet::new();
     for queue in queues {
         let mut queued = queue.iter().filter_map(|number| found.get(number));
@@ -65,13 +72,16 @@ mod tests {
 
     #[test]
     fn names_agree_with_queues_or_the_instance_is_found() {
-        let found = |names: &[(u32, &str)]| -> HashMap<u32, (u32, String)> {
-            names.iter().map(|(number, name)| (*number, (*number + 100, (*name).to_owned()))).collect()
+        let found = |names: &[(u32, &str)]| -> HashMap<u32, (u32, Named)> {
+            names.iter().map(|(number, name)| (*number, (*number + 100, (SLOT_TAKE, (*name).to_owned())))).collect()
         };
         let queues = [vec![1, 2], vec![7], vec![3]];
         assert_eq!(check(&found(&[(1, "a"), (2, "a"), (3, "b")]), &queues), Ok(()));
         assert_eq!(check(&found(&[(1, "a"), (2, "other"), (3, "b")]), &queues), Err(102));
         assert_eq!(check(&found(&[(1, "a"), (2, "a"), (3, "a")]), &queues), Err(103));
+        let mut event = found(&[(1, "a"), (2, "a"), (3, "a")]);
+        event.entry(3).and_modify(|(_, named)| named.0 = EVENT_WAIT);
+        assert_eq!(check(&event, &queues), Ok(()), "a slot and an event may have one name");
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! Takes events from outside and writes down which: for the tests of events.
+#![no_std]
+#![deny(unsafe_code)]
+
+use monohull_std::durable;
+use monohull_std::prelude::*;
+use monohull_std::slot::SlotString;
+use monohull_std::thread;
+use monohull_std::time::Duration;
+
+/// Waits for an event of each of these names, one after another, or with `together` each in a thread of its own; and fills the slot `fills`
+/// with a line for each. With `poll` it does not wait. After each it naps. In its first attempt it fails after so many.
+#[monohull::main]
+fn main(
+    events: Vec<String>,
+    fills: String,
+    timeout_ms: Option<u64>,
+    together: Option<bool>,
+    poll: Option<bool>,
+    nap_ms: Option<u64>,
+    fails_after: Option<usize>,
+) {
+    let take = move |name: &str| {
+        let event = match timeout_ms {
+            Some(time) => durable::event(name).timeout(Duration::from_millis(time)),
+            None => durable::event(name),
+        };
+        let taken = if poll == Some(true) { event.try_recv() } else { event.wait() };
+        match taken {
+            Ok(Some(bytes)) => format!("{name}: {}\n", String::from_utf8_lossy(&bytes)),
+            Ok(None) => format!("{name} is late\n"),
+            Err(error) => format!("{error}\n"),
+        }
+    };
+    let mut log = String::new();
+    if together == Some(true) {
+        let mut threads = Vec::new();
+        for name in events {
+            threads.push(thread::spawn(move || take(&name)));
+            // So that they begin to wait in this order.
+            thread::yield_now();
+        }
+        for thread in threads {
+            log.push_str(&thread.join().expect("no thread ends with a panic"));
+        }
+    } else {
+        for (done, name) in events.iter().enumerate() {
+            if fails_after == Some(done) && monohull::instance().attempt == 1 {
+                panic!("as asked, after {done} events");
+            }
+            log.push_str(&take(name));
+            if let Some(nap) = nap_ms {
+                durable::sleep(Duration::from_millis(nap));
+            }
+        }
+    }
+    SlotString::with_slot(&fills).push_str(&log);
+}

@@ -1,0 +1,128 @@
+//! Events from outside: how they are named, and the slots in which they lie.
+//!
+//! An event is a filled slot whose name no function can give: it begins with a zero byte. So an event has what a slot has: an owner, a
+//! place in checkpoints, a way back if the instance that took it fails.
+//!
+//! ```text
+//!   "\0e" NAME "\0" NUMBER     it has not been taken: the mailbox that it came from has it still, and it is in no checkpoint
+//!   "\0t" NAME "\0" NUMBER     it was taken, and has come back: it is the domain's own
+//! ```
+//!
+//! Numbers have sixteen hexadecimal digits, so that events of a name are in the order of their numbers.
+
+use core::fmt;
+
+/// Longest name of an event in bytes.
+pub const EVENT_NAME_MAX: usize = 128;
+/// Most bytes of an event.
+pub const EVENT_BYTES_MAX: usize = 1 << 20;
+
+/// What the names of slots begin with that are no function's to name.
+pub const RESERVED: char = '\0';
+
+/// Whether an event may have this name: 1 to 128 bytes, none of them a control character.
+pub fn is_event_name(name: &str) -> bool {
+    (1..=EVENT_NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
+/// Whether an event has been taken before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventState {
+    /// Not yet.
+    Given,
+    /// It has been, and has come back.
+    Taken,
+}
+
+impl EventState {
+    const fn letter(self) -> char {
+        match self {
+            EventState::Given => 'e',
+            EventState::Taken => 't',
+        }
+    }
+}
+
+/// What the names of all slots begin with in which events of this name lie.
+#[derive(Clone, Copy, Debug)]
+pub struct EventQueue<'n> {
+    /// The name of the events.
+    pub name: &'n str,
+    /// Which of them.
+    pub state: EventState,
+}
+
+impl fmt::Display for EventQueue<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{RESERVED}{}{}{RESERVED}", self.state.letter(), self.name)
+    }
+}
+
+/// The name of a slot in which an event lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventSlot<'n> {
+    /// The name of the event.
+    pub name: &'n str,
+    /// Its place among those of its name.
+    pub number: u64,
+    /// Whether it has been taken before.
+    pub state: EventState,
+}
+
+impl fmt::Display for EventSlot<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}{:016x}", EventQueue { name: self.name, state: self.state }, self.number)
+    }
+}
+
+impl<'n> EventSlot<'n> {
+    /// The event that lies in a slot of this name; `None` if none can.
+    pub fn parse(slot: &'n str) -> Option<EventSlot<'n>> {
+        let rest = slot.strip_prefix(RESERVED)?;
+        let state =
+            [EventState::Given, EventState::Taken].into_iter().find(|state| rest.starts_with(state.letter()))?;
+        let (name, number) = rest[1..].split_once(RESERVED)?;
+        let is_number = number.len() == 16 && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u64::from_str_radix(number, 16).ok().filter(|_| is_number)?;
+        is_event_name(name).then_some(EventSlot { name, number, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::string::ToString;
+
+    #[test]
+    fn names_of_slots_are_read_as_they_were_written() {
+        let event = EventSlot { name: "order ä.paid", number: u64::MAX - 1, state: EventState::Taken };
+        let slot = event.to_string();
+        assert_eq!(EventSlot::parse(&slot), Some(event));
+        assert!(slot.starts_with(&EventQueue { name: event.name, state: event.state }.to_string()));
+        let mine = [
+            "",
+            "e",
+            "\0",
+            "\0e",
+            "\0ea\0",
+            "\0ea\x00000000000000000g",
+            "\0ea\0+00000000000000f",
+            "\0xa\x000000000000000001",
+        ];
+        for no in mine {
+            assert_eq!(EventSlot::parse(no), None, "{no:?}");
+        }
+        assert_eq!(EventSlot::parse("\0e\0\x30000000000000001"), None, "an event has a name");
+    }
+
+    #[test]
+    fn names_of_events_are_fit_for_terminals() {
+        for good in ["a", "order/17 paid", "ä", &"x".repeat(EVENT_NAME_MAX)] {
+            assert!(is_event_name(good), "{good:?}");
+        }
+        for bad in ["", "a\0", "\n", "\u{9b}", &"x".repeat(EVENT_NAME_MAX + 1)] {
+            assert!(!is_event_name(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The mailbox: a row for each event that waits, and for each key of one that was taken.
+
+use super::{find, integer, time};
+use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
+use crate::meta::MetaError;
+use crate::{Invocation, InvocationId, Wait};
+use monohull_abi::event::{EVENT_BYTES_MAX, is_event_name};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+/// `bytes` is NULL once the event was taken. `digest` is that of name and bytes, if there is a key.
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS mail (
+        number     INTEGER PRIMARY KEY AUTOINCREMENT,
+        invocation TEXT    NOT NULL,
+        name       TEXT    NOT NULL,
+        bytes      BLOB,
+        key        TEXT,
+        digest     BLOB
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS mail_waiting ON mail (invocation, number) WHERE bytes IS NOT NULL;
+    CREATE UNIQUE INDEX IF NOT EXISTS mail_keys ON mail (invocation, key) WHERE key IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS mail_taken ON mail (invocation, number) WHERE bytes IS NULL;
+";
+
+/// Keeps an event. The invocation is due if it waits for it.
+pub(super) fn send(
+    connection: &Connection,
+    id: &InvocationId,
+    mail: &NewMail<'_>,
+    now: u64,
+) -> Result<Sent, MetaError> {
+    let Some(mut row) = find(connection, id)? else { return Ok(Sent::Unknown) };
+    let digest = mail.key().map(|_| digest(mail));
+    if let Some(key) = mail.key() {
+        let known: Option<Vec<u8>> = connection
+            .prepare_cached("SELECT digest FROM mail WHERE invocation = ?1 AND key = ?2")?
+            .query_row(params![id.as_str(), key], |row| row.get(0))
+            .optional()?;
+        if let Some(known) = known {
+            return Ok(if Some(known) == digest { Sent::Duplicate } else { Sent::KeyTaken });
+        }
+    }
+    if row.status.is_end() {
+        return Ok(Sent::Ended(row.status));
+    }
+    let (count, bytes): (i64, i64) = connection
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(length(bytes)), 0) FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL",
+        )?
+        .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if time(count) >= MAIL_MAX || time(bytes) + mail.bytes().len() as u64 > MAIL_BYTES_MAX {
+        return Ok(Sent::Full);
+    }
+    connection
+        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![id.as_str(), mail.name(), mail.bytes(), mail.key(), digest])?;
+    if waits_for(&row.waits, mail.name()) && make_due(&mut row, now) {
+        row.changed = now;
+        super::store(connection, &row)?;
+    }
+    Ok(Sent::New)
+}
+
+/// The events that wait for an invocation, in the order in which they were sent.
+pub(super) fn waiting(connection: &Connection, id: &InvocationId) -> Result<Vec<Mail>, MetaError> {
+    let mut query = connection.prepare_cached(
+        "SELECT number, name, bytes FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL ORDER BY number",
+    )?;
+    let rows = query.query_map(params![id.as_str()], |row| {
+        Ok(Mail { number: time(row.get(0)?), name: row.get(1)?, bytes: row.get(2)? })
+    })?;
+    let mail = rows.collect::<Result<Vec<_>, _>>()?;
+    match mail.iter().all(|mail| is_event_name(&mail.name) && mail.bytes.len() <= EVENT_BYTES_MAX) {
+        true => Ok(mail),
+        false => Err(MetaError::Damaged { id: id.to_string(), what: "event" }),
+    }
+}
+
+/// How many events wait for an invocation.
+pub(super) fn count(connection: &Connection, id: &InvocationId) -> Result<u64, MetaError> {
+    let mut query =
+        connection.prepare_cached("SELECT count(*) FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
+    Ok(time(query.query_row(params![id.as_str()], |row| row.get(0))?))
+}
+
+/// Removes events that an invocation has taken; what is left of one that had a key is the key. Then the invocation is due if another
+/// one waits for it.
+pub(super) fn take(connection: &Connection, row: &mut Invocation, taken: &[u64], now: u64) -> Result<(), MetaError> {
+    let id = row.id.as_str();
+    for number in taken {
+        let number = integer(*number);
+        connection
+            .prepare_cached("DELETE FROM mail WHERE number = ?1 AND invocation = ?2 AND key IS NULL")?
+            .execute(params![number, id])?;
+        connection
+            .prepare_cached("UPDATE mail SET bytes = NULL WHERE number = ?1 AND invocation = ?2")?
+            .execute(params![number, id])?;
+    }
+    if !taken.is_empty() {
+        connection
+            .prepare_cached(
+                "DELETE FROM mail WHERE invocation = ?1 AND bytes IS NULL AND number <= (SELECT number FROM mail \
+                 WHERE invocation = ?1 AND bytes IS NULL ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+            )?
+            .execute(params![id, integer(KEYS_KEPT)])?;
+    }
+    let mut query =
+        connection.prepare_cached("SELECT DISTINCT name FROM mail WHERE invocation = ?1 AND bytes IS NOT NULL")?;
+    let names = query.query_map(params![id], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    if names.iter().any(|name| waits_for(&row.waits, name)) {
+        make_due(row, now);
+    }
+    Ok(())
+}
+
+/// Removes all events of an invocation that has ended. Their keys stay: who has got no answer may ask once more.
+pub(super) fn remove_events(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
+    let id = params![id.as_str()];
+    connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1 AND key IS NULL")?.execute(id)?;
+    let mut change =
+        connection.prepare_cached("UPDATE mail SET bytes = NULL WHERE invocation = ?1 AND bytes IS NOT NULL")?;
+    change.execute(id)?;
+    Ok(())
+}
+
+/// Removes all events and keys of an invocation that is removed.
+pub(super) fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
+    connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1")?.execute(params![id.as_str()])?;
+    Ok(())
+}
+
+fn waits_for(waits: &[Wait], name: &str) -> bool {
+    waits.iter().any(|wait| wait.event.as_deref() == Some(name))
+}
+
+/// Whether it was due later.
+fn make_due(row: &mut Invocation, now: u64) -> bool {
+    let later = row.due.is_none_or(|due| due > now);
+    if later {
+        row.due = Some(now);
+    }
+    later
+}
+
+/// The SHA-256 of an event's name and contents.
+fn digest(mail: &NewMail<'_>) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update((mail.name().len() as u64).to_le_bytes());
+    hash.update(mail.name());
+    hash.update(mail.bytes());
+    hash.finalize().to_vec()
+}
