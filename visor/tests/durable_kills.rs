@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// How many of the stops are tried; there are more than a thousand.
 const TRIED: usize = 60;
+/// The same for events, of which only the commit differs.
+const TRIED_WITH_EVENTS: usize = 30;
 /// Longer than the shortest wait that suspends a workflow.
 const NAP: u64 = 1_100;
 
@@ -36,21 +38,26 @@ fn document(output: &Output) -> Value {
 
 /// A folder with a suspended invocation of this many naps, which is due.
 fn due(naps: u64) -> TempDir {
+    let folder = suspended("sleeper", &json!({ "naps": naps, "milliseconds": NAP, "takes": "", "fills": "result" }));
+    sleep(Duration::from_millis(NAP));
+    folder
+}
+
+/// A folder with a suspended invocation of this function.
+fn suspended(function: &str, args: &Value) -> TempDir {
     let folder = TempDir::new().expect("a folder");
-    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images/sleeper.so");
-    fs::copy(&image, folder.path().join("sleeper.so")).expect("images are built first: run `cargo xtask test`");
-    let args = json!({ "naps": naps, "milliseconds": NAP, "takes": "", "fills": "result" });
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(function).with_extension("so");
+    fs::copy(&image, folder.path().join("f.so")).expect("images are built first: run `cargo xtask test`");
     let workflow = json!({
         "name": "naps",
-        "functions": { "sleeper": { "image": "sleeper.so" } },
-        "steps": [{ "name": "naps", "function": "sleeper", "args": args }],
+        "functions": { "f": { "image": "f.so" } },
+        "steps": [{ "name": "naps", "function": "f", "args": args }],
         "outputs": ["result"],
     });
     fs::write(folder.path().join("w.json"), workflow.to_string()).expect("written");
     let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--output", "result=result.txt"];
     let output = monohull(folder.path(), &args);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    sleep(Duration::from_millis(NAP));
     folder
 }
 
@@ -101,7 +108,7 @@ fn show(folder: &Path, state: &str) -> Value {
 }
 
 /// Kills a `wake` at many of its calls; `check` sees the invocation after each, and says whether it is where it should come to.
-fn kill_everywhere(folder: &Path, check: impl Fn(&Value, &Path) -> bool) {
+fn kill_everywhere(folder: &Path, times: usize, check: impl Fn(&Value, &Path) -> bool) {
     let state = folder.join("state");
     let fresh = |name: &str| -> PathBuf {
         let path = folder.join(name);
@@ -112,11 +119,11 @@ fn kill_everywhere(folder: &Path, check: impl Fn(&Value, &Path) -> bool) {
     let stops = wake(folder, "whole", usize::MAX);
     assert!(stops > 100, "{stops}");
     let (mut before, mut behind) = (0, 0);
-    for tried in 0..TRIED {
+    for tried in 0..times {
         // Ends are where files are written and transactions made: half of the kills are in the last third.
         let at = match tried % 2 {
-            0 => tried * stops / TRIED,
-            _ => stops - 1 - tried * stops / TRIED / 3,
+            0 => tried * stops / times,
+            _ => stops - 1 - tried * stops / times / 3,
         };
         let name = format!("killed-{tried}");
         let path = fresh(&name);
@@ -147,7 +154,7 @@ fn kill_everywhere(folder: &Path, check: impl Fn(&Value, &Path) -> bool) {
 #[test]
 fn a_commit_of_an_end_is_whole_or_not_made() {
     let folder = due(1);
-    kill_everywhere(folder.path(), |row, path| {
+    kill_everywhere(folder.path(), TRIED, |row, path| {
         let has_ended = row["status"] == "completed";
         if has_ended {
             let text = fs::read_to_string(folder.path().join("result.txt")).expect("the output is written before");
@@ -163,11 +170,25 @@ fn a_commit_of_an_end_is_whole_or_not_made() {
 #[test]
 fn a_commit_of_a_wait_is_whole_or_not_made() {
     let folder = due(2);
-    kill_everywhere(folder.path(), |row, path| {
+    kill_everywhere(folder.path(), TRIED, |row, path| {
         let file = row["checkpoint"]["file"].as_str().expect("a checkpoint");
         let file = path.join("checkpoints").join(file);
         let verified = monohull(Path::new("/"), &["checkpoint", "verify", file.to_str().expect("a path")]);
         assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
         row["suspensions"] == 2
+    });
+}
+
+/// An event is in the mailbox, or in the checkpoint of the function that has taken it.
+#[test]
+fn a_commit_of_an_event_is_whole_or_not_made() {
+    let folder = suspended("inbox", &json!({ "events": ["a", "b"], "fills": "result" }));
+    let args = ["send", "one", "a", "--data", "x", "--state", "state"];
+    assert_eq!(monohull(folder.path(), &args).status.code(), Some(0));
+    kill_everywhere(folder.path(), TRIED_WITH_EVENTS, |row, _| {
+        let is_taken = row["suspensions"] == 2;
+        assert_eq!(row["mail"], u64::from(!is_taken), "{row}");
+        assert_eq!(row["waiting_for"][0]["event"], if is_taken { "b" } else { "a" });
+        is_taken
     });
 }

@@ -303,7 +303,7 @@ fn state(record: &ThreadRecord, cell: &Cell<'_>) -> Reason {
         WaitOn::Slot { name } if name.is_empty() || name.len() > SLOT_NAME_MAX => {
             Err("it waits for a slot whose name is empty or too long")
         }
-        WaitOn::Event { name } if !is_event_name(name) => Err("it waits for an event that no event can be"),
+        WaitOn::Event { name } if !is_event_name(name) => Err("it waits for an event of a name that none can have"),
         _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use monohull_abi::call::SYSTEM_INSTANCE;
 use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, PAGE, cell_base};
-use monohull_abi::number::{NULL, SYSTEM_ONLY};
+use monohull_abi::number::{EVENT_WAIT, NULL, SYSTEM_ONLY};
 use monohull_checkpoint::record::*;
 use monohull_checkpoint::{Checkpoint, Error, Packing, Trust};
 use support::{CELLS, IDS, Parts, STACK, contents, sample};
@@ -62,6 +62,9 @@ const ATTACKS: &[Attack] = &[
     (|c| c.threads[0].state = waits(WaitOn::Time), "it waits for nothing, without end"),
     (|c| c.threads[4].state = waits(WaitOn::Slot { name: String::new() }), "a slot whose name is empty or too long"),
     (|c| c.threads[4].state = waits(WaitOn::Slot { name: "x".repeat(256) }), "a slot whose name is empty or too long"),
+    (|c| waits_for_event(c, ""), "an event of a name that none can have"),
+    (|c| waits_for_event(c, "a\0"), "an event of a name that none can have"),
+    (|c| waits_for_event(c, &"x".repeat(129)), "an event of a name that none can have"),
     // Queues by which threads are lost, or run twice.
     (|c| c.scheduler.ready.push(5), "it is in the ready queue twice, or is not ready"),
     (|c| c.scheduler.ready.push(4), "it is in the ready queue twice, or is not ready"),
@@ -114,6 +117,12 @@ const ATTACKS: &[Attack] = &[
     (|c| c.identity.label = "x".repeat(5000), "the label: its name has 5000 bytes, and may have 0..=4096"),
     (|c| c.identity.workflow.clear(), "the workflow: its name has 0 bytes"),
 ];
+
+/// The thread that waits for a slot waits for this event.
+fn waits_for_event(contents: &mut Contents, name: &str) {
+    contents.threads[4].frame.number = EVENT_WAIT;
+    contents.threads[4].state = waits(WaitOn::Event { name: name.to_owned() });
+}
 
 fn waits(on: WaitOn) -> ThreadState {
     ThreadState::Waiting { on, deadline: None }
