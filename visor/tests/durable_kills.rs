@@ -126,7 +126,7 @@ fn kill_everywhere(folder: &Path, check: impl Fn(&Value, &Path) -> bool) {
         if check(&row, &path) {
             behind += 1;
         } else {
-            assert_eq!((&row["suspensions"], &row["reason"]), (&json!(1), &Value::Null), "at {at}: {row}");
+            assert_eq!((&row["generation"], &row["reason"]), (&json!(1), &Value::Null), "at {at}: {row}");
             before += 1;
         }
         // The worker may live for a moment longer, and with it the lock.
@@ -168,6 +168,6 @@ fn a_commit_of_a_wait_is_whole_or_not_made() {
         let file = path.join("checkpoints").join(file);
         let verified = monohull(Path::new("/"), &["checkpoint", "verify", file.to_str().expect("a path")]);
         assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
-        row["suspensions"] == 2
+        row["generation"] == 2
     });
 }

@@ -16,7 +16,7 @@
 //! The state folder:
 //!
 //! ```text
-//!   meta.sqlite         one row for each invocation: the truth             `sqlite`
+//!   meta.sqlite         rows of invocations and of their checkpoints: the truth
 //!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
 //!   files/              images of functions and inputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
@@ -34,11 +34,13 @@
 //! | module | |
 //! | --- | --- |
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
+//! | [`History`] | those on earlier checkpoints: copies, and the way back |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
 
 #![forbid(unsafe_code)]
 
+mod history;
 mod id;
 mod invocation;
 mod meta;
@@ -46,6 +48,7 @@ mod owner;
 mod sqlite;
 mod store;
 
+pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, has_branches};
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, Invocation, Status, Wait};
 pub use meta::{
@@ -54,4 +57,4 @@ pub use meta::{
 };
 pub use owner::Owner;
 pub use sqlite::Sqlite;
-pub use store::{Store, StoreError};
+pub use store::{Adding, Store, StoreError};

@@ -134,6 +134,11 @@ pub(super) enum FromWorker {
         /// When it has to go on (ns since 1970), unless nothing happens by itself.
         until: Option<u64>,
     },
+    /// The continuation that came with the job cannot be gone on with.
+    Unfit {
+        /// What is wrong with it.
+        why: String,
+    },
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
     Died {
         /// See above.

@@ -1,13 +1,17 @@
 //! What the transactions mean, in memory.
 
 use monohull_durable::{
-    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Meta, MetaError,
-    NewInvocation, Started, Status, Want,
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept, Lineage,
+    Meta, MetaError, NewInvocation, Started, Status, Want,
 };
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub(crate) struct Model(BTreeMap<InvocationId, Invocation>);
+pub(crate) struct Model {
+    pub(crate) rows: BTreeMap<InvocationId, Invocation>,
+    pub(crate) history: BTreeMap<(InvocationId, u64), Kept>,
+    pub(crate) lineage: BTreeMap<InvocationId, Lineage>,
+}
 
 /// An invocation that nobody runs any more becomes what was wanted of it, or waits.
 fn let_go(row: &mut Invocation, otherwise: Status, now: u64) {
@@ -38,7 +42,7 @@ fn at_rest(row: &Invocation) -> Status {
 
 impl Meta for Model {
     fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError> {
-        if let Some(row) = self.0.get(new.id) {
+        if let Some(row) = self.rows.get(new.id) {
             let same = (row.workflow.as_str(), row.start.as_slice()) == (new.workflow, new.start);
             return Ok(if same { Started::Same(row.status) } else { Started::Taken });
         }
@@ -60,7 +64,7 @@ impl Meta for Model {
             start: new.start.to_vec(),
             report: None,
         };
-        self.0.insert(new.id.clone(), row);
+        self.rows.insert(new.id.clone(), row);
         Ok(Started::New)
     }
 
@@ -69,8 +73,8 @@ impl Meta for Model {
             matches!(row.status, Status::Pending | Status::Suspended) && row.due.is_some_and(|due| due <= now)
         };
         let found = match want {
-            Want::Due => self.0.values_mut().filter(is_due).min_by_key(|row| row.due),
-            Want::Id(id) => self.0.get_mut(id).filter(is_due),
+            Want::Due => self.rows.values_mut().filter(is_due).min_by_key(|row| row.due),
+            Want::Id(id) => self.rows.get_mut(id).filter(is_due),
         };
         let Some(row) = found else { return Ok(Claimed::Nothing) };
         row.changed = now;
@@ -92,12 +96,12 @@ impl Meta for Model {
     }
 
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
-        let row = match self.0.get_mut(&held.id) {
+        let row = match self.rows.get_mut(&held.id) {
             Some(row) if row.owner.is_some() && row.epoch == held.epoch => row,
             _ => return Err(MetaError::Stale(held.id.clone())),
         };
-        let before = row.checkpoint.clone();
         row.reason = None;
+        let suspends = matches!(commit, Commit::Suspended { .. });
         let status = match commit.clone() {
             Commit::Suspended { checkpoint, due, waits } => {
                 (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waits);
@@ -117,28 +121,40 @@ impl Meta for Model {
                 Status::Paused
             }
         };
+        let waits = Invocation { changed: now, ..row.clone() };
         let_go(row, status, now);
-        let obsolete = if row.checkpoint == before { None } else { before };
-        Ok(Committed { status: row.status, obsolete })
+        let status = row.status;
+        let mut obsolete = if suspends { self.suspended(&waits) } else { Vec::new() };
+        if matches!(status, Status::Completed | Status::Cancelled) {
+            obsolete.extend(self.keep_newest(&held.id, 0));
+        }
+        Ok(Committed { status, obsolete })
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
-        let mut owners: Vec<_> = self.0.values().filter_map(|row| row.owner.clone()).collect();
+        let mut owners: Vec<_> = self.rows.values().filter_map(|row| row.owner.clone()).collect();
         owners.sort();
         owners.dedup();
         Ok(owners)
     }
 
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
-        for row in self.0.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
+        let mut cancelled = Vec::new();
+        for row in self.rows.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
             let status = at_rest(row);
             let_go(row, status, now);
+            if row.status == Status::Cancelled {
+                cancelled.push(row.id.clone());
+            }
+        }
+        for id in cancelled {
+            self.keep_newest(&id, 0);
         }
         Ok(())
     }
 
     fn control(&mut self, id: &InvocationId, control: Control, now: u64) -> Result<Controlled, MetaError> {
-        let Some(row) = self.0.get_mut(id) else { return Ok(Controlled::Unknown) };
+        let Some(row) = self.rows.get_mut(id) else { return Ok(Controlled::Unknown) };
         if row.status.is_end() {
             return Ok(Controlled::Ended(row.status));
         }
@@ -166,24 +182,29 @@ impl Meta for Model {
         }
         row.status = wanted;
         tidy(row);
+        if wanted == Status::Cancelled {
+            self.keep_newest(id, 0);
+        }
         Ok(Controlled::Now(wanted))
     }
 
     fn purge(&mut self, id: &InvocationId) -> Result<bool, MetaError> {
-        let has_ended = self.0.get(id).is_some_and(|row| row.status.is_end());
+        let has_ended = self.rows.get(id).is_some_and(|row| row.status.is_end());
         if has_ended {
-            self.0.remove(id);
+            self.rows.remove(id);
+            self.lineage.remove(id);
+            self.keep_newest(id, 0);
         }
         Ok(has_ended)
     }
 
     fn next_due(&self) -> Result<Option<u64>, MetaError> {
-        let waiting = self.0.values().filter(|row| matches!(row.status, Status::Pending | Status::Suspended));
+        let waiting = self.rows.values().filter(|row| matches!(row.status, Status::Pending | Status::Suspended));
         Ok(waiting.filter_map(|row| row.due).min())
     }
 
     fn get(&self, id: &InvocationId) -> Result<Option<Invocation>, MetaError> {
-        Ok(self.0.get(id).cloned())
+        Ok(self.rows.get(id).cloned())
     }
 
     fn list(
@@ -192,7 +213,7 @@ impl Meta for Model {
         after: Option<&InvocationId>,
         limit: usize,
     ) -> Result<Vec<Invocation>, MetaError> {
-        let matching = self.0.values().filter(|row| {
+        let matching = self.rows.values().filter(|row| {
             after.is_none_or(|after| row.id > *after) && (statuses.is_empty() || statuses.contains(&row.status))
         });
         Ok(matching.take(limit).cloned().collect())

@@ -1,16 +1,19 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
-//! process; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
+//! process; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it;
+//! `fork`, `checkpoints` and `rewind` go on from it more than once. The crate
 //! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
 
 pub(super) mod control;
+pub(super) mod fork;
 pub(super) mod leg;
 pub(super) mod ps;
 pub(super) mod show;
 pub(super) mod start;
 pub(super) mod wake;
 
+use super::checkpoint_file::FileError;
 use super::exit::Exit;
 use super::suspend::date;
 use monohull_durable::{InvocationId, MetaError, Store, StoreError};
@@ -64,6 +67,29 @@ pub(super) enum Trouble {
         /// What it is.
         status: &'static str,
     },
+    /// There is nothing to copy or to go back to.
+    #[error("invocation `{id}` is {status}: only one that is suspended, paused or has failed can be {what}")]
+    NoBranches {
+        /// The invocation.
+        id: InvocationId,
+        /// What it is.
+        status: &'static str,
+        /// What was to be done to it.
+        what: &'static str,
+    },
+    /// It does not have this checkpoint.
+    #[error("invocation `{id}` has no checkpoint {generation}: {has}")]
+    NoCheckpoint {
+        /// The invocation.
+        id: InvocationId,
+        /// The one that was asked for.
+        generation: u64,
+        /// Those that it has.
+        has: String,
+    },
+    /// A checkpoint cannot be gone on with.
+    #[error(transparent)]
+    File(#[from] Box<FileError>),
     /// A file of a start cannot be read.
     #[error("{what} {} cannot be read: {source}", shown(path))]
     Unreadable {
@@ -92,6 +118,7 @@ impl Trouble {
         match self {
             Trouble::Key(trouble) => trouble.exit(),
             Trouble::Store(_) => Exit::Host,
+            Trouble::File(error) if error.is_hosts() => Exit::Host,
             _ => Exit::Usage,
         }
     }

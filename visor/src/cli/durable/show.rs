@@ -2,6 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::{concat_help, fail, output, suspend};
+use super::fork::Tree;
 use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};
@@ -25,31 +26,35 @@ pub(in super::super) struct Show {
 impl Show {
     pub(in super::super) fn run(&self) -> Exit {
         match self.find() {
-            Ok(row) => {
-                self.print(&row);
+            Ok((row, tree)) => {
+                self.print(&row, &tree);
                 Exit::Done
             }
             Err(trouble) => fail(trouble.exit(), &trouble),
         }
     }
 
-    fn find(&self) -> Result<Invocation, Trouble> {
+    /// The invocation, and its place in the tree of copies.
+    fn find(&self) -> Result<(Invocation, Tree), Trouble> {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
-        meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))
+        let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
+        Ok((row, Tree::of(&meta, &self.id)?))
     }
 
-    fn print(&self, row: &Invocation) {
+    fn print(&self, row: &Invocation, tree: &Tree) {
         let mut document = leg::describe(row);
         if self.json {
             document["report"] =
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
+            document["parent"] = tree.parent();
+            document["forks"] = tree.forks.iter().map(InvocationId::as_str).collect();
             output::json(&document);
             return;
         }
         for name in
-            ["id", "workflow", "status", "becomes", "reason", "started", "changed", "due", "suspensions", "attempts"]
+            ["id", "workflow", "status", "becomes", "reason", "started", "changed", "due", "generation", "attempts"]
         {
             match &document[name] {
                 Value::Null => {}
@@ -57,6 +62,7 @@ impl Show {
                 other => output::text(format_args!("{name:<12}{other}\n")),
             }
         }
+        output::text(tree);
         if let Some(checkpoint) = &row.checkpoint {
             output::text(format_args!(
                 "{:<12}{} ({} bytes)\n",
