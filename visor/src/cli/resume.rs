@@ -23,6 +23,8 @@ use monohull_report::Progress;
 use monohull_report::escape::shown;
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 
 /// Go on with a suspended workflow
 ///
@@ -65,6 +67,10 @@ impl Resume {
                 Ok(id) => durable::control::resume(state, &id, self.json),
                 Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
             };
+        }
+        if self.copy.is_some() {
+            // A copy ends with the process that has asked for it.
+            let _ = prctl::set_pdeathsig(Signal::SIGKILL);
         }
         if let Some(count) = self.count {
             return copies::run(&self.arguments(), count, self.json);
