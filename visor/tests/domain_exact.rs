@@ -1,7 +1,7 @@
 //! A run that is interrupted again and again ends as one that is not: in each byte of its outputs and its lines.
 //!
-//! `MONOHULL_NAPS` is how often the program naps, which is how often it is interrupted at least. Releases are tried with 700: more than a thousand
-//! interruptions of each run, some thousands in all, in a few minutes.
+//! `MONOHULL_NAPS` is how often the program naps, which is how often it is interrupted at least. A thousand interruptions of each run
+//! take 700, and some minutes.
 
 mod support;
 
