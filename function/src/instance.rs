@@ -1,4 +1,4 @@
-//! Which copy of a step's function this is: what a fan-out divides its work by.
+//! Which copy of a step's function this is, what a fan-out divides its work by; and which copy of the workflow.
 
 use crate::sys;
 use monohull_abi::types::Info;
@@ -21,4 +21,26 @@ pub fn instance() -> Instance {
         count: sys::info(Info::InstanceCount) as usize,
         attempt: sys::info(Info::Attempt) as u32,
     }
+}
+
+/// How often the workflow has gone on from a checkpoint; 0 if it has run without interruption.
+///
+/// A value that must not exist twice, such as a random key, is made again if this has changed: a checkpoint can be gone on with
+/// more than once, and each run has the same memory then.
+pub fn generation() -> u64 {
+    sys::info(Info::Generation)
+}
+
+/// A workflow among the copies that were made of one checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fork {
+    /// Which copy it is, from 1; 0 for what is no copy: the workflow that the copies were made of goes on as it was.
+    pub index: u32,
+    /// How many copies were made together with it; 0 for what is no copy.
+    pub count: u32,
+}
+
+/// Asks which copy of the workflow this is. The answer stays the same until a copy is forked itself.
+pub fn fork() -> Fork {
+    Fork { index: sys::info(Info::ForkIndex) as u32, count: sys::info(Info::ForkCount) as u32 }
 }

@@ -92,7 +92,7 @@ fn a_run_is_followed_to_its_end_and_keeps_nothing_but_its_report() {
     assert_eq!(fs::read_to_string(folder.path().join("result.txt")).expect("the output"), RESULT);
     let row = show(folder.path(), "one");
     assert_eq!((&row["status"], &row["report"]["status"]), (&json!("completed"), &json!("done")));
-    assert!(row["suspensions"].as_u64() >= Some(2), "{row}");
+    assert!(row["generation"].as_u64() >= Some(2), "{row}");
     assert_eq!(files(folder.path(), "checkpoints"), 0);
     // The same again is answered from its report, and nothing runs.
     let again = monohull(folder.path(), &args);

@@ -290,8 +290,9 @@ fn edited_records_are_refused_in_spite_of_a_valid_seal() {
     for (why, change) in changes {
         let output = resumed(&change);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        // Two: the file is refused at once. One: by the process that would go on.
-        assert!(matches!(output.status.code(), Some(1 | 2)) && text.contains(why), "{why}: {output:?}");
+        // By this process or by the one that would go on: the file is at fault, and is named.
+        assert!(output.status.code() == Some(2) && text.contains(why), "{why}: {output:?}");
+        assert!(text.contains("forged.checkpoint"), "{text}");
     }
 }
 

@@ -72,6 +72,7 @@ fn with_a_domain() {
         sink: None,
         mounts: Arc::new([]),
         suspend: None,
+        lineage: Default::default(),
     };
     let mut domain = Domain::new(options).expect("the host can hold a domain");
     domain.run(Box::new(Panics)).expect("it never ends");

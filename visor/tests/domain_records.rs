@@ -27,6 +27,7 @@ fn domain(load_all: bool) -> Domain {
         sink: None,
         mounts: Arc::new([]),
         suspend: None,
+        lineage: Default::default(),
     };
     Domain::new(options).expect("the host can hold a domain")
 }

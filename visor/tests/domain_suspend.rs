@@ -159,6 +159,22 @@ fn a_slot_whose_name_was_overwritten_is_in_the_way() {
     );
 }
 
+/// A stack pointer is the function's own choice. One that no checkpoint may have is found at the capture, and the workflow goes on.
+#[test]
+fn a_stack_pointer_that_is_not_aligned_is_in_the_way() {
+    let document = json!({
+        "name": "tilted",
+        "functions": { "misbehave": { "image": "misbehave" } },
+        "steps": [{ "name": "sleeps", "function": "misbehave", "args": { "how": "unaligned-sleep" } }],
+    });
+    let ready = ready(&document);
+    let _one = support::one_at_a_time();
+    let ended = report(run(&ready, None, true));
+    assert_eq!(ended.status, Status::Done, "{:#?}", ended.error);
+    let why = ended.not_suspended.expect("a reason");
+    assert!(why.contains("a thread has its stack pointer outside its stack, or not aligned"), "{why}");
+}
+
 /// A deadlocked function is reported as usual, and so is a workflow whose timeout passes while it is suspended.
 #[test]
 fn deadlocks_and_timeouts_are_those_of_an_uninterrupted_run() {
@@ -231,6 +247,8 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Name, with(sleeps, |thread| thread.name = Some("between".to_owned()))),
         (Rejected::Join, with(joins, |thread| thread.args[0] = thread.number.into())),
         (Rejected::Join, with(joins, |thread| thread.args[0] = u64::MAX)),
+        (Rejected::Copy, Box::new(|c| c.lineage.copy = 1)),
+        (Rejected::Copy, Box::new(|c| c.lineage.copies = 1)),
         (Rejected::Order, Box::new(|c| c.scheduler.queues.clear())),
         (Rejected::Order, Box::new(|c| c.scheduler.queues[0].push(c.instances[0].threads[0].number))),
         (Rejected::Order, Box::new(|c| c.scheduler.queues.push(Vec::new()))),

@@ -120,7 +120,7 @@ fn an_event_takes_the_one_that_waits_for_it_further() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "one: event paid sent\n", "{output:?}");
     assert_eq!(wake(path), went("one", "completed"), "the other one sleeps");
     assert_eq!(log(path, "one"), "paid: 17 EUR\nsent: on Monday\n");
-    assert_eq!(show(path, "two")["suspensions"], 1);
+    assert_eq!(show(path, "two")["generation"], 1);
     // One that runs through to its next wait.
     assert!(!sent(path, "two", "paid", "", &[]));
     assert_eq!(wake(path), went("two", "suspended"));
@@ -185,7 +185,7 @@ fn what_is_sent_meanwhile_is_not_lost() {
     let mut waker = begin(path, &["wake", "--state", "state"]);
     let end = Instant::now() + Duration::from_secs(60);
     while show(path, "one")["status"] != "running" {
-        assert!(Instant::now() < end && show(path, "one")["suspensions"] == 1, "{}", show(path, "one"));
+        assert!(Instant::now() < end && show(path, "one")["generation"] == 1, "{}", show(path, "one"));
     }
     assert!(!sent(path, "one", "b", "2", &[]));
     assert!(waker.wait().expect("it ends").success());

@@ -18,6 +18,8 @@ use tempfile::TempDir;
 const TRIED: usize = 60;
 /// The same for events, of which only the commit differs.
 const TRIED_WITH_EVENTS: usize = 30;
+/// The same of each command that changes an invocation by hand.
+const TRIED_BY_HAND: usize = 16;
 /// Longer than the shortest wait that suspends a workflow.
 const NAP: u64 = 1_100;
 
@@ -73,9 +75,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs `wake`, and kills it at its stop of this number: one before and one behind each system call. The number of stops.
+/// Runs `wake`, and kills it at its stop of this number. The number of stops.
 fn wake(folder: &Path, state: &str, kill_at: usize) -> usize {
-    let mut command = command(folder, &["wake", "--state", state]);
+    traced(folder, &["wake", "--state", state], kill_at)
+}
+
+/// Runs the program, and kills it at its stop of this number: one before and one behind each system call. The number of stops.
+fn traced(folder: &Path, args: &[&str], kill_at: usize) -> usize {
+    let mut command = command(folder, args);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: one system call between fork and exec; it takes no lock and no memory.
     unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
@@ -133,7 +140,7 @@ fn kill_everywhere(folder: &Path, times: usize, check: impl Fn(&Value, &Path) ->
         if check(&row, &path) {
             behind += 1;
         } else {
-            assert_eq!((&row["suspensions"], &row["reason"]), (&json!(1), &Value::Null), "at {at}: {row}");
+            assert_eq!((&row["generation"], &row["reason"]), (&json!(1), &Value::Null), "at {at}: {row}");
             before += 1;
         }
         // The worker may live for a moment longer, and with it the lock.
@@ -175,7 +182,7 @@ fn a_commit_of_a_wait_is_whole_or_not_made() {
         let file = path.join("checkpoints").join(file);
         let verified = monohull(Path::new("/"), &["checkpoint", "verify", file.to_str().expect("a path")]);
         assert_eq!(verified.status.code(), Some(0), "what a row names is whole: {verified:?}");
-        row["suspensions"] == 2
+        row["generation"] == 2
     });
 }
 
@@ -186,9 +193,55 @@ fn a_commit_of_an_event_is_whole_or_not_made() {
     let args = ["send", "one", "a", "--data", "x", "--state", "state"];
     assert_eq!(monohull(folder.path(), &args).status.code(), Some(0));
     kill_everywhere(folder.path(), TRIED_WITH_EVENTS, |row, _| {
-        let is_taken = row["suspensions"] == 2;
+        let is_taken = row["generation"] == 2;
         assert_eq!(row["mail"], u64::from(!is_taken), "{row}");
         assert_eq!(row["waiting_for"][0]["event"], if is_taken { "b" } else { "a" });
         is_taken
+    });
+}
+
+/// Kills a fork and a rewind at some of their calls, the last ones first, where the transaction is. `done` says what a state folder has
+/// come to: whether the command has been done, and it panics if it was done half.
+fn kill_by_hand(folder: &Path, args: &[&str], done: impl Fn(&str) -> bool) {
+    let copied = |name: &str| copy(&folder.join("state"), &folder.join(name));
+    let of = |name: &str, kill_at| traced(folder, &[args, &["--state", name]].concat(), kill_at);
+    copied("whole");
+    let stops = of("whole", usize::MAX);
+    assert!(done("whole"));
+    let (mut before, mut behind) = (0, 0);
+    for tried in 0..TRIED_BY_HAND {
+        let name = format!("by-hand-{tried}");
+        copied(&name);
+        of(&name, stops - 1 - tried * stops / TRIED_BY_HAND / 2);
+        *if done(&name) { &mut behind } else { &mut before } += 1;
+        fs::remove_dir_all(folder.join(name)).expect("removed");
+    }
+    fs::remove_dir_all(folder.join("whole")).expect("removed");
+    assert!(before > 0 && behind > 0, "{before} kills before the transaction, {behind} behind it");
+}
+
+#[test]
+fn a_fork_and_a_rewind_are_whole_or_not_made() {
+    let folder = due(1);
+    let path = folder.path();
+    kill_by_hand(path, &["fork", "one", "--id", "a,b,c"], |state| {
+        let forks = show(path, state)["forks"].as_array().expect("a list").len();
+        assert!(matches!(forks, 0 | 3), "all copies or none: {forks}");
+        // The same again makes those that are missing, and no other.
+        let again = monohull(path, &["fork", "one", "--id", "a,b,c", "--state", state, "--json"]);
+        let word = if forks == 0 { "new" } else { "same" };
+        let copies = document(&again)["copies"].clone();
+        assert!(copies.as_array().expect("a list").iter().all(|copy| copy["came"] == word), "{copies}");
+        forks == 3
+    });
+    kill_by_hand(path, &["rewind", "one", "--to", "1"], |state| {
+        let row = show(path, state);
+        let listed = document(&monohull(path, &["checkpoints", "one", "--state", state, "--json"]));
+        let kept = listed["checkpoints"].as_array().expect("a list");
+        let newest = kept.last().expect("one is kept");
+        assert_eq!((&newest["generation"], &newest["due"]), (&row["generation"], &row["due"]), "{row}");
+        assert_eq!(newest["file"], row["checkpoint"]["file"]);
+        assert_eq!(json!(kept.len()), row["generation"]);
+        row["generation"] == 2
     });
 }

@@ -155,6 +155,9 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("no such fact", GET_INFO, &[what], Invalid);
     }
     cases.add("the thread", GET_INFO, &[Info::Thread as u64], 0);
+    for what in [Info::Generation, Info::ForkIndex, Info::ForkCount] {
+        cases.add("of a workflow that was never suspended", GET_INFO, &[what as u64], 0);
+    }
     for what in [Info::TlsAddress, Info::TlsFileSize, Info::TlsMemorySize, Info::TlsAlign] {
         cases.add("thread-local variables of an image without", GET_INFO, &[what as u64], 0);
     }

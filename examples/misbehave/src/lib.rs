@@ -1,5 +1,6 @@
 //! Fails in every way a function can. Argument `how` chooses the way; `workflows/failures` has a file for each, but for
-//! `tell-variable`, which is about secrets that only a server grants, and `rename-slot`, which is about suspended workflows.
+//! `tell-variable`, which is about secrets that only a server grants, and `rename-slot` and `unaligned-sleep`, which are about suspended
+//! workflows.
 //!
 //! Every way is a function of its own that is never inlined, so that a report can name it.
 #![no_std]
@@ -51,6 +52,7 @@ fn main(how: String) -> Result<(), Box<dyn Error>> {
         "lost-gate" => processor::lost_gate(),
         "far-return" => processor::far_return(),
         "interrupt-return" => processor::interrupt_return(),
+        "unaligned-sleep" => processor::unaligned_sleep(),
 
         "endless-loop" => waits::endless_loop(),
         "endless-loop-after-sleep" => waits::endless_loop_after_sleep(),

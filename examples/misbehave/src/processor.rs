@@ -2,7 +2,9 @@
 
 use core::arch::asm;
 use core::hint::black_box;
+use monohull_abi::number;
 use monohull_std::prelude::*;
+use monohull_std::process;
 use monohull_std::thread;
 use monohull_std::time::{Duration, Instant, SystemTime};
 
@@ -175,4 +177,26 @@ pub(crate) fn lost_gate() {
     let exit = u64::from(monohull_abi::number::EXIT);
     // SAFETY: the hostcall EXIT with status 0, without the shim; it does not come back.
     unsafe { asm!("call {}", in(reg) gate, in("rax") exit, in("rdi") 0, clobber_abi("C")) };
+}
+
+/// Sleeps with a stack pointer that is no multiple of eight.
+#[inline(never)]
+pub(crate) fn unaligned_sleep() {
+    unsafe extern "C" {
+        fn monohull_leave();
+    }
+    // SAFETY: as `hostcall` does it, on a stack that is aligned again behind the call. Nothing there needs an aligned one.
+    unsafe {
+        asm!(
+            "sub rsp, 4",
+            "call {leave}",
+            "add rsp, 4",
+            leave = sym monohull_leave,
+            inlateout("rax") u64::from(number::NANOSLEEP) => _,
+            inlateout("rdi") 60_000_000_u64 => _,
+            clobber_abi("C"),
+        );
+    }
+    println!("slept");
+    process::exit(0);
 }

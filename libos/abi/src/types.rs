@@ -90,6 +90,12 @@ pub enum Info {
     TlsMemorySize = 11,
     /// The alignment of a thread's copy, a power of two; 0 if the image has no thread-local variables.
     TlsAlign = 12,
+    /// How often the workflow has gone on from a checkpoint; 0 if it has run without interruption.
+    Generation = 13,
+    /// Which copy of a forked workflow this is, from 1; 0 for what is no copy.
+    ForkIndex = 14,
+    /// How many copies were made together with this one; 0 for what is no copy.
+    ForkCount = 15,
 }
 
 impl Info {
@@ -109,6 +115,9 @@ impl Info {
             10 => Some(Info::TlsFileSize),
             11 => Some(Info::TlsMemorySize),
             12 => Some(Info::TlsAlign),
+            13 => Some(Info::Generation),
+            14 => Some(Info::ForkIndex),
+            15 => Some(Info::ForkCount),
             _ => None,
         }
     }

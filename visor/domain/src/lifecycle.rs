@@ -246,6 +246,7 @@ mod tests {
             sink: None,
             mounts: Arc::new([]),
             suspend: None,
+            lineage: Default::default(),
         };
         Domain::on(ReservedDomain { carrier, space }, options)
     }

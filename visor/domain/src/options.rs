@@ -1,5 +1,6 @@
 //! How a domain is set up.
 
+use super::checkpoint::Lineage;
 use super::epoll_set::EpollSet;
 use super::files::Mount;
 use super::instance::Sink;
@@ -29,6 +30,8 @@ pub struct Options {
     pub epoll_set: Option<Arc<EpollSet>>,
     /// If the workflow only waits, and for at least this long, the run ends with its continuation.
     pub suspend: Option<Duration>,
+    /// Where the run stands among those of its workflow.
+    pub lineage: Lineage,
     /// Gets every line of output as it is written.
     pub sink: Option<Arc<dyn Sink>>,
     /// The file systems functions see.

@@ -8,8 +8,8 @@ use super::account::Account;
 use super::address_space::AddressSpace;
 use super::carrier::monotonic_ns;
 use super::cell_pool::CellPool;
-use super::checkpoint::Suspended;
 use super::checkpoint::quiesce::Suspension;
+use super::checkpoint::{Lineage, Suspended};
 use super::clock::DomainClock;
 use super::dispatcher::{Dispatcher, SchedulerGuard};
 use super::driver::Driver;
@@ -82,6 +82,11 @@ impl Shared {
     pub fn finish(&self) {
         self.lock().finish();
         self.sched.wake_all();
+    }
+
+    /// Where this run stands among those of its workflow.
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.options.lineage
     }
 
     /// Whether the run has ended with its continuation.

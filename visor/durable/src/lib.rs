@@ -16,7 +16,7 @@
 //! The state folder:
 //!
 //! ```text
-//!   meta.sqlite         one row for each invocation and each event: the truth     `sqlite`
+//!   meta.sqlite         rows of invocations, of their checkpoints and events: the truth
 //!   checkpoints/        ID.EPOCH.checkpoint, sealed files of monohull-checkpoint
 //!   files/              images of functions and inputs, by their SHA-256
 //!   owners/             one locked file for each process that runs invocations
@@ -35,11 +35,13 @@
 //! | --- | --- |
 //! | [`Meta`] | the transactions: what each does, and what it refuses |
 //! | [`Mail`] | events from outside, kept until an invocation takes them |
+//! | [`History`] | those on earlier checkpoints: copies, and the way back |
 //! | [`Sqlite`] | the same in a SQLite file |
 //! | [`Store`] | a state folder: the database, and the files that its rows name |
 
 #![forbid(unsafe_code)]
 
+mod history;
 mod id;
 mod invocation;
 mod mail;
@@ -48,6 +50,7 @@ mod owner;
 mod sqlite;
 mod store;
 
+pub use history::{Branched, Copied, Fork, History, KEEP, KEEP_MAX, Kept, Lineage, has_branches};
 pub use id::{InvalidId, InvocationId};
 pub use invocation::{Checkpoint, Invocation, Status, Wait};
 pub use mail::{InvalidMail, KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
@@ -57,4 +60,4 @@ pub use meta::{
 };
 pub use owner::Owner;
 pub use sqlite::Sqlite;
-pub use store::{Store, StoreError};
+pub use store::{Adding, Store, StoreError};

@@ -3,7 +3,7 @@
 //! A store of another kind implements [`Meta`]; `tests/conformance.rs` compares it with a model of a hundred lines.
 
 use crate::mail::{Mail, NewMail, Sent};
-use crate::{Checkpoint, Invocation, InvocationId, Status, Wait};
+use crate::{Checkpoint, History, Invocation, InvocationId, Status, Wait};
 
 /// Claims of an invocation, one after another, that may end without a commit. Then it is paused: what kills its process each time
 /// must not be run for ever.
@@ -119,8 +119,8 @@ pub enum Commit {
 pub struct Committed {
     /// Where the invocation is now.
     pub status: Status,
-    /// The checkpoint that nothing goes on from any more.
-    pub obsolete: Option<Checkpoint>,
+    /// The checkpoints that no history names any more.
+    pub obsolete: Vec<Checkpoint>,
 }
 
 /// What is done to an invocation by hand.
@@ -180,7 +180,7 @@ pub enum MetaError {
 }
 
 /// The transactions. Times are in ns since 1970. Each is done whole, durably, or not at all.
-pub trait Meta {
+pub trait Meta: History {
     /// Adds an invocation. The same again is no error, so that a caller who got no answer may repeat it.
     fn start(&mut self, new: &NewInvocation<'_>, now: u64) -> Result<Started, MetaError>;
 

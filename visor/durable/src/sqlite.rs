@@ -1,7 +1,8 @@
 //! The transactions in a SQLite file.
 //!
-//! One row for each invocation, and one for each event ([`mail`]). Each transaction takes the write lock at its beginning (`IMMEDIATE`), so that what
-//! it reads is what it changes, and is on the disk when it ends (`synchronous = FULL`).
+//! One row for each invocation, one for each checkpoint that is kept ([`history`]), and one for each event ([`mail`]). Each transaction
+//! takes the write lock at its beginning (`IMMEDIATE`), so that what it reads is what it changes, and is on the disk when it ends
+//! (`synchronous = FULL`).
 
 mod mail;
 
@@ -14,6 +15,8 @@ use crate::{Checkpoint, Invocation, InvocationId, Status};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 use std::path::Path;
 use std::time::Duration;
+
+mod history;
 
 /// "Mono" in the header of the file: `file(1)` and other programs see whose it is.
 const APPLICATION: i64 = 0x4d6f_6e6f;
@@ -79,6 +82,7 @@ impl Sqlite {
                     == 0 =>
             {
                 transaction.execute_batch(SCHEMA)?;
+                transaction.execute_batch(history::SCHEMA)?;
                 transaction.pragma_update(None, "application_id", APPLICATION)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
             }
@@ -151,7 +155,7 @@ impl Meta for Sqlite {
     fn commit(&mut self, held: &Held, commit: &Commit, now: u64) -> Result<Committed, MetaError> {
         let transaction = self.begin()?;
         let mut row = held_row(&transaction, held)?;
-        let before = row.checkpoint.clone();
+        let mut obsolete = Vec::new();
         row.changed = now;
         row.owner = None;
         row.reason = None;
@@ -163,6 +167,7 @@ impl Meta for Sqlite {
                 row.waits.clone_from(waits);
                 row.generation += 1;
                 row.attempts = 0;
+                obsolete = history::suspended(&transaction, &row)?;
                 mail::take(&transaction, &mut row, taken, now)?;
             }
             Commit::Ended { well, report } => {
@@ -185,9 +190,8 @@ impl Meta for Sqlite {
             row.reason = Some(BY_HAND.to_owned());
         }
         row.leave_out();
-        store(&transaction, &row)?;
+        obsolete.extend(store(&transaction, &row)?);
         transaction.commit()?;
-        let obsolete = before.filter(|before| row.checkpoint.as_ref() != Some(before));
         Ok(Committed { status: row.status, obsolete })
     }
 
@@ -263,6 +267,7 @@ impl Meta for Sqlite {
         )?;
         if removed > 0 {
             mail::remove(&transaction, id)?;
+            history::purge(&transaction, id)?;
         }
         transaction.commit()?;
         Ok(removed > 0)
@@ -361,6 +366,9 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
     let checkpoint: Option<String> = row.get(10)?;
     let checkpoint: Option<Checkpoint> =
         checkpoint.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| damaged("checkpoint"))?;
+    if checkpoint.as_ref().is_some_and(|checkpoint| !is_file_name(&checkpoint.file)) {
+        return Err(damaged("checkpoint"));
+    }
     let wanted: Option<i64> = row.get(13)?;
     Ok(Invocation {
         id: name.parse().map_err(|_| damaged("id"))?,
@@ -382,14 +390,21 @@ fn read(row: &Row<'_>) -> Result<Invocation, MetaError> {
     })
 }
 
-/// Changes a row to what an invocation is now. One that has ended has no events.
-fn store(connection: &Connection, row: &Invocation) -> Result<(), MetaError> {
+/// Whether this names a file in the folder of checkpoints, and leads nowhere else.
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+/// A value of a column.
+fn text(value: serde_json::Result<String>) -> rusqlite::Result<String> {
+    value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// Changes a row to what an invocation is now. One that has ended has no events. The files that no history names any more.
+fn store(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
     if row.status.is_end() {
         mail::remove_events(connection, &row.id)?;
     }
-    let text = |value: serde_json::Result<String>| {
-        value.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
-    };
     let checkpoint = row.checkpoint.as_ref().map(|checkpoint| text(serde_json::to_string(checkpoint))).transpose()?;
     let mut change = connection.prepare_cached(
         "UPDATE invocation SET status = ?2, changed = ?3, due = ?4, epoch = ?5, attempts = ?6, generation = ?7, owner = ?8, \
@@ -410,7 +425,7 @@ fn store(connection: &Connection, row: &Invocation) -> Result<(), MetaError> {
         row.wanted.map(number),
         row.report,
     ])?;
-    Ok(())
+    history::leave_out(connection, row)
 }
 
 /// A status in the database. The numbers never change their meaning.

@@ -159,7 +159,7 @@ impl Store {
             Err(fs::TryLockError::WouldBlock) => return Ok(0),
             Err(fs::TryLockError::Error(error)) => return Err(at(&path)(error)),
         }
-        let mut kept = HashSet::new();
+        let mut kept: HashSet<PathBuf> = meta.files()?.iter().map(|file| self.checkpoints().join(file)).collect();
         let mut after = None;
         loop {
             let page = meta.list(&[], after.as_ref(), 1000)?;
@@ -230,7 +230,7 @@ fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Claimed, Commit, NewInvocation, NewMail, Want};
+    use crate::{Branched, Checkpoint, Claimed, Commit, Copied, Fork, History, NewInvocation, NewMail, Want};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use tempfile::TempDir;
 
@@ -370,5 +370,43 @@ mod tests {
         let Ok(Claimed::Yes(claim)) = meta.claim("owner", Want::Due, 3) else { panic!("it is due") };
         let error = meta.mail(&claim.held).expect_err("it is damaged").to_string();
         assert!(error.contains("invocation `one` has a wrong event"), "{error}");
+    }
+
+    /// A database is edited by one who may write to it; what it says then is refused, and nothing outside the folder is named.
+    #[test]
+    fn histories_and_parents_that_were_edited_are_named() {
+        let (_folder, store) = store();
+        start(&store, "one", b"");
+        let mut meta = store.meta().expect("a database");
+        let id = "one".parse().expect("a name");
+        let Ok(Claimed::Yes(claim)) = meta.claim("gone", Want::Due, 2) else { panic!("it is due") };
+        let checkpoint = Checkpoint { file: "one.1.checkpoint".to_owned(), bytes: 1 };
+        let suspended = Commit::Suspended { checkpoint, due: None, waits: Vec::new(), taken: Vec::new() };
+        meta.commit(&claim.held, &suspended, 3).expect("it is ours");
+        let copies = ["two".parse().expect("a name")];
+        let fork = Fork { id: &id, at: None, copies: &copies, paused: false };
+        assert_eq!(meta.fork(fork, 4).expect("done"), Branched::Done(vec![Copied::New]));
+        let edit = |sql: &str| {
+            let connection = rusqlite::Connection::open(store.folder.join(DATABASE)).expect("a database");
+            connection.execute_batch(sql).expect("edited");
+        };
+        let checks: [(&str, &str, &str); 7] = [
+            ("history", "file = '../outside'", "file = 'one.1.checkpoint'"),
+            ("history", "file = ''", "file = 'one.1.checkpoint'"),
+            ("history", "waits = 'x'", "waits = '[]'"),
+            ("lineage", "parent = '../one'", "parent = 'one'"),
+            ("lineage", "parent = NULL", "parent = 'one'"),
+            ("lineage", "copy = 2", "copy = 1"),
+            ("lineage", "keep = 0", "keep = 16"),
+        ];
+        for (table, change, back) in checks {
+            edit(&format!("UPDATE {table} SET {change}"));
+            let asked = (meta.history(&copies[0]).map(drop), meta.lineage(&copies[0]).map(drop));
+            let error = asked.0.and(asked.1).expect_err("it is damaged").to_string();
+            assert!(error.contains("invocation `two` has a wrong"), "{change}: {error}");
+            edit(&format!("UPDATE {table} SET {back}"));
+        }
+        edit("UPDATE invocation SET checkpoint = '{\"file\":\"../outside\",\"bytes\":1}'");
+        assert!(meta.get(&id).expect_err("it is damaged").to_string().contains("has a wrong checkpoint"));
     }
 }

@@ -81,6 +81,17 @@ pub enum HostError {
     Domain(#[from] DomainError),
 }
 
+impl HostError {
+    /// Whether the continuation is at fault, with which a run was to go on.
+    pub fn is_continuations(&self) -> bool {
+        match self {
+            HostError::Restore(error) => !error.is_hosts(),
+            HostError::State(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// A plan with its images verified and in memory: what can be run, any number of times.
 #[derive(Clone, Debug)]
 pub struct Ready {
@@ -268,6 +279,8 @@ impl Ready {
         let mut scheduler =
             StepScheduler::new(self.plan.clone(), self.images.clone(), progress.clone(), context.latest, clock);
         let mut continuation = resources.continuation;
+        // A run that is repeated from its beginning is the same copy still.
+        let lineage = continuation.as_ref().map(|continuation| continuation.lineage).unwrap_or_default();
         if let Some(continuation) = &continuation {
             scheduler.restore(continuation)?;
         }
@@ -289,6 +302,7 @@ impl Ready {
                 sink: Some(Arc::new(Lines(progress.clone()))),
                 mounts: mounts.clone(),
                 suspend: context.suspend,
+                lineage,
             };
             let mut domain = Domain::on(fresh, options);
             if let Some(continuation) = continuation.take() {

@@ -27,7 +27,10 @@ use monohull_checkpoint::{
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
 use monohull_report::escape::shown;
+use monohull_workflow::{self as workflow, Plan};
 use serde::{Deserialize, Serialize};
+
+use super::run::Setting;
 
 /// The version of the engine section's bytes.
 const ENGINE_VERSION: u16 = 3;
@@ -64,6 +67,8 @@ pub(super) struct Engine {
     pub(super) events: Vec<Event>,
     /// How many events it has been given.
     pub(super) given: u64,
+    /// Which copy of a forked workflow it is, and how many were made; zeros if it is none.
+    pub(super) copy: (u32, u32),
 }
 
 /// A file cannot be gone on with, or not be written.
@@ -112,7 +117,9 @@ impl Saved {
             Ok((both, [])) => both,
             _ => return Err("its engine section cannot be read".to_owned().into()),
         };
-        let continuation = records::continuation(checkpoint, driver)?;
+        let most = most_bytes(&plan(&contents.plan, &engine)?, contents)?;
+        let mut continuation = records::continuation(checkpoint, driver, most)?;
+        (continuation.lineage.copy, continuation.lineage.copies) = engine.copy;
         let functions = contents.functions.iter();
         Ok(Saved {
             workflow: contents.identity.workflow.clone(),
@@ -124,6 +131,11 @@ impl Saved {
             engine,
             continuation,
         })
+    }
+
+    /// The workflow, checked as any other.
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        plan(&self.document, &self.engine)
     }
 
     /// Writes a new file into a folder, sealed, and gives its path and size. It is whole and on the disk, or it is not there.
@@ -183,6 +195,28 @@ impl Saved {
             modules: records.modules,
         })
     }
+}
+
+fn plan(document: &[u8], engine: &Engine) -> Result<Plan, String> {
+    let checked = workflow::check_bytes(&engine.file, document);
+    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
+    for text in &engine.settings {
+        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    }
+    Ok(plan)
+}
+
+/// The most bytes of pages that the workflow's limits let its instances have. A small file may name many: equal pages are stored once,
+/// and zero pages not at all.
+fn most_bytes(plan: &Plan, contents: &Contents) -> Result<u64, String> {
+    let of_instance = |step: &str| {
+        let step = plan.steps.iter().find(|planned| planned.name == step);
+        // The main stack is not charged.
+        step.map(|step| step.memory.saturating_add(step.stack)).ok_or("an instance is not as the workflow has it")
+    };
+    let instances = contents.instances.iter().map(|instance| of_instance(&instance.step));
+    let instances = instances.sum::<Result<u64, _>>()?;
+    Ok(instances.saturating_add(plan.limits.slots))
 }
 
 /// A checkpoint holds no continuation as `records` writes it, or a page of it is damaged.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod apart;
 pub mod build;
 mod c_toolchain;
 mod cc;
@@ -16,6 +17,7 @@ mod checkpoint;
 mod checkpoint_file;
 mod client;
 mod completions;
+mod copies;
 mod deploy;
 mod doctor;
 mod durable;
@@ -80,6 +82,9 @@ enum Verb {
     Pause(durable::control::Pause),
     Cancel(durable::control::Cancel),
     Purge(durable::control::Purge),
+    Fork(durable::fork::Fork),
+    Checkpoints(durable::fork::Checkpoints),
+    Rewind(durable::fork::Rewind),
     Serve(Box<serve::Serve>),
     Deploy(deploy::Deploy),
     Undeploy(undeploy::Undeploy),
@@ -140,6 +145,9 @@ fn run() -> ExitCode {
         Verb::Pause(verb) => verb.run(),
         Verb::Cancel(verb) => verb.run(),
         Verb::Purge(verb) => verb.run(),
+        Verb::Fork(verb) => verb.run(),
+        Verb::Checkpoints(verb) => verb.run(),
+        Verb::Rewind(verb) => verb.run(),
         Verb::Serve(verb) => verb.run(),
         Verb::Deploy(verb) => verb.run(),
         Verb::Undeploy(verb) => verb.run(),

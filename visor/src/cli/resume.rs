@@ -1,26 +1,31 @@
 //! `monohull resume`: goes on with a workflow that `monohull run --suspend` has ended while it waited.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
+use super::apart;
 use super::checkpoint;
 use super::checkpoint_file::{Engine, Saved};
+use super::copies::{self, Copy};
 use super::durable;
 use super::durable::send::{named_file, read_event};
 use super::exit::Exit;
 use super::isolation::Isolation;
 use super::progress::Terminal;
-use super::run::Setting;
 use super::suspend::{self, Origin, SHORTEST_WAIT};
 use super::wasm_cache::replace_programs;
+use monohull_domain::checkpoint::Lineage;
 use monohull_durable::InvalidId;
 use monohull_engine::{Event, RunOptions};
 use monohull_ipc::sealed::seal;
 use monohull_report::Progress;
+use monohull_report::escape::shown;
 use monohull_worker::cgroup::CgroupMode;
 use monohull_worker::{self as worker, Continuing};
-use monohull_workflow::{self as workflow, Plan};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 
 /// Go on with a suspended workflow
 ///
@@ -28,13 +33,14 @@ use monohull_workflow::{self as workflow, Plan};
 #[derive(Debug, Args)]
 #[command(after_help = super::concat_help!(
     "monohull resume waiting/sleeper-0123456789abcdef.checkpoint --suspend waiting",
+    "monohull resume waiting/sleeper-0123456789abcdef.checkpoint --count 3",
     "monohull resume waiting/approval-0123456789abcdef.checkpoint --event approved=signature.txt"
 ))]
 pub(super) struct Resume {
     /// The checkpoint; with `--state` the id of a durable invocation
     checkpoint: PathBuf,
     /// Let a paused invocation of this state folder go on when it is due, which `monohull wake` does
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["suspend", "key", "raw", "isolation", "count", "copy"])]
     state: Option<PathBuf>,
     /// Suspend the workflow again if it only waits, for a second or longer
     #[arg(long, value_name = "DIR")]
@@ -42,6 +48,12 @@ pub(super) struct Resume {
     /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for
     #[arg(long = "event", value_name = "NAME=PATH", value_parser = named_file, conflicts_with = "state")]
     events: Vec<(String, PathBuf)>,
+    /// Go on with it so many times, in processes side by side: each output file has the copy's number before its extension
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
+    count: Option<u32>,
+    /// Which of these this process is
+    #[arg(long, value_name = "INDEX/COUNT", hide = true, conflicts_with = "count")]
+    copy: Option<Copy>,
     /// The key that must have sealed the checkpoint; without it the user's own
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -64,11 +76,24 @@ impl Resume {
                 Err(error @ InvalidId) => super::fail(Exit::Usage, &error),
             };
         }
+        if self.copy.is_some() {
+            // A copy ends with the process that has asked for it.
+            let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+        }
+        if let Some(count) = self.count {
+            if self.events.iter().any(|(_, path)| path.as_os_str() == "-") {
+                return super::fail(
+                    Exit::Usage,
+                    &"an event from standard input is for one run: `--count` needs a file",
+                );
+            }
+            return copies::run(&self.arguments(), count, self.json);
+        }
         let key = match checkpoint::checking_key(self.key.as_deref()) {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
-        let saved = match Saved::read(&self.checkpoint, &key) {
+        let mut saved = match Saved::read(&self.checkpoint, &key) {
             Ok(saved) => saved,
             Err(error) => return super::fail(if error.is_hosts() { Exit::Host } else { Exit::Usage }, &error),
         };
@@ -76,7 +101,7 @@ impl Resume {
             Ok(key) => key,
             Err(trouble) => return super::fail(trouble.exit(), &trouble),
         };
-        let mut plan = match plan(&saved) {
+        let mut plan = match saved.plan() {
             Ok(plan) => plan,
             Err(error) => return super::fail(Exit::Usage, &error),
         };
@@ -88,14 +113,20 @@ impl Resume {
             Ok(isolation) => isolation,
             Err(why) => return super::fail(Exit::Host, &why),
         };
+        let generation = saved.generation.saturating_add(1);
+        if let Some(Copy { index, count }) = self.copy {
+            saved.engine.copy = (index, count);
+            saved.engine.outputs = apart::outputs(&saved.engine.outputs, &index.to_string());
+        }
+        let (copy, copies) = saved.engine.copy;
+        saved.continuation.lineage = Lineage { generation, copy, copies };
         let encoded = postcard::to_extend(&saved.continuation, Vec::new()).map_err(std::io::Error::other);
         let continuation = match encoded.and_then(|encoded| seal(&encoded, 0)) {
             Ok(continuation) => continuation,
             Err(error) => return super::fail(Exit::Host, &error),
         };
         let images = saved.functions.iter().map(|(_, hash, _)| *hash).collect();
-        let generation = saved.generation.saturating_add(1);
-        let Engine { file, settings, outputs, inputs, mut events, mut given } = saved.engine;
+        let Engine { file, settings, outputs, inputs, mut events, mut given, copy } = saved.engine;
         for (name, path) in &self.events {
             match read_event(name, path) {
                 Ok(bytes) => events.push(Event { number: given, name: name.clone(), bytes }),
@@ -117,21 +148,43 @@ impl Resume {
             suspend: self.suspend.as_ref().map(|_| SHORTEST_WAIT),
         };
         let document = saved.document;
-        let origin = Origin { file, document, settings, outputs, generation, events, given, key: sealing };
+        let origin = Origin { file, document, settings, outputs, generation, events, given, copy, key: sealing };
         match worker::run_from(&plan, &options, CgroupMode::Never, watcher, continuing) {
             Ok(ran) => suspend::finish(ran, &plan, origin, self.suspend.as_deref(), self.json),
             Err(error @ worker::ProcessError::ImageChanged { .. }) => super::fail(Exit::Usage, &error),
+            Err(worker::ProcessError::Unfit(why)) => {
+                super::fail(Exit::Usage, &format_args!("{}: {why}", shown(&self.checkpoint)))
+            }
             Err(error) => super::fail(Exit::Host, &error),
         }
     }
-}
 
-/// The workflow of a checkpoint, checked as any other.
-fn plan(saved: &Saved) -> Result<Plan, String> {
-    let checked = workflow::check_bytes(&saved.engine.file, &saved.document);
-    let mut plan = checked.into_plan().map_err(|error| error.to_string())?;
-    for text in &saved.engine.settings {
-        Setting::parse(text)?.apply(&mut plan).map_err(|error| error.to_string())?;
+    /// The arguments of a process for one copy, but for its number.
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        let mut option = |name: &str, value: &OsStr| {
+            let mut argument = OsString::from(format!("--{name}="));
+            argument.push(value);
+            arguments.push(argument);
+        };
+        if let Some(folder) = &self.suspend {
+            option("suspend", folder.as_os_str());
+        }
+        if let Some(key) = &self.key {
+            option("key", key.as_os_str());
+        }
+        if let Some(isolation) = self.isolation.to_possible_value() {
+            option("isolation", OsStr::new(isolation.get_name()));
+        }
+        for (name, path) in &self.events {
+            let mut value = OsString::from(format!("{name}="));
+            value.push(path);
+            option("event", &value);
+        }
+        let flags = [("--json", self.json), ("--raw", self.raw)];
+        arguments.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.into()));
+        // A path is no option, whatever it begins with.
+        arguments.extend(["--".into(), self.checkpoint.clone().into_os_string()]);
+        arguments
     }
-    Ok(plan)
 }

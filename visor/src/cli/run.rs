@@ -16,7 +16,7 @@ use super::progress::Terminal;
 use super::suspend::{self, Origin};
 use super::wasm_cache::replace_programs;
 use monohull_checkpoint::Key;
-use monohull_durable::InvocationId;
+use monohull_durable::{InvocationId, KEEP_MAX};
 use monohull_engine::{IsolationWish, RunOptions};
 use monohull_report::Progress;
 use monohull_report::text::{quoted, suggestion};
@@ -71,6 +71,9 @@ pub(super) struct Run {
     /// End with exit code 4 when the workflow waits for the first time; `monohull wake` goes on with it
     #[arg(long, requires = "state")]
     detach: bool,
+    /// Keep the last N checkpoints of the invocation, which `monohull fork` and `monohull rewind` can go back to; 16 if nothing is said
+    #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..=i64::from(KEEP_MAX)))]
+    keep: Option<u32>,
     /// Run again whenever the workflow file or one of its images changes, until a signal ends it
     #[arg(long)]
     watch: bool,
@@ -217,6 +220,7 @@ impl Run {
             inputs: &self.inputs,
             start: Start { file, document, settings, outputs, inputs: Vec::new(), functions: Vec::new() },
             detach: self.detach,
+            keep: self.keep,
             json: self.json,
             how: How { isolation, cgroup: self.cgroup, lines: (!self.json).then_some(self.raw) },
         })
@@ -233,6 +237,7 @@ impl Run {
             generation: 0,
             events: Vec::new(),
             given: 0,
+            copy: (0, 0),
             key,
         }
     }

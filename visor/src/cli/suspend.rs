@@ -39,6 +39,8 @@ pub(super) struct Origin {
     pub(super) events: Vec<Event>,
     /// How many events it has been given.
     pub(super) given: u64,
+    /// Which copy of a forked workflow it is, and how many were made; zeros if it is none.
+    pub(super) copy: (u32, u32),
     /// What seals its checkpoint, if one may be made.
     pub(super) key: Option<Key>,
 }
@@ -84,7 +86,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         Ok((continuation, [])) => continuation,
         _ => return super::fail(Exit::Host, &"the workflow's process has sent a continuation that cannot be read"),
     };
-    let Origin { file, document, settings, outputs, generation, mut events, given, key } = origin;
+    let Origin { file, document, settings, outputs, generation, mut events, given, copy, key } = origin;
     events.retain(|event| !run.events_taken.contains(&event.number));
     let Some(key) = key else { return super::fail(Exit::Host, &"there is no key that could seal the checkpoint") };
     let bytes = |image: &Path| std::fs::metadata(image).map_or(0, |metadata| metadata.len());
@@ -94,7 +96,7 @@ fn keep(waiting: Waiting, plan: &Plan, origin: Origin, folder: &Path, json: bool
         generation,
         document,
         functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&function.image))).collect(),
-        engine: Engine { file, settings, outputs, inputs, events, given },
+        engine: Engine { file, settings, outputs, inputs, events, given, copy },
         continuation,
     };
     let name = format!("{}-{:016x}", plan.name, RandomState::new().hash_one(0));

@@ -13,6 +13,7 @@ const EXPECTED: &[Expected] = &[
     ("echo", &[("in", b"hello\n")], &["mm"]),
     ("fan-out", &[("text", b"one fish two fish\n")], &["mm"]),
     ("file-tour", &[], &["fdtab", "mm", "ramfs", "stdio", "time"]),
+    ("forked", &[], &["mm", "stdio", "time"]),
     ("function-chain", &[], &["mm"]),
     ("json-report", &[], &["mm", "stdio"]),
     ("log-analytics", &[], &["fdtab", "mm", "mmap-file", "ramfs"]),

@@ -210,6 +210,7 @@ fn follow(
         match (running.next_message()?, watcher) {
             (Some(Message::Ended { report, outputs }), _) => return Ok(Ok(Answer::Ended(report, outputs))),
             (Some(Message::Suspended(suspended)), _) => return Ok(Ok(Answer::Suspended(suspended))),
+            (Some(Message::Unfit { why }), _) => return Err(ProcessError::Unfit(why)),
             (Some(Message::Died(death)), _) => return Ok(Err(death.failure())),
             (Some(Message::Notice(notice)), Some(watcher)) => pass_on(notice, watcher),
             (Some(Message::Notice(_)), None) | (Some(Message::Stderr) | None, _) => {}

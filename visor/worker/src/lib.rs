@@ -158,6 +158,9 @@ pub enum ProcessError {
         /// Where its image is now.
         image: PathBuf,
     },
+    /// The continuation is not one that this workflow can go on with.
+    #[error("{0}")]
+    Unfit(String),
     #[error("the spawner has ended; no workflow can be started any more")]
     SpawnerEnded,
     /// The new process has reported why it cannot run a workflow.
@@ -199,6 +202,11 @@ pub enum Message {
     },
     /// The workflow only waits, as it was asked to report. Its process ends by itself now.
     Suspended(SuspendedRun),
+    /// The continuation that it was to go on with is damaged, or another workflow's. Its process ends by itself now.
+    Unfit {
+        /// What is wrong with it, as the worker says.
+        why: String,
+    },
     /// The worker has written to its standard error. [`Death::stderr`] has the text.
     Stderr,
     /// The process has ended. This is the last message.
@@ -222,6 +230,8 @@ struct Worker {
     plan: Option<Arc<Plan>>,
     /// It may answer with a continuation.
     suspendable: bool,
+    /// It has got a continuation.
+    continues: bool,
     answered: bool,
     dead: bool,
 }
@@ -311,6 +321,7 @@ impl IdleWorker {
         let plan = job.workflow.plan();
         self.worker.plan = Some(plan.clone());
         self.worker.suspendable = job.suspend.is_some();
+        self.worker.continues = job.continuation.is_some();
         if let Some(cgroup) = &mut self.worker.cgroup {
             cgroup.limit(plan).map_err(host("limiting the memory of a process"))?;
             self.sandbox.cgroup = cgroup.describe();
@@ -456,6 +467,13 @@ impl Worker {
                 let bytes = monohull_ipc::sealed::sealed_size(&continuation)?;
                 self.answered = true;
                 Message::Suspended(SuspendedRun { continuation, bytes, waits, until, events_taken })
+            }
+            FromWorker::Unfit { .. } if self.answered || !self.continues => {
+                return Err(unexpected("a refusal of a continuation that it has not got"));
+            }
+            FromWorker::Unfit { why } => {
+                self.answered = true;
+                Message::Unfit { why }
             }
             FromWorker::Died { status } => match self.reaper {
                 Reaper::Spawner(pid) if pid == sender => {

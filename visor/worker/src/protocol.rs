@@ -138,6 +138,11 @@ pub(super) enum FromWorker {
         /// The numbers of the events that it has taken.
         events_taken: Vec<u64>,
     },
+    /// The continuation that came with the job cannot be gone on with.
+    Unfit {
+        /// What is wrong with it.
+        why: String,
+    },
     /// From the spawner alone: the process has been reaped with this status, as `waitpid` gives it.
     Died {
         /// See above.

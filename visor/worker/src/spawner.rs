@@ -374,7 +374,20 @@ fn refuse(control: &ControlChannel, error: &io::Error) -> io::Result<()> {
 impl Worker {
     fn new(channel: WorkerChannel, pidfd: OwnedFd, pid: i32, reaper: Reaper, cgroup: Option<WorkerCgroup>) -> Worker {
         let (stderr, keys_silent, plan, answered, dead) = (StderrTail::default(), false, None, false, false);
-        let (pidfd, suspendable) = (Arc::new(pidfd), false);
-        Worker { channel, pidfd, pid, reaper, cgroup, stderr, keys_silent, plan, suspendable, answered, dead }
+        let (pidfd, suspendable, continues) = (Arc::new(pidfd), false, false);
+        Worker {
+            channel,
+            pidfd,
+            pid,
+            reaper,
+            cgroup,
+            stderr,
+            keys_silent,
+            plan,
+            suspendable,
+            continues,
+            answered,
+            dead,
+        }
     }
 }

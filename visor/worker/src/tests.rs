@@ -54,6 +54,7 @@ impl Impostor {
             keys_silent: false,
             plan: Some(plan()),
             suspendable: false,
+            continues: false,
             answered: false,
             dead: false,
         };
@@ -351,6 +352,21 @@ fn a_second_answer_is_refused() {
     let received = impostor.running.next_message().expect("receiving");
     assert!(matches!(received, Some(Message::Ended { .. })), "{received:?}");
     impostor.refuses("second answer");
+}
+
+#[test]
+fn a_worker_without_a_continuation_cannot_refuse_one() {
+    let refusal = || FromWorker::Unfit { why: "of an impossible size".to_owned() };
+    let impostor = Impostor::new();
+    impostor.message(&refusal(), &[]);
+    impostor.refuses("a continuation that it has not got");
+    // The control.
+    let mut impostor = Impostor::new();
+    impostor.running.worker.continues = true;
+    impostor.message(&refusal(), &[]);
+    assert!(matches!(impostor.running.next_message(), Ok(Some(Message::Unfit { .. }))));
+    impostor.message(&refusal(), &[]);
+    impostor.refuses("a continuation that it has not got");
 }
 
 #[test]

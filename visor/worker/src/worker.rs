@@ -171,13 +171,16 @@ pub(super) fn run(
         answered();
         Ok(())
     };
-    workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer).unwrap_or_else(
-        |error| {
-            let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
-            let isolation = keys::isolation(context.keys);
-            reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
-        },
-    )
+    let ran = workflow.run_on(address_space, &context, resources, &mut workflow_io, reporter.clone(), answer);
+    ran.unwrap_or_else(|error| {
+        if error.is_continuations() {
+            reporter.notices.finish();
+            return reporter.send(&FromWorker::Unfit { why: error.to_string() }, &[]);
+        }
+        let failure = Failure::blamed(FailureKind::Process, Blame::Host, error.to_string());
+        let isolation = keys::isolation(context.keys);
+        reporter.answer(report_without_run(workflow.plan(), isolation, wire.requested_ns, failure), Vec::new())
+    })
 }
 
 /// Slots of a workflow in a worker: inputs that came with the job, outputs that go with the answer.

@@ -98,6 +98,12 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
         why: "100 000 threads are too much for this processor",
     },
     LeftOut {
+        program: "domain_exact",
+        tests: &[],
+        kernel: None,
+        why: "hundreds of domains are too much for this processor; `domain_suspend` makes some",
+    },
+    LeftOut {
         program: "domain_runs",
         tests: &[],
         kernel: None,

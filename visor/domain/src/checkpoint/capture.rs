@@ -1,5 +1,6 @@
 //! From a domain at rest to its continuation.
 
+use super::check::{Rejected, check};
 use super::record::{Continuation, InstanceRecord, ModuleRecord, PageRun, ThreadRecord, ThreadState};
 use super::{Suspended, names, pages};
 use crate::carrier::{clock_ns, monotonic_ns};
@@ -29,6 +30,8 @@ pub enum CaptureError {
     Name { instance: String },
     #[error("an instance is being ended")]
     Ending,
+    #[error("it is in a state that cannot be gone on with: {0}")]
+    Unfit(#[from] Rejected),
     #[error(transparent)]
     Module(#[from] RecordError),
 }
@@ -91,6 +94,7 @@ impl Shared {
         let waits = waits.collect();
         let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
         let continuation = Continuation {
+            lineage: self.lineage(),
             clock,
             wall,
             run_deadline,
@@ -102,7 +106,19 @@ impl Shared {
             driver: driver.map(|driver| driver.save(&live)).unwrap_or_default(),
             pages,
         };
+        self.check_captured(&continuation)?;
         Ok(Suspended { continuation, waits, until: first, events_taken: Vec::new() })
+    }
+
+    /// What a domain would refuse to go on with is not captured: a stack pointer, for one, is user code's own choice.
+    fn check_captured(&self, continuation: &Continuation) -> Result<(), CaptureError> {
+        let live: Vec<_> = continuation.instances.iter().map(|record| self.instance(record.id)).collect();
+        let configs = live.iter().flatten().map(|instance| &instance.config);
+        let planned: Vec<_> = continuation.instances.iter().zip(configs).collect();
+        match planned.len() == continuation.instances.len() {
+            true => Ok(check(continuation, &planned)?),
+            false => Err(CaptureError::Ending),
+        }
     }
 
     fn capture_instance(

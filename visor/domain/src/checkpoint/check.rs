@@ -4,7 +4,7 @@
 //! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a
 //! hostile function writes.
 
-use super::record::{Continuation, InstanceRecord, ThreadRecord, ThreadState};
+use super::record::{Continuation, InstanceRecord, Lineage, ThreadRecord, ThreadState};
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::event::is_event_name;
@@ -36,7 +36,7 @@ pub enum Rejected {
     ThreadLimit,
     #[error("the numbers of threads are not those of a table")]
     ThreadNumbers,
-    #[error("a thread has its stack pointer outside its stack")]
+    #[error("a thread has its stack pointer outside its stack, or not aligned")]
     StackPointer,
     #[error("a thread is in the call {0}, in which no thread is captured")]
     Call(u32),
@@ -58,6 +58,8 @@ pub enum Rejected {
     Pages,
     #[error("a time lies before the capture")]
     Time,
+    #[error("it is a copy with an impossible number")]
+    Copy,
 }
 
 /// An instance's record and what the plan says of it.
@@ -65,6 +67,10 @@ pub(super) type Planned<'c> = (&'c InstanceRecord, &'c InstanceConfig);
 
 /// Checks everything that can be checked before memory is mapped.
 pub(super) fn check(continuation: &Continuation, instances: &[Planned<'_>]) -> Result<(), Rejected> {
+    let Lineage { copy, copies, .. } = continuation.lineage;
+    if copy > copies || (copy == 0) != (copies == 0) {
+        return Err(Rejected::Copy);
+    }
     let mut cells = HashSet::new();
     for (record, config) in instances {
         let cell = cell_of(record.id);

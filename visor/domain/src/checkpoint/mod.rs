@@ -39,7 +39,7 @@ pub(crate) mod restore;
 
 pub use capture::{CaptureError, Wait};
 pub use check::Rejected;
-pub use record::Continuation;
+pub use record::{Continuation, Lineage};
 pub use restore::RestoreError;
 
 /// How a run came to rest before its end.

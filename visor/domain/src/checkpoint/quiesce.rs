@@ -8,7 +8,7 @@
 //!                                                                                    └─▶ refused: it goes on
 //! ```
 
-use super::Suspended;
+use super::{CaptureError, Rejected, Suspended};
 use crate::sched::{Resources, Scheduler};
 use crate::shared::Shared;
 use monohull_abi::module::NEVER;
@@ -68,6 +68,8 @@ impl Shared {
                 scheduler.finish();
                 self.sched.wake_all();
             }
+            // The first timer became due meanwhile: it is served, and then there is another wait.
+            Err(CaptureError::Unfit(Rejected::Time)) => {}
             Err(error) => self.suspension.lock().refused = Some(error.to_string()),
         }
     }

@@ -7,9 +7,22 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Where a run stands among those that one workflow has had. Functions read it; nothing depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Lineage {
+    /// How often the workflow has gone on from a checkpoint.
+    pub generation: u64,
+    /// Which copy of a forked workflow it is, from 1; 0 if it is none.
+    pub copy: u32,
+    /// How many copies were made together with it; 0 if it is none.
+    pub copies: u32,
+}
+
 /// The rest of a domain's run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Continuation {
+    /// At a capture, of the run that was captured. Before going on it is set to that of the run which does.
+    pub lineage: Lineage,
     /// Domain time of the capture.
     pub clock: u64,
     /// Wall-clock time of the capture, in ns since 1970.

@@ -31,6 +31,13 @@ pub enum RestoreError {
     Module(#[from] RecordError),
 }
 
+impl RestoreError {
+    /// Whether the host is at fault, and not the continuation.
+    pub fn is_hosts(&self) -> bool {
+        matches!(self, RestoreError::Memory(_))
+    }
+}
+
 impl Shared {
     /// Rebuilds a captured domain in this one, which has not run yet. `config` is what the plan says of the instance with this token,
     /// at this attempt. After an error this domain must not run.

@@ -301,6 +301,9 @@ fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         Info::TlsFileSize => tls.map_or(0, |tls| tls.file_size),
         Info::TlsMemorySize => tls.map_or(0, |tls| tls.memory_size),
         Info::TlsAlign => tls.map_or(0, |tls| tls.align),
+        Info::Generation => domain.lineage().generation,
+        Info::ForkIndex => domain.lineage().copy.into(),
+        Info::ForkCount => domain.lineage().copies.into(),
     })
 }
 

@@ -1,11 +1,12 @@
 //! A store and a model of it: whatever is done to both, they answer the same and hold the same.
 
 mod model;
+mod model_history;
 
 use model::Model;
 use monohull_durable::{
-    Checkpoint, Claimed, Commit, Control, Held, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, Meta, NewInvocation, NewMail,
-    Sent, Sqlite, Status, Wait, Want,
+    Checkpoint, Claimed, Commit, Control, Fork, Held, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, Meta, NewInvocation,
+    NewMail, Sent, Sqlite, Status, Wait, Want,
 };
 use proptest::prelude::*;
 use std::fmt::Debug;
@@ -50,6 +51,21 @@ enum Step {
     Mail {
         claim: usize,
     },
+    Keep {
+        id: usize,
+        checkpoints: u32,
+    },
+    Fork {
+        id: usize,
+        at: Option<u64>,
+        copies: Vec<usize>,
+        paused: bool,
+    },
+    Rewind {
+        id: usize,
+        to: u64,
+        paused: bool,
+    },
     List {
         statuses: Vec<Status>,
         after: Option<usize>,
@@ -69,7 +85,7 @@ fn id(index: usize) -> InvocationId {
 }
 
 fn checkpoint() -> impl Strategy<Value = Checkpoint> {
-    (0..3u64).prop_map(|bytes| Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
+    (0..6u64).prop_map(|bytes| Checkpoint { file: format!("{bytes}.checkpoint"), bytes })
 }
 
 fn commit() -> impl Strategy<Value = Commit> {
@@ -108,6 +124,10 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (ids.clone(), 0..EVENTS.len(), 0..3usize, prop::option::of(0..3usize))
             .prop_map(|(id, event, bytes, key)| Step::Send { id, event, bytes, key }),
         2 => (0..2usize).prop_map(|claim| Step::Mail { claim }),
+        1 => (ids.clone(), 0..5u32).prop_map(|(id, checkpoints)| Step::Keep { id, checkpoints }),
+        3 => (ids.clone(), prop::option::of(0..6u64), prop::collection::vec(ids.clone(), 0..4), any::<bool>())
+            .prop_map(|(id, at, copies, paused)| Step::Fork { id, at, copies, paused }),
+        3 => (ids.clone(), 0..6u64, any::<bool>()).prop_map(|(id, to, paused)| Step::Rewind { id, to, paused }),
         1 => (prop::collection::vec(status, 0..3), prop::option::of(ids), 0..5usize)
             .prop_map(|(statuses, after, limit)| Step::List { statuses, after, limit }),
         3 => (0..60u64).prop_map(|ns| Step::Pass { ns }),
@@ -146,6 +166,12 @@ fn run(meta: &mut impl Meta, step: &Step, claims: &mut Vec<Held>, now: &mut u64)
             Some(held) => told(meta.mail(held)),
             None => String::new(),
         },
+        Step::Keep { id: index, checkpoints } => told(meta.keep(&id(*index), *checkpoints)),
+        Step::Fork { id: index, at, copies, paused } => {
+            let copies: Vec<_> = copies.iter().map(|index| id(*index)).collect();
+            told(meta.fork(Fork { id: &id(*index), at: *at, copies: &copies, paused: *paused }, *now))
+        }
+        Step::Rewind { id: index, to, paused } => told(meta.rewind(&id(*index), *to, *paused, *now)),
         Step::List { statuses, after, limit } => told(meta.list(statuses, after.map(id).as_ref(), *limit)),
         Step::Pass { ns } => {
             *now += ns;
@@ -165,7 +191,10 @@ fn claimed(claim: Result<Claimed, monohull_durable::MetaError>, claims: &mut Vec
 fn look(meta: &impl Meta) -> String {
     let rows: Vec<_> = (0..IDS.len()).map(|index| meta.get(&id(index))).collect();
     let mail: Vec<_> = (0..IDS.len()).map(|index| meta.mail_count(&id(index))).collect();
-    format!("{rows:#?} {mail:?} {:?} {:?}", meta.owners(), meta.next_due())
+    let histories: Vec<_> = (0..IDS.len())
+        .map(|index| (meta.history(&id(index)), meta.lineage(&id(index)), meta.forks(&id(index))))
+        .collect();
+    format!("{rows:#?} {mail:?} {histories:#?} {:?} {:?} {:?}", meta.files(), meta.owners(), meta.next_due())
 }
 
 proptest! {

@@ -1,21 +1,23 @@
 //! What the transactions mean, in memory.
 
 use monohull_durable::{
-    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, MAIL_BYTES_MAX,
-    MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
+    ATTEMPTS, Claim, Claimed, Commit, Committed, Control, Controlled, Held, Invocation, InvocationId, Kept, Lineage,
+    MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError, NewInvocation, NewMail, Sent, Started, Status, Want,
 };
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(crate) struct Model {
-    rows: BTreeMap<InvocationId, Invocation>,
-    mail: Vec<Letter>,
+    pub(crate) rows: BTreeMap<InvocationId, Invocation>,
+    pub(crate) history: BTreeMap<(InvocationId, u64), Kept>,
+    pub(crate) lineage: BTreeMap<InvocationId, Lineage>,
+    pub(crate) mail: Vec<Letter>,
     /// How many events have been kept.
     sent: u64,
 }
 
 /// An event that was sent to an invocation.
-struct Letter {
+pub(crate) struct Letter {
     to: InvocationId,
     key: Option<String>,
     mail: Mail,
@@ -38,6 +40,13 @@ impl Model {
 
 fn awaits(row: &Invocation, name: &str) -> bool {
     row.waits.iter().any(|wait| wait.event.as_deref() == Some(name))
+}
+
+/// An invocation is due if an event is there that it waits for.
+pub(crate) fn arrive(mail: &[Letter], row: &mut Invocation, now: u64) {
+    if Model::waiting(mail, &row.id).any(|mail| awaits(row, &mail.name)) {
+        row.due = Some(row.due.map_or(now, |due| due.min(now)));
+    }
 }
 
 /// An invocation that nobody runs any more becomes what was wanted of it, or waits.
@@ -127,18 +136,17 @@ impl Meta for Model {
             Some(row) if row.owner.is_some() && row.epoch == held.epoch => row,
             _ => return Err(MetaError::Stale(held.id.clone())),
         };
-        let before = row.checkpoint.clone();
         row.reason = None;
+        let mut waits = None;
         let status = match commit.clone() {
-            Commit::Suspended { checkpoint, due, waits, taken } => {
-                (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waits);
+            Commit::Suspended { checkpoint, due, waits: waiting, taken } => {
+                (row.checkpoint, row.due, row.waits) = (Some(checkpoint), due, waiting);
                 (row.generation, row.attempts) = (row.generation + 1, 0);
+                waits = Some(Invocation { changed: now, ..row.clone() });
                 for letter in self.mail.iter_mut().filter(|letter| letter.to == held.id) {
                     letter.taken |= taken.contains(&letter.mail.number);
                 }
-                if Model::waiting(&self.mail, &held.id).any(|mail| awaits(row, &mail.name)) {
-                    row.due = Some(row.due.map_or(now, |due| due.min(now)));
-                }
+                arrive(&self.mail, row, now);
                 Status::Suspended
             }
             Commit::Ended { well, report } => {
@@ -155,10 +163,13 @@ impl Meta for Model {
             }
         };
         let_go(row, status, now);
-        let obsolete = if row.checkpoint == before { None } else { before };
-        let committed = Committed { status: row.status, obsolete };
+        let status = row.status;
+        let mut obsolete = waits.map(|waits| self.suspended(&waits)).unwrap_or_default();
         self.sweep();
-        Ok(committed)
+        if matches!(status, Status::Completed | Status::Cancelled) {
+            obsolete.extend(self.keep_newest(&held.id, 0));
+        }
+        Ok(Committed { status, obsolete })
     }
 
     fn owners(&self) -> Result<Vec<String>, MetaError> {
@@ -169,9 +180,16 @@ impl Meta for Model {
     }
 
     fn expire(&mut self, owner: &str, now: u64) -> Result<(), MetaError> {
+        let mut cancelled = Vec::new();
         for row in self.rows.values_mut().filter(|row| row.owner.as_deref() == Some(owner)) {
             let status = at_rest(row);
             let_go(row, status, now);
+            if row.status == Status::Cancelled {
+                cancelled.push(row.id.clone());
+            }
+        }
+        for id in cancelled {
+            self.keep_newest(&id, 0);
         }
         self.sweep();
         Ok(())
@@ -207,6 +225,9 @@ impl Meta for Model {
         row.status = wanted;
         tidy(row);
         self.sweep();
+        if wanted == Status::Cancelled {
+            self.keep_newest(id, 0);
+        }
         Ok(Controlled::Now(wanted))
     }
 
@@ -215,6 +236,8 @@ impl Meta for Model {
         if has_ended {
             self.rows.remove(id);
             self.sweep();
+            self.lineage.remove(id);
+            self.keep_newest(id, 0);
         }
         Ok(has_ended)
     }

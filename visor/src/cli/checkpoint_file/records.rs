@@ -21,15 +21,11 @@ use monohull_checkpoint::record::{
     ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
 };
 use monohull_checkpoint::{Checkpoint, Content, Error, Heat, Pages, ReadAt};
-use monohull_domain::checkpoint::Continuation;
 use monohull_domain::checkpoint::record as domain;
+use monohull_domain::checkpoint::{Continuation, Lineage};
 use std::collections::HashMap;
 
 use super::NotOurs;
-
-/// The most bytes of pages in a continuation. A checkpoint has equal pages once and zero pages not at all, so a small one can name
-/// many.
-const PAGES_MAX: u64 = 16 << 30;
 
 /// The records of a checkpoint that are the domain's.
 pub(super) struct Records {
@@ -147,8 +143,12 @@ fn module(record: &domain::ModuleRecord) -> ModuleRecord {
     ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
 }
 
-/// The continuation of a checkpoint, with this state of the driver.
-pub(super) fn continuation<S: ReadAt>(checkpoint: &Checkpoint<S>, driver: Vec<u8>) -> Result<Continuation, NotOurs> {
+/// The continuation of a checkpoint, with this state of the driver, and with at most so many bytes of pages.
+pub(super) fn continuation<S: ReadAt>(
+    checkpoint: &Checkpoint<S>,
+    driver: Vec<u8>,
+    most: u64,
+) -> Result<Continuation, NotOurs> {
     let contents = checkpoint.contents();
     if contents.identity.parent.is_some() {
         return Err("it has only what differs from another checkpoint".to_owned().into());
@@ -173,6 +173,7 @@ pub(super) fn continuation<S: ReadAt>(checkpoint: &Checkpoint<S>, driver: Vec<u8
         }
     }
     Ok(Continuation {
+        lineage: Lineage { generation: contents.identity.generation, ..Lineage::default() },
         clock: contents.identity.domain_ns,
         wall: contents.identity.wall_ns,
         run_deadline,
@@ -187,7 +188,7 @@ pub(super) fn continuation<S: ReadAt>(checkpoint: &Checkpoint<S>, driver: Vec<u8
         },
         modules: contents.modules.iter().map(module_back).collect(),
         driver,
-        pages: pages_back(checkpoint)?,
+        pages: pages_back(checkpoint, most)?,
     })
 }
 
@@ -261,10 +262,10 @@ fn module_back(record: &ModuleRecord) -> domain::ModuleRecord {
     domain::ModuleRecord { name: record.name.clone(), bytes: record.bytes.clone(), pages: pages.collect() }
 }
 
-fn pages_back<S: ReadAt>(checkpoint: &Checkpoint<S>) -> Result<Vec<domain::PageRun>, NotOurs> {
+fn pages_back<S: ReadAt>(checkpoint: &Checkpoint<S>, most: u64) -> Result<Vec<domain::PageRun>, NotOurs> {
     let bytes = checkpoint.runs().iter().map(|run| run.count.saturating_mul(PAGE));
-    if bytes.fold(0, u64::saturating_add) > PAGES_MAX {
-        return Err(format!("its pages have more than {PAGES_MAX} bytes").into());
+    if bytes.fold(0, u64::saturating_add) > most {
+        return Err(format!("its pages have more than the {most} bytes that the workflow's limits allow").into());
     }
     let mut pages: Vec<domain::PageRun> = Vec::new();
     for run in checkpoint.runs() {

@@ -7,13 +7,15 @@ use monohull_checkpoint::record::{
     MappedRange, MappedState, PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord,
 };
 use monohull_checkpoint::{Pages, count_pages};
-use monohull_domain::checkpoint::record as domain;
+use monohull_domain::checkpoint::{Lineage, record as domain};
 use std::fs;
 
 const KEY: Key = Key::new([5; 32]);
 /// Bytes of a stack.
 const STACK: u64 = 64 << 10;
 const CLOCK: u64 = 5_000;
+const DOCUMENT: &[u8] = br#"{ "name": "w", "functions": { "e": { "image": "e.so" }, "f": { "image": "f.so" } },
+    "steps": [{ "name": "other", "function": "e" }, { "name": "wait", "function": "f", "instances": 2 }] }"#;
 
 fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain::ThreadState) -> domain::ThreadRecord {
     let top = match stack {
@@ -63,6 +65,7 @@ fn continuation() -> Continuation {
     let run =
         |address, bytes: &[u8]| domain::PageRun { address, bytes: bytes.iter().flat_map(|byte| page(*byte)).collect() };
     Continuation {
+        lineage: Lineage { generation: 3, copy: 1, copies: 2 },
         clock: CLOCK,
         wall: 77_000,
         run_deadline: Some(CLOCK + 100),
@@ -94,7 +97,7 @@ fn saved() -> Saved {
     Saved {
         workflow: "w".to_owned(),
         generation: 3,
-        document: b"{}".to_vec(),
+        document: DOCUMENT.to_vec(),
         functions: vec![("e".to_owned(), [6; 32], 8), ("f".to_owned(), [7; 32], 9)],
         engine: Engine {
             file: "w.json".into(),
@@ -103,6 +106,7 @@ fn saved() -> Saved {
             inputs: Vec::new(),
             events: vec![Event { number: 4, name: "paid".to_owned(), bytes: b"17".to_vec() }],
             given: 5,
+            copy: (1, 2),
         },
         continuation: continuation(),
     }
@@ -210,13 +214,18 @@ fn what_no_suspended_workflow_has_is_refused() {
     }
 }
 
-/// A small file may name many zero pages.
+/// A small file may name many zero pages. They are made if the workflow's limits have room for them, and not otherwise.
 #[test]
-fn more_pages_than_a_continuation_may_have_are_refused() {
+fn more_pages_than_the_workflow_may_have_are_refused() {
+    let document =
+        String::from_utf8_lossy(DOCUMENT).replace("\"steps\"", "\"limits\": { \"slots\": \"1MiB\" }, \"steps\"");
+    let document = document.replace("\"instances\"", "\"memory\": \"2MiB\", \"stack\": \"64KiB\", \"instances\"");
     let mut contents = contents();
-    contents.instances[0].heap_end = contents.instances[0].heap_start + (17 << 30);
+    contents.plan = document.into_bytes();
+    contents.identity.plan = Hash::of(&contents.plan);
+    contents.instances[0].heap_end = contents.instances[0].heap_start + (8 << 20);
     let mut pages = Pages::new();
-    pages.zero(contents.instances[0].heap_start, (17 << 30) / PAGE).expect("pages");
+    pages.zero(contents.instances[0].heap_start, (4 << 20) / PAGE).expect("pages");
     let mut bytes = Vec::new();
     write(&mut bytes, &contents, &pages, Packing::Raw).expect("written");
     let checkpoint = Checkpoint::read(bytes.as_slice(), Trust::Unchecked).expect("a checkpoint");

@@ -7,6 +7,7 @@
 //!                                         └─▶ what is kept of it is damaged: commit `Paused`
 //! ```
 
+use super::super::apart;
 use super::super::checkpoint;
 use super::super::checkpoint_file::{Engine, FileError, Saved};
 use super::super::exit::Exit;
@@ -17,7 +18,8 @@ use super::super::suspend::{self, CONTINUATION_MAX, SHORTEST_WAIT, date};
 use super::start::Start;
 use super::{Trouble, due, now};
 use monohull_checkpoint::Key;
-use monohull_durable::{Claim, Commit, Invocation, Mail, Meta, MetaError, Status, Store, Wait};
+use monohull_domain::checkpoint::Lineage;
+use monohull_durable::{Adding, Claim, Commit, History, Invocation, Mail, Meta, MetaError, Status, Store, Wait};
 use monohull_engine::{Event, IsolationWish, RunOptions};
 use monohull_ipc::sealed::{read_sealed, seal};
 use monohull_report::escape::shown;
@@ -28,6 +30,7 @@ use monohull_workflow::{self as workflow, Plan};
 use serde_json::json;
 use std::fmt::Write;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -57,6 +60,32 @@ struct From {
     start: Start,
     saved: Option<Saved>,
     events: Vec<Event>,
+    copy: (u32, u32),
+}
+
+/// How a run came to its commit.
+enum Came {
+    /// It waits, and its checkpoint is not removed while it has no name.
+    Waits(Commit, Adding),
+    /// It has ended, or was not run.
+    Other(Commit, Option<Box<RunReport>>),
+}
+
+/// Where an invocation stands among those of its workflow.
+struct Branch {
+    /// Which copy it is, and how many were made; zeros if it is none.
+    copy: (u32, u32),
+    /// How much later than at its capture the timers of its checkpoint count from.
+    moved: i64,
+}
+
+impl Branch {
+    fn of(store: &Store, claim: &Claim) -> Result<Branch, Trouble> {
+        let meta = store.meta()?;
+        let lineage = meta.lineage(&claim.held.id)?;
+        let kept = meta.history(&claim.held.id)?.into_iter().find(|kept| kept.generation == claim.generation);
+        Ok(Branch { copy: (lineage.copy, lineage.copies), moved: kept.map_or(0, |kept| kept.moved) })
+    }
 }
 
 /// Runs an invocation that this process has claimed, and commits how far it came.
@@ -67,19 +96,23 @@ pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble>
         Err(error @ MetaError::Damaged { .. }) => Err(error.to_string()),
         mail => Ok(mail?),
     };
-    let (commit, ended) = match mail.and_then(|mail| from(store, &claim, mail, &key)) {
+    let branch = Branch::of(store, &claim)?;
+    // What has been added is not removed before the commit names it.
+    let (commit, ended, _adding) = match mail.and_then(|mail| from(store, &claim, branch, mail, &key)) {
         Ok(from) => {
             let plan = from.plan.clone();
-            let (commit, report) = go_on(store, &claim, from, how, &key);
-            (commit, report.map(|report| (*report, plan)))
+            match go_on(store, &claim, from, how, &key) {
+                Came::Waits(commit, adding) => (commit, None, Some(adding)),
+                Came::Other(commit, report) => (commit, report.map(|report| (*report, plan)), None),
+            }
         }
-        Err(reason) => (Commit::Paused { reason }, None),
+        Err(reason) => (Commit::Paused { reason }, None, None),
     };
     if let Commit::Released { reason, due } = &commit {
         output::note(format_args!("monohull: invocation {}: {reason}; again at {}", claim.held.id, date(*due)));
     }
     let committed = store.meta()?.commit(&claim.held, &commit, now())?;
-    if let Some(obsolete) = committed.obsolete {
+    for obsolete in committed.obsolete {
         // One that stays is removed by the next sweep.
         let _ = fs::remove_file(store.checkpoints().join(&obsolete.file));
     }
@@ -87,8 +120,8 @@ pub(super) fn run(store: &Store, claim: Claim, how: How) -> Result<Leg, Trouble>
 }
 
 /// Reads what is kept of an invocation, or says why that cannot be gone on with.
-fn from(store: &Store, claim: &Claim, mail: Vec<Mail>, key: &Key) -> Result<From, String> {
-    let start =
+fn from(store: &Store, claim: &Claim, branch: Branch, mail: Vec<Mail>, key: &Key) -> Result<From, String> {
+    let mut start =
         Start::decode(&claim.start).ok_or("what it was started with cannot be read by this version of Monohull")?;
     let mut plan =
         workflow::check_bytes(&start.file, &start.document).into_plan().map_err(|error| error.to_string())?;
@@ -108,19 +141,28 @@ fn from(store: &Store, claim: &Claim, mail: Vec<Mail>, key: &Key) -> Result<From
         }
     }
     let read = |file: &str| Saved::read(&store.checkpoints().join(file), key).map_err(|error| error.to_string());
-    let saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
+    let mut saved = claim.checkpoint.as_ref().map(|checkpoint| read(&checkpoint.file)).transpose()?;
+    let Branch { copy: (copy, copies), moved } = branch;
+    if let Some(Saved { continuation, .. }) = &mut saved {
+        continuation.wall = continuation.wall.saturating_add_signed(moved);
+        continuation.lineage = Lineage { generation: claim.generation, copy, copies };
+    }
+    if copy > 0 {
+        start.outputs = apart::outputs(&start.outputs, claim.held.id.as_str());
+    }
     let events = mail.into_iter().map(|Mail { number, name, bytes }| Event { number, name, bytes }).collect();
-    Ok(From { plan, start, saved, events })
+    Ok(From { plan, start, saved, events, copy: (copy, copies) })
 }
 
 /// Runs the workflow until it waits or has ended.
-fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> (Commit, Option<Box<RunReport>>) {
+fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> Came {
     let later = |why: &dyn std::fmt::Display| {
         let pause = FIRST_PAUSE.saturating_mul(1 << claim.attempt.min(8));
         let due = now().saturating_add(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX));
-        (Commit::Released { due, reason: why.to_string() }, None)
+        Came::Other(Commit::Released { due, reason: why.to_string() }, None)
     };
-    let From { plan, start, saved, events } = from;
+    let paused = |why: &dyn std::fmt::Display| Came::Other(Commit::Paused { reason: why.to_string() }, None);
+    let From { plan, start, saved, events, copy } = from;
     let mut options =
         RunOptions { outputs: start.outputs.clone(), isolation: how.isolation, events, ..RunOptions::default() };
     let continuation = match saved {
@@ -142,8 +184,8 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> (Comm
     let watcher = terminal.as_ref().map(|terminal| terminal as &dyn Progress);
     let continuing = Continuing { continuation, suspend: Some(SHORTEST_WAIT) };
     match worker::run_from(&plan, &options, how.cgroup, watcher, continuing) {
-        Ok(Ran::Suspended(waiting)) => match keep(store, claim, &plan, start, *waiting, key) {
-            Ok(commit) => (commit, None),
+        Ok(Ran::Suspended(waiting)) => match keep(store, claim, &plan, start, copy, *waiting, key) {
+            Ok((commit, adding)) => Came::Waits(commit, adding),
             Err(error) => later(&error),
         },
         Ok(Ran::Ended(report)) => match &report.error {
@@ -152,10 +194,11 @@ fn go_on(store: &Store, claim: &Claim, from: From, how: How, key: &Key) -> (Comm
             _ => {
                 let bytes = serde_json::to_vec(&report).unwrap_or_default();
                 let well = report.status == monohull_report::Status::Done;
-                (Commit::Ended { well, report: bytes }, Some(report))
+                Came::Other(Commit::Ended { well, report: bytes }, Some(report))
             }
         },
-        Err(error @ ProcessError::ImageChanged { .. }) => (Commit::Paused { reason: error.to_string() }, None),
+        // Neither becomes right by itself.
+        Err(error @ (ProcessError::ImageChanged { .. } | ProcessError::Unfit(_))) => paused(&error),
         Err(error) => later(&error),
     }
 }
@@ -166,9 +209,10 @@ fn keep(
     claim: &Claim,
     plan: &Plan,
     start: Start,
+    copy: (u32, u32),
     waiting: Waiting,
     key: &Key,
-) -> Result<Commit, FileError> {
+) -> Result<(Commit, Adding), FileError> {
     let folder = store.checkpoints();
     let Waiting { run, inputs, images } = waiting;
     let unwritable = |source| FileError::Unwritable { path: folder.clone(), source };
@@ -185,12 +229,11 @@ fn keep(
         generation: claim.generation + 1,
         document,
         functions: functions.map(|(function, hash)| (function.name.clone(), hash, bytes(&hash))).collect(),
-        engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0 },
+        engine: Engine { file, settings, outputs, inputs, events: Vec::new(), given: 0, copy },
         continuation,
     };
-    // The epoch makes the name new even if an attempt before this one was killed after it had written a file.
-    let _adding = store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
-    let name = format!("{}.{}", claim.held.id, claim.held.epoch);
+    let adding = store.adding().map_err(|error| unwritable(io::Error::other(error)))?;
+    let name = new_name(&folder, claim);
     let (path, bytes) = saved.write(&folder, &name, key)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let waits = run.waits.into_iter();
@@ -199,7 +242,17 @@ fn keep(
         Wait { step: wait.step, instance, what, until, event }
     });
     let checkpoint = monohull_durable::Checkpoint { file, bytes };
-    Ok(Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken })
+    let commit = Commit::Suspended { checkpoint, due: run.until, waits: waits.collect(), taken: run.events_taken };
+    Ok((commit, adding))
+}
+
+/// A name for a checkpoint that no file has. The epoch makes it new even if an attempt before this one was killed after it had written a
+/// file. Copies may still have files of an invocation that was removed and whose id is used again.
+fn new_name(folder: &Path, claim: &Claim) -> String {
+    let name = format!("{}.{}", claim.held.id, claim.held.epoch);
+    let others = (2..).map(|number: u64| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.clone()).chain(others);
+    names.find(|name| !folder.join(format!("{name}.checkpoint")).exists()).unwrap_or(name)
 }
 
 /// Prints what an invocation waits for.
@@ -215,7 +268,7 @@ pub(super) fn waits(row: &Invocation, json: bool) -> Exit {
             let _ = writeln!(text, "reason      {}", shown(reason));
         }
         if !row.status.is_end() {
-            let _ = writeln!(text, "goes on     {}", due(row));
+            let _ = writeln!(text, "goes on     {}", due(row.due, &row.waits));
         }
         let _ = writeln!(text, "invocation  {}", row.id);
         output::text(text);
@@ -223,9 +276,9 @@ pub(super) fn waits(row: &Invocation, json: bool) -> Exit {
     if row.status == Status::Cancelled { Exit::WorkflowFailed } else { Exit::Suspended }
 }
 
-/// An invocation as a document.
-pub(super) fn describe(row: &Invocation) -> serde_json::Value {
-    let waits = row.waits.iter().map(|wait| {
+/// Waits as a document.
+pub(super) fn waiting_for(waits: &[Wait]) -> Vec<serde_json::Value> {
+    let waits = waits.iter().map(|wait| {
         json!({
             "step": wait.step,
             "instance": wait.instance,
@@ -234,6 +287,11 @@ pub(super) fn describe(row: &Invocation) -> serde_json::Value {
             "until": wait.until.map(date),
         })
     });
+    waits.collect()
+}
+
+/// An invocation as a document.
+pub(super) fn describe(row: &Invocation) -> serde_json::Value {
     json!({
         "id": row.id.as_str(),
         "workflow": row.workflow,
@@ -243,9 +301,9 @@ pub(super) fn describe(row: &Invocation) -> serde_json::Value {
         "started": date(row.started),
         "changed": date(row.changed),
         "due": row.due.map(date),
-        "waiting_for": waits.collect::<Vec<_>>(),
+        "waiting_for": waiting_for(&row.waits),
         "checkpoint": row.checkpoint.as_ref().map(|checkpoint| json!({ "file": checkpoint.file, "bytes": checkpoint.bytes })),
-        "suspensions": row.generation,
+        "generation": row.generation,
         "attempts": row.attempts,
     })
 }

@@ -1,10 +1,12 @@
 //! Durable invocations: workflows in a state folder, which outlive every process.
 //!
 //! `monohull run --state DIR` starts one and follows it to its end; `wake` goes on with those that are due, started by any
-//! process; `send` sends them events; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it. The crate
+//! process; `send` sends them events; `ps` and `show` say what there is; `pause`, `cancel`, `purge` and `resume --state` change it;
+//! `fork`, `checkpoints` and `rewind` go on from it more than once. The crate
 //! `monohull-durable` keeps them. Here is what runs one from a commit to the next (`leg`), and what is shown.
 
 pub(super) mod control;
+pub(super) mod fork;
 pub(super) mod leg;
 pub(super) mod ps;
 pub(super) mod send;
@@ -12,9 +14,10 @@ pub(super) mod show;
 pub(super) mod start;
 pub(super) mod wake;
 
+use super::checkpoint_file::FileError;
 use super::exit::Exit;
 use super::suspend::date;
-use monohull_durable::{InvalidMail, Invocation, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError};
+use monohull_durable::{InvalidMail, InvocationId, MAIL_BYTES_MAX, MAIL_MAX, MetaError, Store, StoreError, Wait};
 use monohull_report::escape::shown;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,6 +86,30 @@ pub(super) enum Trouble {
     )]
     Full(InvocationId),
     /// A file of a start or an event cannot be read.
+    /// There is nothing to copy or to go back to.
+    #[error("invocation `{id}` is {status}: only one that is suspended, paused or has failed can be {what}")]
+    NoBranches {
+        /// The invocation.
+        id: InvocationId,
+        /// What it is.
+        status: &'static str,
+        /// What was to be done to it.
+        what: &'static str,
+    },
+    /// It does not have this checkpoint.
+    #[error("invocation `{id}` has no checkpoint {generation}: {has}")]
+    NoCheckpoint {
+        /// The invocation.
+        id: InvocationId,
+        /// The one that was asked for.
+        generation: u64,
+        /// Those that it has.
+        has: String,
+    },
+    /// A checkpoint cannot be gone on with.
+    #[error(transparent)]
+    File(#[from] Box<FileError>),
+    /// A file of a start cannot be read.
     #[error("{what} {} cannot be read: {source}", shown(path))]
     Unreadable {
         /// What it is.
@@ -110,6 +137,7 @@ impl Trouble {
         match self {
             Trouble::Key(trouble) => trouble.exit(),
             Trouble::Store(_) => Exit::Host,
+            Trouble::File(error) if error.is_hosts() => Exit::Host,
             _ => Exit::Usage,
         }
     }
@@ -121,10 +149,10 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When an invocation goes on, for people: with what it means if there is no time.
-fn due(row: &Invocation) -> String {
-    let events: Vec<_> = row.waits.iter().filter_map(|wait| wait.event.as_deref()).collect();
-    match row.due {
+/// When an invocation with these waits goes on, for people: with what it means if there is no time.
+fn due(at: Option<u64>, waits: &[Wait]) -> String {
+    let events: Vec<_> = waits.iter().filter_map(|wait| wait.event.as_deref()).collect();
+    match at {
         Some(at) => date(at),
         None if events.is_empty() => "by hand".to_owned(),
         None => format!("with event {}", shown(&events.join(", "))),

@@ -2,6 +2,7 @@
 
 use super::super::exit::Exit;
 use super::super::{concat_help, fail, output, suspend};
+use super::fork::Tree;
 use super::{State, Trouble, leg};
 use clap::Args;
 use monohull_durable::{Invocation, InvocationId, Meta};
@@ -25,29 +26,31 @@ pub(in super::super) struct Show {
 impl Show {
     pub(in super::super) fn run(&self) -> Exit {
         match self.find() {
-            Ok((row, mail)) => {
-                self.print(&row, mail);
+            Ok((row, tree, mail)) => {
+                self.print(&row, &tree, mail);
                 Exit::Done
             }
             Err(trouble) => fail(trouble.exit(), &trouble),
         }
     }
 
-    /// The invocation, and how many events wait for it.
-    fn find(&self) -> Result<(Invocation, u64), Trouble> {
+    /// The invocation, its place in the tree of copies, and how many events wait for it.
+    fn find(&self) -> Result<(Invocation, Tree, u64), Trouble> {
         let store = self.state.open()?;
         let mut meta = store.meta()?;
         store.expire_the_dead(&mut meta)?;
         let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
-        Ok((row, meta.mail_count(&self.id)?))
+        Ok((row, Tree::of(&meta, &self.id)?, meta.mail_count(&self.id)?))
     }
 
-    fn print(&self, row: &Invocation, mail: u64) {
+    fn print(&self, row: &Invocation, tree: &Tree, mail: u64) {
         let mut document = leg::describe(row);
         document["mail"] = mail.into();
         if self.json {
             document["report"] =
                 row.report.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or(Value::Null);
+            document["parent"] = tree.parent();
+            document["forks"] = tree.forks.iter().map(InvocationId::as_str).collect();
             output::json(&document);
             return;
         }
@@ -61,7 +64,7 @@ impl Show {
             "changed",
             "due",
             "mail",
-            "suspensions",
+            "generation",
             "attempts",
         ] {
             match &document[name] {
@@ -70,6 +73,7 @@ impl Show {
                 other => output::text(format_args!("{name:<12}{other}\n")),
             }
         }
+        output::text(tree);
         if let Some(checkpoint) = &row.checkpoint {
             output::text(format_args!(
                 "{:<12}{} ({} bytes)\n",

@@ -4,7 +4,9 @@ use super::super::exit::Exit;
 use super::super::{output, suspend};
 use super::leg::{self, How};
 use super::{Trouble, now};
-use monohull_durable::{Claimed, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want};
+use monohull_durable::{
+    Claimed, History, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want,
+};
 use monohull_report::RunReport;
 use monohull_workflow::Plan;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,8 @@ pub(in super::super) struct Request<'a> {
     /// What was started, without the hashes.
     pub(in super::super) start: Start,
     pub(in super::super) detach: bool,
+    /// How many checkpoints are kept, if not as usual.
+    pub(in super::super) keep: Option<u32>,
     pub(in super::super) json: bool,
     pub(in super::super) how: How,
 }
@@ -123,8 +127,14 @@ fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
     })?;
     let now = now();
     let new = NewInvocation { id: &id, workflow: &plan.name, start: &bytes, due: now };
-    match store.meta()?.start(&new, now)? {
-        Started::New | Started::Same(_) => Ok((store, id)),
+    let mut meta = store.meta()?;
+    match meta.start(&new, now)? {
+        Started::New | Started::Same(_) => {
+            if let Some(keep) = request.keep {
+                meta.keep(&id, keep)?;
+            }
+            Ok((store, id))
+        }
         Started::Taken => Err(Trouble::Taken(id)),
     }
 }

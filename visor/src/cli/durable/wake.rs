@@ -110,7 +110,11 @@ impl Wake {
             ran.push(leg::describe(row));
             return;
         }
-        let until = if row.status == Status::Suspended { format!(", goes on {}", due(row)) } else { String::new() };
+        let until = if row.status == Status::Suspended {
+            format!(", goes on {}", due(row.due, &row.waits))
+        } else {
+            String::new()
+        };
         let why = row.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let line = format!("{}  {} {}{until}{why}", row.id, row.workflow, row.status.name());
         output::text(format_args!("{}\n", monohull_report::escape::Line(&line)));

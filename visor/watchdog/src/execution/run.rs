@@ -259,6 +259,7 @@ impl Watchdog {
                 Ok(Message::Suspended(_)) => {
                     return (None, Err(ApiError::monohull("the workflow was suspended, which was not asked for")));
                 }
+                Ok(Message::Unfit { why }) => return (None, Err(ApiError::monohull(why))),
                 Ok(Message::Died(death)) => return (None, Err(ApiError::died(&death.failure()))),
                 Err(refusal) => return (None, Err(refusal)),
             }

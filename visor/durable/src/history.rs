@@ -1,0 +1,145 @@
+//! Earlier checkpoints of invocations, and going on from them: copies, and the way back.
+//!
+//! ```text
+//!                     the history of `one`, at most `keep` checkpoints          fork(one, at 2, [two, three])
+//!   start ─▶ 1 ─▶ 2 ─▶ 3                                                          two:   2 ─▶ 3 ─▶ …
+//!                 └──────────▶ 4 (= 2) ─▶ 5 ─▶ …      rewind(one, to 2)           three: 2 ─▶ 3 ─▶ …
+//! ```
+//!
+//! A *generation* is the number of a checkpoint in its invocation. It only rises: a rewind makes a new one from the files of an old one, and
+//! what was left behind stays in the history. So the newest checkpoint is the one that is gone on from, and a number never means two.
+//!
+//! Checkpoints and images are shared by copies, by the names of their files. A file is removed when no history names it.
+//!
+//! **Time.** A checkpoint that an invocation waits in has timers that go on. One that was left behind has none: an invocation that goes on
+//! from it has the time that was left when it was committed, from now on. [`Kept::moved`] is by how much that is later than at the
+//! capture, and whoever restores the checkpoint moves the captured wall clock by as much.
+
+use crate::{Checkpoint, InvocationId, MetaError, Status, Wait};
+
+/// How many checkpoints of an invocation are kept, if nothing else is asked for.
+pub const KEEP: u32 = 16;
+/// The most that are kept.
+pub const KEEP_MAX: u32 = 1000;
+
+/// A checkpoint in the history of an invocation. Times are in ns since 1970.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Its number.
+    pub generation: u64,
+    /// The older one that the invocation went back to, of which this is a copy.
+    pub rewound_to: Option<u64>,
+    /// When it was committed, or gone back to.
+    pub at: u64,
+    /// How much later than at its capture its timers count from.
+    pub moved: i64,
+    /// Its file.
+    pub checkpoint: Checkpoint,
+    /// When an invocation goes on from it by itself.
+    pub due: Option<u64>,
+    /// What is waited for.
+    pub waits: Vec<Wait>,
+}
+
+/// Where an invocation comes from, and how much of its history is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lineage {
+    /// The invocation that it is a copy of, and the generation that it was made from.
+    pub parent: Option<(InvocationId, u64)>,
+    /// Which copy it is, from 1; 0 if it is none.
+    pub copy: u32,
+    /// How many were made together with it; 0 if it is none.
+    pub copies: u32,
+    /// How many checkpoints are kept.
+    pub keep: u32,
+}
+
+impl Default for Lineage {
+    fn default() -> Lineage {
+        Lineage { parent: None, copy: 0, copies: 0, keep: KEEP }
+    }
+}
+
+/// Copies to make of an invocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Fork<'a> {
+    /// The invocation.
+    pub id: &'a InvocationId,
+    /// The generation to copy; without one the newest.
+    pub at: Option<u64>,
+    /// The names of the copies.
+    pub copies: &'a [InvocationId],
+    /// They go on by hand alone.
+    pub paused: bool,
+}
+
+/// What came of a fork or a rewind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Branched<T> {
+    /// It is done.
+    Done(T),
+    /// There is no invocation of this name.
+    Unknown,
+    /// An invocation of this status cannot be: it runs, or has not begun, or keeps no checkpoints any more.
+    Refused(Status),
+    /// It has no such checkpoint. The ones it has are these.
+    NoCheckpoint(Vec<u64>),
+}
+
+/// What became of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Copied {
+    /// It is new.
+    New,
+    /// It was there: the same copy of the same generation.
+    Same,
+    /// The name is another's.
+    Taken,
+}
+
+/// The transactions on histories. [`Meta`](crate::Meta) has them too.
+pub trait History {
+    /// Keeps so many checkpoints of an invocation, from its next commit on: at least 1, at most [`KEEP_MAX`].
+    fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError>;
+
+    /// Where an invocation comes from.
+    fn lineage(&self, id: &InvocationId) -> Result<Lineage, MetaError>;
+
+    /// The copies that were made of an invocation and are still there, in order.
+    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError>;
+
+    /// The checkpoints of an invocation, the oldest first. One that has completed or was cancelled has none.
+    fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError>;
+
+    /// Makes copies of an invocation that waits, is paused or has failed; what became of each, in their order. All that are made are made
+    /// at once. The same again is no error, so that a caller who got no answer may repeat it.
+    ///
+    /// The caller prevents that files are removed meanwhile ([`Store::adding`](crate::Store::adding)).
+    fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError>;
+
+    /// Takes an invocation that waits, is paused or has failed back to a checkpoint that it has: the generation that it has now.
+    fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError>;
+
+    /// The names of all files of checkpoints that a history names.
+    fn files(&self) -> Result<Vec<String>, MetaError>;
+}
+
+/// Whether copies can be made of an invocation of this status, and whether it can go back.
+pub const fn has_branches(status: Status) -> bool {
+    matches!(status, Status::Suspended | Status::Paused | Status::Failed)
+}
+
+impl Kept {
+    /// The same, with the time that was left at its commit from now on.
+    pub(crate) fn anew(mut self, now: u64) -> Kept {
+        let by = i128::from(now) - i128::from(self.at);
+        let by = by.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let later = |at: u64| at.saturating_add_signed(by);
+        (self.at, self.moved) = (now, self.moved.saturating_add(by));
+        self.due = self.due.map(later);
+        for wait in &mut self.waits {
+            wait.until = wait.until.map(later);
+        }
+        self
+    }
+}

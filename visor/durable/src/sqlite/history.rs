@@ -1,0 +1,300 @@
+//! Histories in the SQLite file: a row for each checkpoint that is kept, and one for each invocation that is a copy or keeps another number.
+
+use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time};
+use crate::history::{Branched, Copied, Fork, History, KEEP_MAX, Kept, Lineage, has_branches};
+use crate::{Checkpoint, Invocation, InvocationId, MetaError, Status};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE history (
+        id         TEXT    NOT NULL,
+        generation INTEGER NOT NULL,
+        rewound_to INTEGER,
+        at         INTEGER NOT NULL,
+        moved      INTEGER NOT NULL,
+        file       TEXT    NOT NULL,
+        bytes      INTEGER NOT NULL,
+        due        INTEGER,
+        waits      TEXT    NOT NULL,
+        PRIMARY KEY (id, generation)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX named ON history (file);
+    CREATE TABLE lineage (
+        id         TEXT    PRIMARY KEY,
+        parent     TEXT,
+        generation INTEGER,
+        copy       INTEGER NOT NULL,
+        copies     INTEGER NOT NULL,
+        keep       INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX copied ON lineage (parent) WHERE parent IS NOT NULL;
+";
+
+/// The columns of a checkpoint, in the order in which [`read`] takes them.
+const COLUMNS: &str = "generation, rewound_to, at, moved, file, bytes, due, waits";
+
+impl History for Sqlite {
+    fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
+        let transaction = self.begin()?;
+        if find(&transaction, id)?.is_some() {
+            let lineage = Lineage { keep: checkpoints.clamp(1, KEEP_MAX), ..lineage(&transaction, id)? };
+            set(&transaction, id, &lineage)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn lineage(&self, id: &InvocationId) -> Result<Lineage, MetaError> {
+        lineage(&self.connection, id)
+    }
+
+    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError> {
+        let query = "SELECT id FROM lineage WHERE parent = ?1 ORDER BY id";
+        let mut query = self.connection.prepare_cached(query)?;
+        let ids = query.query_map([id.as_str()], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+        ids.into_iter().map(|id| id.parse().map_err(|_| MetaError::Damaged { id, what: "id" })).collect()
+    }
+
+    fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError> {
+        let query = format!("SELECT {COLUMNS} FROM history WHERE id = ?1 ORDER BY generation");
+        let mut query = self.connection.prepare_cached(&query)?;
+        let mut rows = query.query([id.as_str()])?;
+        let mut history = Vec::new();
+        while let Some(row) = rows.next()? {
+            history.push(read(id, row)?);
+        }
+        Ok(history)
+    }
+
+    fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
+        let transaction = self.begin()?;
+        let (row, kept) = match branch(&transaction, fork.id, fork.at)? {
+            Branched::Done(found) => found,
+            Branched::Unknown => return Ok(Branched::Unknown),
+            Branched::Refused(status) => return Ok(Branched::Refused(status)),
+            Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
+        };
+        let waits_in_it = row.status != Status::Failed && kept.generation == row.generation;
+        let kept = if waits_in_it { kept } else { kept.anew(now) };
+        let copies = u32::try_from(fork.copies.len()).unwrap_or(u32::MAX);
+        let keep = lineage(&transaction, &row.id)?.keep;
+        let mut made = Vec::new();
+        for (copy, id) in (1..).zip(fork.copies) {
+            let new = Lineage { parent: Some((row.id.clone(), kept.generation)), copy, copies, keep };
+            if find(&transaction, id)?.is_some() {
+                let there = lineage(&transaction, id)?;
+                let is_same = Lineage { keep, ..there } == new;
+                made.push(if is_same { Copied::Same } else { Copied::Taken });
+                continue;
+            }
+            transaction.execute(
+                "INSERT INTO invocation (id, workflow, status, started, changed, due, generation, checkpoint, waits, reason, start) \
+                 VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                params![
+                    id.as_str(),
+                    row.workflow,
+                    number(if fork.paused { Status::Paused } else { Status::Suspended }),
+                    integer(now),
+                    kept.due.map(integer),
+                    integer(kept.generation),
+                    text(serde_json::to_string(&kept.checkpoint))?,
+                    text(serde_json::to_string(&kept.waits))?,
+                    fork.paused.then_some(BY_HAND),
+                    row.start,
+                ],
+            )?;
+            set(&transaction, id, &new)?;
+            insert(&transaction, id, &Kept { rewound_to: None, ..kept.clone() })?;
+            made.push(Copied::New);
+        }
+        transaction.commit()?;
+        Ok(Branched::Done(made))
+    }
+
+    fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError> {
+        let transaction = self.begin()?;
+        let (mut row, kept) = match branch(&transaction, id, Some(to))? {
+            Branched::Done(found) => found,
+            Branched::Unknown => return Ok(Branched::Unknown),
+            Branched::Refused(status) => return Ok(Branched::Refused(status)),
+            Branched::NoCheckpoint(has) => return Ok(Branched::NoCheckpoint(has)),
+        };
+        row.generation += 1;
+        let kept = Kept { generation: row.generation, rewound_to: Some(to), ..kept.anew(now) };
+        row.status = if paused { Status::Paused } else { Status::Suspended };
+        row.reason = paused.then(|| BY_HAND.to_owned());
+        row.changed = now;
+        row.attempts = 0;
+        row.report = None;
+        row.due = kept.due;
+        row.waits.clone_from(&kept.waits);
+        row.checkpoint = Some(kept.checkpoint.clone());
+        insert(&transaction, id, &kept)?;
+        // An event that it waits for again may be there.
+        super::mail::take(&transaction, &mut row, &[], now)?;
+        // The oldest may go, and its file is swept later.
+        trim(&transaction, id)?;
+        super::store(&transaction, &row)?;
+        transaction.commit()?;
+        Ok(Branched::Done(row.generation))
+    }
+
+    fn files(&self) -> Result<Vec<String>, MetaError> {
+        let mut query = self.connection.prepare_cached("SELECT DISTINCT file FROM history ORDER BY file")?;
+        let files = query.query_map([], |row| row.get(0))?;
+        Ok(files.collect::<Result<_, _>>()?)
+    }
+}
+
+/// An invocation from whose checkpoint others can go on, and the checkpoint.
+fn branch(
+    connection: &Connection,
+    id: &InvocationId,
+    at: Option<u64>,
+) -> Result<Branched<(Invocation, Kept)>, MetaError> {
+    let Some(row) = find(connection, id)? else { return Ok(Branched::Unknown) };
+    if !has_branches(row.status) {
+        return Ok(Branched::Refused(row.status));
+    }
+    let query = format!("SELECT {COLUMNS} FROM history WHERE id = ?1 AND generation = ?2");
+    let mut query = connection.prepare_cached(&query)?;
+    let mut rows = query.query(params![id.as_str(), integer(at.unwrap_or(row.generation))])?;
+    if let Some(kept) = rows.next()? {
+        return Ok(Branched::Done((row, read(id, kept)?)));
+    }
+    let mut query = connection.prepare_cached("SELECT generation FROM history WHERE id = ?1 ORDER BY generation")?;
+    let has = query.query_map([id.as_str()], |row| row.get(0).map(time))?;
+    Ok(Branched::NoCheckpoint(has.collect::<Result<_, _>>()?))
+}
+
+/// Adds the checkpoint in which an invocation waits now, and removes the oldest if there are too many. The files that no
+/// history names any more.
+pub(super) fn suspended(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
+    let Some(checkpoint) = row.checkpoint.clone() else { return Ok(Vec::new()) };
+    let (generation, at) = (row.generation, row.changed);
+    let kept = Kept { generation, rewound_to: None, at, moved: 0, checkpoint, due: row.due, waits: row.waits.clone() };
+    insert(connection, &row.id, &kept)?;
+    trim(connection, &row.id)
+}
+
+fn trim(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, MetaError> {
+    let keep = lineage(connection, id)?.keep;
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM history WHERE id = ?1 AND generation NOT IN \
+             (SELECT generation FROM history WHERE id = ?1 ORDER BY generation DESC LIMIT ?2) RETURNING file, bytes",
+        )?
+        .query_map(params![id.as_str(), keep], checkpoint)?
+        .collect::<Result<Vec<_>, _>>()?;
+    without_name(connection, removed)
+}
+
+/// Removes what an invocation in its state has no use for: one that has completed or was cancelled is not gone on with. The files that no
+/// history names any more.
+pub(super) fn leave_out(connection: &Connection, row: &Invocation) -> Result<Vec<Checkpoint>, MetaError> {
+    match row.status {
+        Status::Completed | Status::Cancelled => forget(connection, &row.id),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn forget(connection: &Connection, id: &InvocationId) -> Result<Vec<Checkpoint>, MetaError> {
+    let removed = connection
+        .prepare_cached("DELETE FROM history WHERE id = ?1 RETURNING file, bytes")?
+        .query_map([id.as_str()], checkpoint)?
+        .collect::<Result<Vec<_>, _>>()?;
+    without_name(connection, removed)
+}
+
+/// Removes all that is kept about an invocation which is not there any more.
+pub(super) fn purge(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
+    forget(connection, id)?;
+    connection.execute("DELETE FROM lineage WHERE id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
+/// Those among removed checkpoints whose files no history names, once each, by name.
+fn without_name(connection: &Connection, mut removed: Vec<Checkpoint>) -> Result<Vec<Checkpoint>, MetaError> {
+    removed.sort_by(|one, other| one.file.cmp(&other.file));
+    removed.dedup_by(|one, other| one.file == other.file);
+    let mut query = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM history WHERE file = ?1)")?;
+    let mut without = Vec::new();
+    for checkpoint in removed {
+        let is_named: bool = query.query_row([&checkpoint.file], |row| row.get(0))?;
+        if !is_named && is_file_name(&checkpoint.file) {
+            without.push(checkpoint);
+        }
+    }
+    Ok(without)
+}
+
+fn checkpoint(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {
+    Ok(Checkpoint { file: row.get(0)?, bytes: time(row.get(1)?) })
+}
+
+fn read(id: &InvocationId, row: &Row<'_>) -> Result<Kept, MetaError> {
+    let damaged = |what| MetaError::Damaged { id: id.to_string(), what };
+    let checkpoint = Checkpoint { file: row.get(4)?, bytes: time(row.get(5)?) };
+    if !is_file_name(&checkpoint.file) {
+        return Err(damaged("checkpoint in its history"));
+    }
+    Ok(Kept {
+        generation: time(row.get(0)?),
+        rewound_to: row.get::<_, Option<i64>>(1)?.map(time),
+        at: time(row.get(2)?),
+        moved: row.get(3)?,
+        checkpoint,
+        due: row.get::<_, Option<i64>>(6)?.map(time),
+        waits: serde_json::from_str(&row.get::<_, String>(7)?).map_err(|_| damaged("list of waits in its history"))?,
+    })
+}
+
+fn insert(connection: &Connection, id: &InvocationId, kept: &Kept) -> Result<(), MetaError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO history (id, generation, rewound_to, at, moved, file, bytes, due, waits) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            id.as_str(),
+            integer(kept.generation),
+            kept.rewound_to.map(integer),
+            integer(kept.at),
+            kept.moved,
+            kept.checkpoint.file,
+            integer(kept.checkpoint.bytes),
+            kept.due.map(integer),
+            text(serde_json::to_string(&kept.waits))?,
+        ])?;
+    Ok(())
+}
+
+fn lineage(connection: &Connection, id: &InvocationId) -> Result<Lineage, MetaError> {
+    type Columns = (Option<String>, Option<i64>, u32, u32, u32);
+    let found: Option<Columns> = connection
+        .prepare_cached("SELECT parent, generation, copy, copies, keep FROM lineage WHERE id = ?1")?
+        .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+        .optional()?;
+    let Some((parent, generation, copy, copies, keep)) = found else { return Ok(Lineage::default()) };
+    let damaged = || MetaError::Damaged { id: id.to_string(), what: "lineage" };
+    let parent = match (parent, generation) {
+        (Some(parent), Some(generation)) => Some((parent.parse().map_err(|_| damaged())?, time(generation))),
+        (None, None) => None,
+        _ => return Err(damaged()),
+    };
+    let is_copy = parent.is_some();
+    if copy > copies || is_copy != (copy > 0) || !(1..=KEEP_MAX).contains(&keep) {
+        return Err(damaged());
+    }
+    Ok(Lineage { parent, copy, copies, keep })
+}
+
+fn set(connection: &Connection, id: &InvocationId, lineage: &Lineage) -> Result<(), MetaError> {
+    let (parent, generation) =
+        lineage.parent.as_ref().map(|(id, generation)| (id.as_str(), integer(*generation))).unzip();
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO lineage (id, parent, generation, copy, copies, keep) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![id.as_str(), parent, generation, lineage.copy, lineage.copies, lineage.keep])?;
+    Ok(())
+}

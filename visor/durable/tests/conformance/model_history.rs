@@ -1,0 +1,182 @@
+//! What the transactions on histories mean, in memory.
+
+use super::model::{Model, arrive};
+use monohull_durable::{
+    Branched, Checkpoint, Copied, Fork, History, Invocation, InvocationId, KEEP_MAX, Kept, Lineage, MetaError, Status,
+};
+
+impl Model {
+    pub(crate) fn of(&self, id: &InvocationId) -> Lineage {
+        self.lineage.get(id).cloned().unwrap_or_default()
+    }
+
+    /// The checkpoints of an invocation with their numbers, the oldest first.
+    fn kept(&self, id: &InvocationId) -> Vec<Kept> {
+        self.history.iter().filter(|((of, _), _)| of == id).map(|(_, kept)| kept.clone()).collect()
+    }
+
+    /// Removes all but the newest `keep` checkpoints; those whose files nothing names any more.
+    pub(crate) fn keep_newest(&mut self, id: &InvocationId, keep: usize) -> Vec<Checkpoint> {
+        let kept = self.kept(id);
+        let gone = &kept[..kept.len().saturating_sub(keep)];
+        for old in gone {
+            self.history.remove(&(id.clone(), old.generation));
+        }
+        let mut files: Vec<_> = gone.iter().map(|old| old.checkpoint.clone()).collect();
+        files.retain(|gone| self.history.values().all(|kept| kept.checkpoint.file != gone.file));
+        files.sort_by(|one, other| one.file.cmp(&other.file));
+        files.dedup_by(|one, other| one.file == other.file);
+        files
+    }
+
+    pub(crate) fn suspended(&mut self, row: &Invocation) -> Vec<Checkpoint> {
+        let kept = Kept {
+            generation: row.generation,
+            rewound_to: None,
+            at: row.changed,
+            moved: 0,
+            checkpoint: row.checkpoint.clone().expect("it is suspended"),
+            due: row.due,
+            waits: row.waits.clone(),
+        };
+        self.history.insert((row.id.clone(), row.generation), kept);
+        self.keep_newest(&row.id, self.of(&row.id).keep as usize)
+    }
+
+    fn branch(&self, id: &InvocationId, at: Option<u64>) -> Branched<(Invocation, Kept)> {
+        let Some(row) = self.rows.get(id) else { return Branched::Unknown };
+        if !matches!(row.status, Status::Suspended | Status::Paused | Status::Failed) {
+            return Branched::Refused(row.status);
+        }
+        let kept = self.kept(id);
+        let at = at.unwrap_or(row.generation);
+        match kept.iter().find(|kept| kept.generation == at) {
+            Some(found) => Branched::Done((row.clone(), found.clone())),
+            None => Branched::NoCheckpoint(kept.iter().map(|kept| kept.generation).collect()),
+        }
+    }
+}
+
+/// With the time that was left when it was committed.
+fn from_now(kept: &Kept, now: u64) -> Kept {
+    let mut kept = kept.clone();
+    let by = now as i64 - kept.at as i64;
+    let later = |at: u64| at.saturating_add_signed(by);
+    (kept.at, kept.moved) = (now, kept.moved + by);
+    kept.due = kept.due.map(later);
+    kept.waits.iter_mut().for_each(|wait| wait.until = wait.until.map(later));
+    kept
+}
+
+fn otherwise<T>(found: Branched<(Invocation, Kept)>) -> Result<(Invocation, Kept), Branched<T>> {
+    match found {
+        Branched::Done(found) => Ok(found),
+        Branched::Unknown => Err(Branched::Unknown),
+        Branched::Refused(status) => Err(Branched::Refused(status)),
+        Branched::NoCheckpoint(has) => Err(Branched::NoCheckpoint(has)),
+    }
+}
+
+impl History for Model {
+    fn keep(&mut self, id: &InvocationId, checkpoints: u32) -> Result<(), MetaError> {
+        if self.rows.contains_key(id) {
+            let lineage = Lineage { keep: checkpoints.clamp(1, KEEP_MAX), ..self.of(id) };
+            self.lineage.insert(id.clone(), lineage);
+        }
+        Ok(())
+    }
+
+    fn lineage(&self, id: &InvocationId) -> Result<Lineage, MetaError> {
+        Ok(self.of(id))
+    }
+
+    fn forks(&self, id: &InvocationId) -> Result<Vec<InvocationId>, MetaError> {
+        let is_copy = |lineage: &Lineage| lineage.parent.as_ref().is_some_and(|(parent, _)| parent == id);
+        Ok(self.lineage.iter().filter(|(_, lineage)| is_copy(lineage)).map(|(id, _)| id.clone()).collect())
+    }
+
+    fn history(&self, id: &InvocationId) -> Result<Vec<Kept>, MetaError> {
+        Ok(self.kept(id))
+    }
+
+    fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
+        let (row, kept) = match otherwise(self.branch(fork.id, fork.at)) {
+            Ok(found) => found,
+            Err(other) => return Ok(other),
+        };
+        // It waits in this one: its timers go on.
+        let goes_on = row.status != Status::Failed && row.generation == kept.generation;
+        let kept = if goes_on { kept } else { from_now(&kept, now) };
+        let mut made = Vec::new();
+        for (index, id) in fork.copies.iter().enumerate() {
+            let lineage = Lineage {
+                parent: Some((row.id.clone(), kept.generation)),
+                copy: index as u32 + 1,
+                copies: fork.copies.len() as u32,
+                keep: self.of(&row.id).keep,
+            };
+            if self.rows.contains_key(id) {
+                let there = self.of(id);
+                let same = (there.parent, there.copy, there.copies) == (lineage.parent, lineage.copy, lineage.copies);
+                made.push(if same { Copied::Same } else { Copied::Taken });
+                continue;
+            }
+            let new = Invocation {
+                id: id.clone(),
+                workflow: row.workflow.clone(),
+                status: if fork.paused { Status::Paused } else { Status::Suspended },
+                started: now,
+                changed: now,
+                due: kept.due,
+                epoch: 0,
+                attempts: 0,
+                generation: kept.generation,
+                owner: None,
+                checkpoint: Some(kept.checkpoint.clone()),
+                waits: kept.waits.clone(),
+                reason: fork.paused.then(|| "by hand".to_owned()),
+                wanted: None,
+                start: row.start.clone(),
+                report: None,
+            };
+            self.rows.insert(id.clone(), new);
+            self.lineage.insert(id.clone(), lineage);
+            self.history.insert((id.clone(), kept.generation), Kept { rewound_to: None, ..kept.clone() });
+            made.push(Copied::New);
+        }
+        Ok(Branched::Done(made))
+    }
+
+    fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError> {
+        let (row, kept) = match otherwise(self.branch(id, Some(to))) {
+            Ok(found) => found,
+            Err(other) => return Ok(other),
+        };
+        let generation = row.generation + 1;
+        let kept = Kept { generation, rewound_to: Some(to), ..from_now(&kept, now) };
+        let mut row = Invocation {
+            status: if paused { Status::Paused } else { Status::Suspended },
+            reason: paused.then(|| "by hand".to_owned()),
+            changed: now,
+            attempts: 0,
+            generation,
+            due: kept.due,
+            waits: kept.waits.clone(),
+            checkpoint: Some(kept.checkpoint.clone()),
+            report: None,
+            ..row
+        };
+        arrive(&self.mail, &mut row, now);
+        self.rows.insert(id.clone(), row);
+        self.history.insert((id.clone(), generation), kept);
+        self.keep_newest(id, self.of(id).keep as usize);
+        Ok(Branched::Done(generation))
+    }
+
+    fn files(&self) -> Result<Vec<String>, MetaError> {
+        let mut files: Vec<_> = self.history.values().map(|kept| kept.checkpoint.file.clone()).collect();
+        files.sort();
+        files.dedup();
+        Ok(files)
+    }
+}

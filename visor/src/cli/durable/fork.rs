@@ -1,0 +1,322 @@
+//! `monohull fork`, `checkpoints` and `rewind`: one invocation goes on more than once, and goes back.
+
+use super::super::checkpoint_file::Saved;
+use super::super::exit::Exit;
+use super::super::suspend::date;
+use super::super::{checkpoint, concat_help, copies, fail, output};
+use super::leg;
+use super::start::Start;
+use super::{State, Trouble, due, now};
+use clap::Args;
+use comfy_table::{Table, presets};
+use monohull_durable::{
+    Branched, Copied, Fork as Copies, History, Invocation, InvocationId, Kept, Lineage, Meta, Store, has_branches,
+};
+use monohull_report::escape::Line;
+use serde_json::{Value, json};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+
+/// Make copies of a durable invocation that waits, is paused or has failed
+///
+/// A copy is an invocation of its own, and goes on from the same checkpoint. Its output files have its id before their extension. A copy of the
+/// checkpoint that the invocation waits in goes on when that does; of an older one, when the time is up that was left there.
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull fork order-17 --count 3 --state sleepers", "monohull fork order-17 --at 2 --id what-if --paused --state sleepers"))]
+pub(in super::super) struct Fork {
+    /// The invocation
+    id: InvocationId,
+    #[command(flatten)]
+    state: State,
+    /// Make so many copies, called ID-1, ID-2, …
+    #[arg(long, value_name = "N", conflicts_with = "names", value_parser = clap::value_parser!(u32).range(1..=copies::COUNT_MAX))]
+    count: Option<u32>,
+    /// Copy this checkpoint; without it the newest. `monohull checkpoints` lists them
+    #[arg(long, value_name = "GENERATION")]
+    at: Option<u64>,
+    /// The ids of the copies. The same copies again are not made twice
+    #[arg(long = "id", value_name = "NEW", value_delimiter = ',')]
+    names: Vec<InvocationId>,
+    /// The copies go on by hand alone: `monohull resume --state`
+    #[arg(long)]
+    paused: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the checkpoints of a durable invocation, to which it can go back
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull checkpoints order-17 --state sleepers"))]
+pub(in super::super) struct Checkpoints {
+    /// The invocation
+    id: InvocationId,
+    #[command(flatten)]
+    state: State,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Take a durable invocation that waits, is paused or has failed back to an earlier checkpoint
+///
+/// It goes on from there when the time is up that was left at that checkpoint. The checkpoints that it leaves behind stay in its history.
+#[derive(Debug, Args)]
+#[command(after_help = concat_help!("monohull rewind order-17 --to 2 --state sleepers"))]
+pub(in super::super) struct Rewind {
+    /// The invocation
+    id: InvocationId,
+    #[command(flatten)]
+    state: State,
+    /// The checkpoint; `monohull checkpoints` lists them
+    #[arg(long, value_name = "GENERATION")]
+    to: u64,
+    /// It goes on by hand alone: `monohull resume --state`
+    #[arg(long)]
+    paused: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fork {
+    pub(in super::super) fn run(&self) -> Exit {
+        match self.state.open().and_then(|store| self.fork(&store)) {
+            Ok(exit) => exit,
+            Err(trouble) => fail(trouble.exit(), &trouble),
+        }
+    }
+
+    fn fork(&self, store: &Store) -> Result<Exit, Trouble> {
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        // Held until the copies name the files too.
+        let _adding = store.adding()?;
+        let (_, kept) = find(store, &meta, &self.id, self.at, "forked")?;
+        let names = match self.names.is_empty() {
+            true => new_names(&meta, &self.id, self.count.unwrap_or(1))?,
+            false => self.names.clone(),
+        };
+        let fork = Copies { id: &self.id, at: Some(kept.generation), copies: &names, paused: self.paused };
+        let made = done(meta.fork(fork, now())?, &self.id, kept.generation, "forked")?;
+        let mut rows = Vec::new();
+        for (id, came) in names.iter().zip(&made) {
+            rows.push((id, *came, meta.get(id)?));
+        }
+        if self.json {
+            let copies = rows.iter().map(|(id, came, row)| {
+                let status = row.as_ref().filter(|_| *came != Copied::Taken).map(|row| row.status.name());
+                json!({ "id": id.as_str(), "came": word(*came), "status": status })
+            });
+            let copies = copies.collect::<Vec<_>>();
+            output::json(&json!({ "id": self.id.as_str(), "generation": kept.generation, "copies": copies }));
+        }
+        for (id, came, row) in &rows {
+            match (came, row) {
+                (Copied::Taken, _) => {
+                    output::note(format_args!("monohull: no copy is made: `{id}` is another invocation's id"));
+                }
+                (_, Some(row)) if !self.json => {
+                    output::text(format_args!("{id}: {}, goes on {}\n", row.status.name(), goes_on(row)));
+                }
+                _ => {}
+            }
+        }
+        Ok(if made.contains(&Copied::Taken) { Exit::Usage } else { Exit::Done })
+    }
+}
+
+impl Checkpoints {
+    pub(in super::super) fn run(&self) -> Exit {
+        match self.state.open().and_then(|store| self.list(&store)) {
+            Ok(()) => Exit::Done,
+            Err(trouble) => fail(trouble.exit(), &trouble),
+        }
+    }
+
+    fn list(&self, store: &Store) -> Result<(), Trouble> {
+        let meta = store.meta()?;
+        let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
+        let history = meta.history(&self.id)?;
+        if self.json {
+            let checkpoints = history.iter().map(describe).collect::<Vec<_>>();
+            let parent = Tree::of(&meta, &self.id)?.parent();
+            output::json(
+                &json!({ "id": self.id.as_str(), "generation": row.generation, "parent": parent, "checkpoints": checkpoints }),
+            );
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+            "generation",
+            "since",
+            "stored",
+            "waits for",
+            "goes on",
+        ]);
+        for kept in &history {
+            let waits: Vec<_> =
+                kept.waits.iter().map(|wait| format!("{}[{}] {}", wait.step, wait.instance, wait.what)).collect();
+            let back = kept.rewound_to.map(|to| format!(" (= {to})")).unwrap_or_default();
+            let cells = [
+                format!("{}{back}", kept.generation),
+                date(kept.at),
+                format!("{} B", kept.checkpoint.bytes),
+                waits.join(", "),
+                due(kept.due, &kept.waits),
+            ];
+            table.add_row(cells.map(|cell| Line(cell).to_string()));
+        }
+        output::text(format_args!("{table}\n"));
+        Ok(())
+    }
+}
+
+impl Rewind {
+    pub(in super::super) fn run(&self) -> Exit {
+        match self.state.open().and_then(|store| self.rewind(&store)) {
+            Ok((row, generation)) => {
+                if self.json {
+                    let status = row.status.name();
+                    output::json(
+                        &json!({ "id": row.id.as_str(), "status": status, "generation": generation, "due": row.due.map(date) }),
+                    );
+                } else {
+                    let (id, to, status) = (&row.id, self.to, row.status.name());
+                    output::text(format_args!(
+                        "{id}: {status}, generation {generation} (= {to}), goes on {}\n",
+                        goes_on(&row)
+                    ));
+                }
+                Exit::Done
+            }
+            Err(trouble) => fail(trouble.exit(), &trouble),
+        }
+    }
+
+    fn rewind(&self, store: &Store) -> Result<(Invocation, u64), Trouble> {
+        let mut meta = store.meta()?;
+        store.expire_the_dead(&mut meta)?;
+        find(store, &meta, &self.id, Some(self.to), "rewound")?;
+        let generation = done(meta.rewind(&self.id, self.to, self.paused, now())?, &self.id, self.to, "rewound")?;
+        store.sweep(&meta, Start::files)?;
+        let row = meta.get(&self.id)?.ok_or_else(|| Trouble::Unknown(self.id.clone()))?;
+        Ok((row, generation))
+    }
+}
+
+/// The invocation and its checkpoint, whose file is as it should be: a damaged one would pause what goes on from it.
+fn find(
+    store: &Store,
+    meta: &impl Meta,
+    id: &InvocationId,
+    at: Option<u64>,
+    what: &'static str,
+) -> Result<(Invocation, Kept), Trouble> {
+    let row = meta.get(id)?.ok_or_else(|| Trouble::Unknown(id.clone()))?;
+    if !has_branches(row.status) {
+        return Err(Trouble::NoBranches { id: id.clone(), status: row.status.name(), what });
+    }
+    let history = meta.history(id)?;
+    let at = at.unwrap_or(row.generation);
+    let has = history.iter().map(|kept| kept.generation).collect();
+    let kept = history.into_iter().find(|kept| kept.generation == at);
+    let kept = kept.ok_or_else(|| no_checkpoint(id, at, has))?;
+    let key = checkpoint::own_key()?;
+    Saved::read(&store.checkpoints().join(&kept.checkpoint.file), &key).map_err(Box::new)?;
+    Ok((row, kept))
+}
+
+fn no_checkpoint(id: &InvocationId, generation: u64, has: Vec<u64>) -> Trouble {
+    let has: Vec<_> = has.iter().map(u64::to_string).collect();
+    let has = if has.is_empty() { "it has none".to_owned() } else { format!("it has {}", has.join(", ")) };
+    Trouble::NoCheckpoint { id: id.clone(), generation, has }
+}
+
+/// What a transaction has done, which was refused if the invocation has changed meanwhile.
+fn done<T>(came: Branched<T>, id: &InvocationId, generation: u64, what: &'static str) -> Result<T, Trouble> {
+    match came {
+        Branched::Done(done) => Ok(done),
+        Branched::Unknown => Err(Trouble::Unknown(id.clone())),
+        Branched::Refused(status) => Err(Trouble::NoBranches { id: id.clone(), status: status.name(), what }),
+        Branched::NoCheckpoint(has) => Err(no_checkpoint(id, generation, has)),
+    }
+}
+
+/// Names for copies that no invocation has: the invocation's own with a number, as long as that is a name.
+fn new_names(meta: &impl Meta, id: &InvocationId, count: u32) -> Result<Vec<InvocationId>, Trouble> {
+    let mut names = Vec::new();
+    let mut number = 0_u64;
+    while names.len() < count as usize {
+        number += 1;
+        let random = || format!("{:016x}", RandomState::new().hash_one(number)).parse().expect("letters and digits");
+        let name: InvocationId = format!("{id}-{number}").parse().unwrap_or_else(|_| random());
+        if meta.get(&name)?.is_none() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn word(came: Copied) -> &'static str {
+    match came {
+        Copied::New => "new",
+        Copied::Same => "same",
+        Copied::Taken => "taken",
+    }
+}
+
+/// When an invocation goes on: a paused one by hand, whatever its timers are.
+fn goes_on(row: &Invocation) -> String {
+    if row.status == monohull_durable::Status::Paused { due(None, &[]) } else { due(row.due, &row.waits) }
+}
+
+/// A checkpoint as a document.
+fn describe(kept: &Kept) -> Value {
+    json!({
+        "generation": kept.generation,
+        "rewound_to": kept.rewound_to,
+        "at": date(kept.at),
+        "file": kept.checkpoint.file,
+        "bytes": kept.checkpoint.bytes,
+        "due": kept.due.map(date),
+        "waiting_for": leg::waiting_for(&kept.waits),
+    })
+}
+
+/// An invocation's place in the tree of copies.
+pub(super) struct Tree {
+    lineage: Lineage,
+    /// Those that were made of it.
+    pub(super) forks: Vec<InvocationId>,
+}
+
+impl Tree {
+    pub(super) fn of(meta: &impl Meta, id: &InvocationId) -> Result<Tree, Trouble> {
+        Ok(Tree { lineage: meta.lineage(id)?, forks: meta.forks(id)? })
+    }
+
+    /// The invocation that it is a copy of, as a document.
+    pub(super) fn parent(&self) -> Value {
+        let Lineage { copy, copies, .. } = self.lineage;
+        let parent = self.lineage.parent.as_ref();
+        let parent = parent.map(
+            |(id, generation)| json!({ "id": id.as_str(), "generation": generation, "copy": copy, "copies": copies }),
+        );
+        parent.unwrap_or(Value::Null)
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lineage { parent, copy, copies, .. } = &self.lineage;
+        if let Some((id, generation)) = parent {
+            writeln!(to, "parent      {id} at generation {generation}, copy {copy} of {copies}")?;
+        }
+        if !self.forks.is_empty() {
+            let forks: Vec<_> = self.forks.iter().map(InvocationId::as_str).collect();
+            writeln!(to, "forks       {}", forks.join(", "))?;
+        }
+        Ok(())
+    }
+}
