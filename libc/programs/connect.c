@@ -3,7 +3,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -36,6 +40,33 @@ static int found(int stream, int events, int milliseconds)
 {
 	struct pollfd wish = {.fd = stream, .events = events};
 	return poll(&wish, 1, milliseconds) == 1 ? wish.revents : 0;
+}
+
+/* Waits until there is something to read. */
+static void *waits(void *descriptor)
+{
+	return (void *)(long)found(*(int *)descriptor, POLLIN, -1);
+}
+
+/* A connection fails while all queues are in use, so that nothing reports that: the error is found all the same. */
+static void failing_without_queues(void)
+{
+	int queues[64], count = 0, event = eventfd(0, 0), error = 0;
+	pthread_t thread;
+	void *result;
+	while (count < 64 && (queues[count] = epoll_create1(0)) >= 0) count++;
+	CHECK(count == 63 && pthread_create(&thread, 0, waits, &event) == 0);
+	int stream = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	FAILS(connects(stream), EINPROGRESS);
+	for (int tries = 0; tries < 2000 && !error; tries++) {
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, 0);
+		error = error_of(stream);
+	}
+	CHECK(error == ECONNREFUSED && error_of(stream) == 0);
+	close(stream);
+	CHECK(eventfd_write(event, 1) == 0 && pthread_join(thread, &result) == 0 && (long)result == POLLIN);
+	close(event);
+	while (count) close(queues[--count]);
 }
 
 int main(void)
@@ -102,6 +133,7 @@ int main(void)
 	close(second);
 	close(stream);
 	close(listener);
+	failing_without_queues();
 	FAILS(connects(third), EBADF);
 	return end();
 }

@@ -73,6 +73,12 @@ static void *writes_one(void *end)
 	return (void *)write(*(int *)end, "1", 1);
 }
 
+static void *reads_one(void *end)
+{
+	char byte;
+	return (void *)read(*(int *)end, &byte, 1);
+}
+
 static void *closes(void *end)
 {
 	pause_for(20);
@@ -191,6 +197,15 @@ static void pipes(void)
 	thread = start(closes, &ends[0]);
 	FAILS(write(ends[1], "x", 1), EPIPE);
 	CHECK(joined(thread) == 0 && close(ends[1]) == 0);
+
+	/* Closed while another thread reads from it: that call goes on, and the end goes with it. */
+	CHECK(pipe(ends) == 0);
+	int reading = ends[0];
+	thread = start(reads_one, &reading);
+	pause_for(20);
+	CHECK(close(ends[0]) == 0 && write(ends[1], "x", 1) == 1 && joined(thread) == 1);
+	FAILS(write(ends[1], "x", 1), EPIPE);
+	close(ends[1]);
 
 	/* `dup2` closes what it replaces. */
 	int other[2];

@@ -137,7 +137,15 @@ fn control_with(epoll: u64, operation: u64, descriptor: u64, event: u64) -> Resu
     match kind {
         _ if descriptor == epoll as u32 => Err(EINVAL),
         Kind::Socket(at) => own.control_socket(at, descriptor, operation),
-        Kind::Local(at) => own.control_local(&local::get(at)?, descriptor, operation),
+        Kind::Local(at) => {
+            let local = local::get(at)?;
+            let done = own.control_local(&local, descriptor, operation);
+            // One that another thread has closed meanwhile must not be kept open by this list.
+            if !local::get(at).is_ok_and(|still| Arc::ptr_eq(&still, &local)) {
+                forget_local(&local);
+            }
+            done
+        }
         Kind::Epoll(_) => Err(refuse(Missing::Nested, EINVAL)),
         Kind::Input | Kind::Output(_) | Kind::File(_) | Kind::Null | Kind::Zero | Kind::Random => Err(EPERM),
     }

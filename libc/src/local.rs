@@ -67,14 +67,20 @@ pub(crate) fn retain(at: usize) -> Result<(), Answer> {
     LOCALS.retain(at)
 }
 
-/// One descriptor less: the last one closes it, and the other end finds that.
+/// One descriptor less. With the last one it is closed, as soon as no call uses it any more.
 pub(crate) fn release(at: usize) -> Answer {
     if let Some(local) = LOCALS.release(at) {
-        local.input().inspect(|pipe| pipe.close_reading());
-        local.output().inspect(|pipe| pipe.close_writing());
         epoll::forget_local(&local);
     }
     0
+}
+
+/// Closed: the other end finds that. A thread that waits in a call keeps it open meanwhile, as on Linux.
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.input().inspect(|pipe| pipe.close_reading());
+        self.output().inspect(|pipe| pipe.close_writing());
+    }
 }
 
 fn add(form: Form, flags: u64) -> usize {

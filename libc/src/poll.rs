@@ -42,6 +42,13 @@ pub(crate) struct Wish {
     pub(crate) found: i16,
 }
 
+impl Wish {
+    /// Whether what is found of it can change by itself.
+    fn can_change(&self) -> bool {
+        self.descriptor >= 0 && matches!(descriptors::get(self.descriptor as u64), Ok(Kind::Socket(_) | Kind::Local(_)))
+    }
+}
+
 fn look(wish: &Wish) -> i16 {
     match descriptors::get(wish.descriptor as u64) {
         Err(_) => INVALID,
@@ -157,6 +164,10 @@ pub(crate) fn wait(wishes: &mut [Wish], nanoseconds: u64) -> Answer {
             Some(Err(_)) => {
                 host::call(number::NANOSLEEP, [pause.min(left)]);
                 pause = (pause * 2).min(PAUSE.1);
+            }
+            // Nothing can become ready. A workflow that sleeps can be suspended; one that waits in a queue cannot.
+            None if left != u64::MAX && !wishes.iter().any(Wish::can_change) => {
+                host::call(number::NANOSLEEP, [left]);
             }
             // What has changed before it was watched is found by looking once more.
             None => waiting = Some(Waiting::new(wishes)),

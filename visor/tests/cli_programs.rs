@@ -40,7 +40,9 @@ fn a_new_crate_is_a_program_that_runs() {
     let folder = TempDir::new().expect("a folder");
     done(monohull(folder.path(), folder.path(), &["new", "hello"]));
     let hello = folder.path().join("hello");
-    done(monohull(folder.path(), &hello, &["build"]));
+    let built = monohull(folder.path(), &hello, &["build"]);
+    assert!(!String::from_utf8_lossy(&built.stderr).contains("warning"), "{built:?}");
+    done(built);
     let output = monohull(folder.path(), &hello, &["run", "workflow.json"]);
     assert_eq!(lines(&output), ["Hello from Monohull!"]);
     // Nothing is left beside the source, and nothing is compiled again.
@@ -118,6 +120,64 @@ fn a_program_of_a_workspace_builds_as_with_cargo() {
     }
 }
 
+/// Each asks for something that a function has not, through std or not. The libraries that are in it as well ask for nothing.
+const REFUSED: &str = r#"
+use std::ffi::{c_char, c_int};
+
+unsafe extern "C" {
+    fn dlopen(name: *const c_char, how: c_int) -> *const u8;
+    fn signal(number: c_int, handler: usize) -> usize;
+}
+
+#[inline(never)]
+fn converts() -> bool {
+    std::process::Command::new("convert").status().is_ok()
+}
+
+#[inline(never)]
+fn links() -> bool {
+    std::fs::hard_link("/a", "/b").is_ok()
+}
+
+#[inline(never)]
+fn loads() -> bool {
+    !unsafe { dlopen(c"libz.so".as_ptr(), 2) }.is_null()
+}
+
+#[inline(never)]
+fn waits_for_signals() -> usize {
+    unsafe { signal(15, 1) }
+}
+
+fn main() {
+    println!("{} {} {} {}", converts(), links(), loads(), waits_for_signals());
+}
+"#;
+
+#[test]
+fn what_will_be_refused_is_a_warning_of_the_build() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "asks"]));
+    let asks = folder.path().join("asks");
+    fs::write(asks.join("src/main.rs"), REFUSED).expect("written");
+    let built = monohull(folder.path(), &asks, &["build"]);
+    let said = String::from_utf8_lossy(&built.stderr).into_owned();
+    done(built);
+    for (does, user) in [
+        ("code in the image starts processes (", "asks::converts (crate `asks`)"),
+        ("code in the image makes links of files (link", "asks::links (crate `asks`)"),
+        ("code in the image loads libraries (dlopen)", "asks::loads (crate `asks`)"),
+        ("code in the image handles signals or sends them (signal)", "asks::waits_for_signals (crate `asks`)"),
+    ] {
+        let warning = said.split("warning: ").find(|warning| warning.starts_with(does));
+        assert!(warning.is_some_and(|warning| warning.contains(&format!("used by: {user}\n"))), "{does}: {said}");
+    }
+    assert_eq!(said.matches("which is refused when it runs").count(), 4, "{said}");
+    // As the build has said.
+    let output = monohull(folder.path(), &asks, &["run", "workflow.json"]);
+    assert_eq!(lines(&output), ["false false false 0"], "{output:?}");
+}
+
 #[test]
 fn c_compiles_and_runs() {
     const SOURCE: &str = r#"
@@ -151,6 +211,52 @@ fn c_compiles_and_runs() {
     assert!(String::from_utf8_lossy(&library.stderr).contains("loads no libraries"));
     let wrong = monohull(here, here, &["cc", "-c", "missing.c"]);
     assert_eq!(wrong.status.code(), Some(2));
+}
+
+/// A project with a library, a check of the system, a generated header and threads.
+const CMAKE: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.20)\nproject(fleet C)\ninclude(CheckFunctionExists)\ninclude(CheckIncludeFile)\n\
+         check_function_exists(strlcpy HAVE_STRLCPY)\ncheck_function_exists(getrandom_of_another_system HAVE_OTHER)\n\
+         check_include_file(pthread.h HAVE_PTHREAD_H)\nfind_package(Threads REQUIRED)\nfind_package(ZLIB)\n\
+         configure_file(config.h.in config.h)\nadd_library(ships ships.c)\nadd_executable(fleet fleet.c)\n\
+         target_include_directories(fleet PRIVATE ${PROJECT_BINARY_DIR})\n\
+         target_link_libraries(fleet PRIVATE ships m Threads::Threads)\n",
+    ),
+    (
+        "config.h.in",
+        "#cmakedefine01 HAVE_STRLCPY\n#cmakedefine01 HAVE_OTHER\n#cmakedefine01 HAVE_PTHREAD_H\n#cmakedefine01 ZLIB_FOUND\n",
+    ),
+    ("ships.c", "#include <math.h>\n\ndouble mass(int ships) { return sqrt(ships) * 2; }\n"),
+    (
+        "fleet.c",
+        "#include <pthread.h>\n#include <stdio.h>\n#include \"config.h\"\n\ndouble mass(int ships);\n\n\
+         static void *weigh(void *of) { *(double *)of = mass(16); return 0; }\n\n\
+         int main(void) {\n    double sum = 0;\n    pthread_t thread;\n    pthread_create(&thread, 0, weigh, &sum);\n    \
+         pthread_join(thread, 0);\n    \
+         printf(\"%g %d%d%d%d\\n\", sum, HAVE_STRLCPY, HAVE_OTHER, HAVE_PTHREAD_H, ZLIB_FOUND);\n    return 0;\n}\n",
+    ),
+];
+
+#[test]
+fn a_project_of_cmake_configures_and_builds() {
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    for (path, text) in CMAKE {
+        fs::write(here.join(path), text).expect("written");
+    }
+    let toolchain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/libc/monohull.cmake");
+    let cmake = |arguments: &[&str]| {
+        let output = Command::new("cmake").current_dir(here).args(arguments).output();
+        done(output.expect("cmake starts (packages cmake and make)"))
+    };
+    let toolchain = format!("-DCMAKE_TOOLCHAIN_FILE={}", toolchain.display());
+    cmake(&["-B", "build", &toolchain, concat!("-DMONOHULL=", env!("CARGO_BIN_EXE_monohull"))]);
+    cmake(&["--build", "build"]);
+    workflow(here, "fleet", "build/fleet");
+    // The function that only glibc and others have is not there, and neither is the host's zlib.
+    assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["8 1010"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! PREFIX/bin/monohull                 symbols stay: reports and the instruction checker read them
 //! PREFIX/bin/.debug/monohull.debug    files and lines for backtraces; the program names it (.gnu_debuglink)
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
-//! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise
+//! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise, and a toolchain file of CMake
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
 
@@ -27,7 +27,7 @@ pub(crate) fn run(prefix: &Path) -> Result {
         let module = module.map_err(|error| format!("{}: {error}", modules.display()))?.path();
         copy(&module, &prefix.join("modules").join(module.file_name().unwrap_or_default()))?;
     }
-    for part in ["include", "lib", "LICENSE-musl"] {
+    for part in ["include", "lib", "LICENSE-musl", "monohull.cmake"] {
         copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
     }
     let wasi = root().join("target/wasi");

@@ -35,7 +35,7 @@ impl Source {
         // Another process may fetch the same.
         let _held = apt::lock(&folder)?;
         let name = format!("{}-{}", self.name, self.version);
-        let whole = folder.join(format!("{name}.tar.gz"));
+        let whole = folder.join(format!("{name}.tar.{}", self.packing()));
         if whole.exists() {
             return Ok(whole);
         }
@@ -49,6 +49,11 @@ impl Source {
         Ok(whole)
     }
 
+    /// How the tarball is packed: `gz` or `xz`.
+    fn packing(&self) -> &str {
+        self.addresses[0].rsplit('.').next().unwrap_or_default()
+    }
+
     /// Fetches one file, and compares it.
     fn download(&self, address: &str, to: &Path) -> Result {
         let mut download = Command::new(DOWNLOADER);
@@ -60,8 +65,16 @@ impl Source {
     pub(crate) fn unpack(&self, to: &Path) -> Result {
         let tarball = self.tarball()?;
         apt::make(to)?;
+        let failed = |error: std::io::Error| format!("cannot unpack {}: {error}", tarball.display());
+        // apt reads whatever Debian packs with; a host's tar asks for a program that it may not have.
+        let mut read = Command::new(DOWNLOADER);
+        let mut read = read.arg("cat-file").arg(&tarball).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let mut tar = Command::new("tar");
-        tar.arg("--extract").arg("--file").arg(tarball).arg("--directory").arg(to).arg("--strip-components=1");
-        shell::run(&mut tar)
+        tar.arg("--extract").arg("--directory").arg(to).arg("--strip-components=1");
+        let unpacked = shell::run(tar.stdin(read.stdout.take().expect("piped")));
+        match read.wait().map_err(failed)?.success() {
+            true => unpacked,
+            false => Err(format!("apt cannot read {}", tarball.display())),
+        }
     }
 }

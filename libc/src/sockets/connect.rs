@@ -10,7 +10,8 @@
 //!      └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 
-use super::{NEVER, change, get, of, open_datagram, opened, read_address};
+use super::address::read_address;
+use super::{NEVER, change, get, of, open_datagram, opened};
 use crate::errno::{Answer, EALREADY, ECONNABORTED, EINPROGRESS, EISCONN, EOPNOTSUPP};
 use crate::host;
 use crate::local::found;
@@ -81,9 +82,13 @@ pub(crate) fn connect([descriptor, address, len, ..]: [u64; 6]) -> Answer {
 
 /// How far a socket's connection is now.
 pub(crate) fn connection(at: usize) -> Connection {
-    match (get(at).connection, get(at).open) {
-        (Connection::Started, Some(open)) if ready_now(open, ready::WRITE).unwrap_or(0) != 0 => made(at),
-        (connection, _) => connection,
+    let socket = get(at);
+    let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
+    match ready_now(open, ready::WRITE) {
+        Some(0) => Connection::Started,
+        Some(_) => made(at, Connection::Made),
+        // No queue is left that would know. A socket has an error only once its connection has failed.
+        None => made(at, Connection::Started),
     }
 }
 
@@ -94,21 +99,21 @@ pub(crate) fn found(at: usize, is_ready: u32) -> u32 {
     if super::number(at).is_none() {
         return 0;
     }
-    match made(at) {
+    match made(at, Connection::Made) {
         Connection::Failed(error) => read | write | found::HANG_UP | if error < 0 { found::ERROR } else { 0 },
         _ => read | write,
     }
 }
 
-/// How far a socket's connection is that is ready: it is made, or it has failed.
-fn made(at: usize) -> Connection {
+/// How far a socket's connection is: it has failed, or it is as far as is known `otherwise`.
+fn made(at: usize, otherwise: Connection) -> Connection {
     /// One thread looks at a time: the socket's error is returned once.
     static LOOKING: Lock<()> = Lock::new(());
     let _looking = LOOKING.hold();
     let socket = get(at);
     let (Connection::Started, Some(open)) = (socket.connection, socket.open) else { return socket.connection };
     let found = match host::call(number::SOCKET_GET_OPTION, [open, SocketOption::Error as u64]) {
-        0 => Connection::Made,
+        0 => otherwise,
         error @ ..0 => Connection::Failed(error),
         error => Connection::Failed(-error),
     };

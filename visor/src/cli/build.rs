@@ -26,10 +26,11 @@ use sha2::{Digest, Sha256};
 use super::exit::Exit;
 use super::imports;
 use super::lines::debug_file;
+use super::missing;
 use super::real_std::{self, PrepareError, TARGET};
 use super::std_users::{self, Graph};
 use monohull_domain::image::{Image, ImageError};
-use monohull_report::escape::{Line, shown};
+use monohull_report::escape::{Line, Lines, shown};
 
 /// The profile `function` of a crate over the real std: that of the user, with symbols kept for reports, and lines, which go into a
 /// file of their own.
@@ -138,6 +139,9 @@ impl Build {
 
 /// Warnings that something can be done about; every image holds bytes of the others.
 fn show_warnings(built: &Built) {
+    for refused in &built.refused {
+        super::output::note(format_args!("warning: {}", Lines(refused)));
+    }
     let written = |finding: &&Finding| {
         finding.kind.is_system_call()
             && finding.context.as_ref().is_some_and(|context| context.class == Class::Instruction)
@@ -167,6 +171,8 @@ pub struct Built {
     pub report: Report,
     /// The code generation option that removed accidents, if there were any.
     pub layout: Option<&'static str>,
+    /// What its code asks for and will not get, a text each.
+    pub refused: Vec<String>,
 }
 
 /// Why an image cannot be built.
@@ -440,12 +446,13 @@ pub fn build_image(path: &Path, out: Option<&Path>, selection: &Selection) -> Re
     let tools = cache().unwrap_or_else(|| metadata.target_directory.join("monohull"));
     let recipe = Recipe { manifest, base, selection, shared: metadata.shared_build_folder(), tools };
     let Linked { image, debug, report, layout } = link_clean(&recipe, &name)?;
+    let refused = if matches!(recipe.base, Base::RealStd { .. }) { missing::warnings(&image) } else { Vec::new() };
     let folder = out.map_or_else(|| metadata.target_directory.join("images"), Path::to_path_buf);
     let path = folder.join(format!("{name}.so"));
     for (path, bytes) in [(debug_file(&path), debug), (path.clone(), image)] {
         install(&folder, &path, &bytes).map_err(|source| BuildError::File { path, source })?;
     }
-    Ok(Built { path, report, layout })
+    Ok(Built { path, report, layout, refused })
 }
 
 /// An image that the loader accepts.

@@ -117,7 +117,7 @@ impl<'a> Uses<'a> {
 }
 
 /// The crate that a function comes from: the first name of its path. What C and assembly define has no path.
-fn crate_of(function: &str) -> Option<&str> {
+pub(super) fn crate_of(function: &str) -> Option<&str> {
     let path = function.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_');
     path.split_once("::").map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
 }

@@ -30,6 +30,7 @@ mod limits;
 mod lines;
 mod list;
 mod logs;
+mod missing;
 mod mistakes;
 mod network;
 mod new;

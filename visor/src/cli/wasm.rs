@@ -36,7 +36,7 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built,
     let path = folder.join(format!("{name}.so"));
     let (image, report) = compile_program(&tools()?, program, &read(program)?, &path)?;
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
-    Ok(Built { path, report, layout: None })
+    Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
 
 /// The folder with the compiler and the runtime.

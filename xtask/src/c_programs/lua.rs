@@ -1,6 +1,6 @@
 //! Lua's interpreter, with the flags of its own makefile.
 
-use super::Program;
+use super::{Files, Program};
 use crate::source::Source;
 
 pub(super) const LUA: Program = Program {
@@ -14,8 +14,8 @@ pub(super) const LUA: Program = Program {
         ],
         sha256: "4f18ddae154e793e46eeab727c59ef1c0c0c2b744e7b94219710d76f530629ae",
     },
-    folder: "src",
+    before: &[],
     // The compiler is a program of its own.
-    without: &["luac.c"],
+    files: Files::Of("src", &["luac.c"]),
     flags: &["-O2", "-Wall", "-Wextra", "-DLUA_COMPAT_5_3", "-DLUA_USE_POSIX"],
 };

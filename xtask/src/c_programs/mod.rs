@@ -1,7 +1,8 @@
 //! C programs that know nothing of Monohull, built as a user builds them: from their own source, unchanged, with `monohull cc`.
 //!
 //! ```text
-//! Debian's pool ── source.rs ─▶ target/sources/NAME-VERSION.tar.gz
+//! Debian's pool ── source.rs ─▶ target/sources/NAME-VERSION.tar.gz or .xz
+//!                                   │ what comes before the compiler: `configure`, files that are made of others
 //!                                   │ monohull cc, once for each C file, and once to link
 //!                                   ▼
 //!                  target/c-programs/NAME-HASH.so ── copied ─▶ target/images/NAME.so
@@ -9,7 +10,11 @@
 //!
 //! `HASH` is that of everything an image depends on: the source, the flags, the compiler, its driver and the libc.
 
+mod jq;
 mod lua;
+mod minigzip;
+mod quickjs;
+mod sqlite;
 
 use crate::source::Source;
 use crate::workspace::{Workspace, root};
@@ -17,7 +22,7 @@ use crate::{Result, apt, build, libc, shell};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// How `monohull cc` calls the compiler.
 const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"];
@@ -31,16 +36,25 @@ struct Program {
     name: &'static str,
     /// Where the source comes from.
     source: &'static Source,
-    /// The folder of its C files.
-    folder: &'static str,
-    /// The C files there that belong to other programs.
-    without: &'static [&'static str],
-    /// What the compiler is told.
+    /// Commands of a shell that come first, in the source's folder. `CC` is `monohull cc` there, `HOSTCC` the host's compiler.
+    before: &'static [&'static str],
+    /// Its C files.
+    files: Files,
+    /// What the compiler is told, in the source's folder.
     flags: &'static [&'static str],
 }
 
+/// Which of a source's C files are the program.
+#[derive(Debug, Hash)]
+enum Files {
+    /// Those of this folder, but for some that belong to other programs.
+    Of(&'static str, &'static [&'static str]),
+    /// These.
+    These(&'static [&'static str]),
+}
+
 /// All of them.
-const PROGRAMS: [Program; 1] = [lua::LUA];
+const PROGRAMS: [Program; 5] = [lua::LUA, sqlite::SQLITE, quickjs::QUICKJS, jq::JQ, minigzip::MINIGZIP];
 
 /// Fetches the source of all.
 pub(crate) fn fetch() -> Result {
@@ -67,7 +81,7 @@ impl Program {
     fn inputs(&self) -> Result<u64> {
         let compiler = shell::output(Command::new("gcc").arg("--version"))?;
         let mut hasher = DefaultHasher::new();
-        (self.source.sha256, self.folder, self.without, self.flags, compiler).hash(&mut hasher);
+        (self.source.sha256, self.before, &self.files, self.flags, compiler).hash(&mut hasher);
         let driver = DRIVER.map(|file| root().join(file));
         let libc = LIBC.map(|file| libc::folder().join("lib").join(file));
         for path in driver.iter().chain(&libc) {
@@ -84,9 +98,15 @@ impl Program {
         shell::heading(&format!("compile {} {}", self.source.name, self.source.version));
         let cc = || {
             let mut cc = Command::new(monohull);
-            cc.arg("cc").env("MONOHULL_LIBC", libc::folder());
+            cc.arg("cc").env("MONOHULL_LIBC", libc::folder()).current_dir(&work);
             cc
         };
+        for command in self.before {
+            let mut shell = Command::new("sh");
+            shell.args(["-e", "-c", command]).current_dir(&work).stdout(Stdio::null());
+            shell.env("MONOHULL_LIBC", libc::folder()).env("HOSTCC", "gcc");
+            shell::run(shell.env("CC", format!("{} cc", monohull.display())))?;
+        }
         let files = self.files(&work)?;
         let object = |file: &PathBuf| file.with_extension("o");
         let compile = files.iter().map(|file| {
@@ -103,10 +123,14 @@ impl Program {
 
     /// Its C files, in an order that does not change.
     fn files(&self, source: &Path) -> Result<Vec<PathBuf>> {
-        let mut files = libc::list(&source.join(self.folder))?;
+        let (folder, without) = match self.files {
+            Files::These(files) => return Ok(files.iter().map(|file| source.join(file)).collect()),
+            Files::Of(folder, without) => (folder, without),
+        };
+        let mut files = libc::list(&source.join(folder))?;
         let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         files.retain(|file| {
-            file.extension().is_some_and(|extension| extension == "c") && !self.without.contains(&&*name(file))
+            file.extension().is_some_and(|extension| extension == "c") && !without.contains(&&*name(file))
         });
         files.sort();
         Ok(files)

@@ -37,7 +37,7 @@ const UNWINDER: [&str; 4] = ["pthread_once", "pthread_mutex_lock", "pthread_mute
 /// Libraries of which nothing is left to link.
 const EMPTY: [&str; 7] = ["m", "pthread", "dl", "rt", "util", "crypt", "resolv"];
 
-/// Makes `lib`, `include` and `LICENSE-musl`.
+/// Makes `lib`, `include`, `LICENSE-musl` and `monohull.cmake`.
 pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     let (folder, lib) = (folder(), folder().join("lib"));
     let work = folder.join("work");
@@ -60,6 +60,7 @@ pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     apt::write(&lib.join("cc-flags"), CC_FLAGS)?;
     apt::write(&lib.join("ld-flags"), LD_FLAGS)?;
     compile::copy(&musl.join("COPYRIGHT"), &folder.join("LICENSE-musl"))?;
+    compile::copy(&root().join("libc/monohull.cmake"), &folder.join("monohull.cmake"))?;
     let include = folder.join("include");
     apt::remove(&include)?;
     shell::run(Command::new("cp").arg("-r").arg(musl.join("include")).arg(&include))

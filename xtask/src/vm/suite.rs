@@ -294,6 +294,7 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("conformance", "input", b"one line\n"),
     ("echo", "in", b"hello\n"),
     ("fan-out", "text", b"one fish two fish\nred fish blue fish\n"),
+    ("jq", "orders", b"[{\"customer\": \"Ada\", \"price\": 3.5}]"),
     ("lua", "orders", b"Ada 3.50\nGrace 12\n"),
     ("parallel-sort", "lines", b"17\n4\n300\n4\n99\n"),
     ("photos", "photo.0", PIXEL),
@@ -302,6 +303,8 @@ pub(super) const INPUTS: &[(&str, &str, &[u8])] = &[
     ("photos", "photo.3", PIXEL),
     ("photos", "photo.4", PIXEL),
     ("photos", "photo.5", PIXEL),
+    ("quickjs", "orders", b"Ada 3.50\nGrace 12\n"),
+    ("sqlite3", "orders", b"Ada,3.50\nGrace,12\n"),
     ("wasi-tour", "text", b"typed\n"),
     ("word-count", "text", b"one fish two fish\nred fish blue fish\n"),
 ];

@@ -1,0 +1,38 @@
+//! minigzip, zlib's example of a `gzip`: what is compiled is what its `configure` found.
+
+use super::{Files, Program};
+use crate::source::Source;
+
+pub(super) const MINIGZIP: Program = Program {
+    name: "minigzip",
+    source: &Source {
+        name: "zlib",
+        version: "1.3.1",
+        addresses: [
+            "http://deb.debian.org/debian/pool/main/z/zlib/zlib_1.3.dfsg+really1.3.1.orig.tar.gz",
+            "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/z/zlib/zlib_1.3.dfsg+really1.3.1.orig.tar.gz",
+        ],
+        sha256: "60dd315c07f616887caa029408308a018ace66e3d142726a97db164b3b8f69fb",
+    },
+    // It ends with an error if the compiler does not make a program.
+    before: &["./configure --static"],
+    files: Files::These(&[
+        "adler32.c",
+        "compress.c",
+        "crc32.c",
+        "deflate.c",
+        "gzclose.c",
+        "gzlib.c",
+        "gzread.c",
+        "gzwrite.c",
+        "infback.c",
+        "inffast.c",
+        "inflate.c",
+        "inftrees.c",
+        "trees.c",
+        "uncompr.c",
+        "zutil.c",
+        "test/minigzip.c",
+    ]),
+    flags: &["-O3", "-D_LARGEFILE64_SOURCE=1", "-DHAVE_HIDDEN", "-I."],
+};
