@@ -87,6 +87,25 @@ fn a_database_on_a_disk_image() {
     assert_eq!(names, ["ships.db"]);
 }
 
+#[test]
+#[ignore = "its image takes minutes to compile: `cargo xtask build --programs`"]
+fn pictures_of_many_formats() {
+    prints(
+        &document("pictures"),
+        &[
+            "format: Some(Png)",
+            "same: true",
+            "jpeg: 160 × 120, near: true",
+            "smaller: true",
+            "Gif: 160 × 120",
+            "WebP: 160 × 120",
+            "Tiff: 160 × 120",
+            "Bmp: 160 × 120",
+            "Qoi: 160 × 120",
+        ],
+    );
+}
+
 /// Tasks, timers, files, sockets, and servers that are asked by clients of other crates, in one instance.
 #[test]
 fn servers_and_their_clients() {

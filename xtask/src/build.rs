@@ -76,7 +76,7 @@ pub(crate) fn published() -> Result {
     let workspace = Workspace::load()?;
     visor()?;
     libc::build(&workspace)?;
-    programs::build(&workspace)
+    programs::build_all(&workspace)
 }
 
 /// The libc alone.

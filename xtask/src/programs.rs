@@ -13,12 +13,24 @@ use crate::workspace::{Workspace, root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Its members.
-const PROGRAMS: [&str; 3] = ["database", "libraries", "servers"];
+/// Its members that are built each time.
+const USUAL: [&str; 3] = ["database", "libraries", "servers"];
+/// Those that take too long for that: their tests are ignored, and run by name.
+const LARGE: [&str; 1] = ["pictures"];
 
-/// All of them; cargo builds what has changed.
+/// Those that are built each time.
 pub(crate) fn build(workspace: &Workspace) -> Result {
-    PROGRAMS.iter().try_for_each(|program| {
+    make(workspace, &USUAL)
+}
+
+/// All of them.
+pub(crate) fn build_all(workspace: &Workspace) -> Result {
+    make(workspace, &USUAL).and_then(|()| make(workspace, &LARGE))
+}
+
+/// Cargo builds what has changed.
+fn make(workspace: &Workspace, programs: &[&str]) -> Result {
+    programs.iter().try_for_each(|program| {
         let mut build = Command::new(workspace.target().join("release/monohull"));
         build.args(["build", "--out"]).arg(root().join("target/programs/images"));
         build.arg(root().join("programs").join(program));
