@@ -28,8 +28,8 @@ pub(crate) fn run() -> Result {
     deny(&["advisories"])
 }
 
-/// These checks of the workspace, of the one of WebAssembly programs, and of those with fuzz targets. Versions that are there twice are
-/// Wasmtime's own affair.
+/// These checks of the workspace, of those of WebAssembly programs and of published crates, and of those with fuzz targets. Versions that
+/// are there twice are the affair of Wasmtime and of these crates.
 fn deny(checks: &[&str]) -> Result {
     let program = CARGO_DENY.ready()?;
     let deny = |manifest: &str, lints: &[&str]| {
@@ -42,5 +42,6 @@ fn deny(checks: &[&str]) -> Result {
     // These have few of the workspace's dependencies.
     let unused = ["-A", "unmatched-skip", "-A", "unnecessary-skip", "-A", "license-not-encountered"];
     deny("wasi/Cargo.toml", &[&unused[..], &["-A", "duplicate"]].concat())?;
+    deny("programs/Cargo.toml", &[&unused[..], &["-A", "duplicate"]].concat())?;
     ci::FUZZ_WORKSPACES.iter().try_for_each(|workspace| deny(&format!("{workspace}/Cargo.toml"), &unused))
 }

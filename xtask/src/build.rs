@@ -14,7 +14,7 @@
 //! are they linked as shared objects, without C's start files.
 
 use crate::workspace::{Package, Workspace, root};
-use crate::{Result, c_programs, libc, shell, wasi};
+use crate::{Result, c_programs, libc, programs, shell, wasi};
 use std::path::Path;
 use std::process::Command;
 
@@ -47,13 +47,14 @@ pub(crate) fn everything() -> Result {
     for image in workspace.images() {
         link(&workspace, image, IMAGE_FLAGS, &root().join(format!("target/images/{}.so", image.name)))?;
     }
-    programs(&workspace)?;
+    examples(&workspace)?;
+    programs::build(&workspace)?;
     c_programs::build(&workspace)?;
     wasi::build(&workspace)
 }
 
 /// The examples over Rust's own std, as a user builds them.
-fn programs(workspace: &Workspace) -> Result {
+fn examples(workspace: &Workspace) -> Result {
     for program in PROGRAMS {
         let mut build = Command::new(workspace.target().join("release/monohull"));
         build.args(["build", "--out"]).arg(root().join("target/images")).arg(root().join("examples").join(program));
@@ -68,6 +69,14 @@ pub(crate) fn c_programs() -> Result {
     visor()?;
     libc::build(&workspace)?;
     c_programs::build(&workspace)
+}
+
+/// The libc and the workspace `programs`, for which the visor is needed.
+pub(crate) fn published() -> Result {
+    let workspace = Workspace::load()?;
+    visor()?;
+    libc::build(&workspace)?;
+    programs::build_all(&workspace)
 }
 
 /// The libc alone.

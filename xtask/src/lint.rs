@@ -1,7 +1,7 @@
 //! Formatting, dependencies, clippy, rustdoc; warnings are errors.
 
 use crate::workspace::Workspace;
-use crate::{Result, audit, shell, wasi};
+use crate::{Result, audit, programs, shell, wasi};
 
 /// All of it.
 pub(crate) fn run() -> Result {
@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result {
     shell::run(shell::cargo(unhardened).args(["--", "-D", "warnings"]))?;
     let workspace = Workspace::load()?;
     wasi::lint(&workspace)?;
+    programs::lint()?;
     for packages in groups(&workspace) {
         shell::heading(&format!("clippy {}", packages.join(" ")));
         let clippy = ["clippy", "--quiet", "--all-targets"];

@@ -18,6 +18,7 @@ mod libc;
 mod lint;
 mod miri;
 mod network;
+mod programs;
 mod sandboxes;
 mod shell;
 mod source;
@@ -55,6 +56,9 @@ enum Chore {
         /// Build the libc and the C programs of other projects alone.
         #[arg(long, conflicts_with = "libc")]
         c_programs: bool,
+        /// Build the libc and the workspace of published crates alone.
+        #[arg(long, conflicts_with_all = ["libc", "c_programs"])]
+        programs: bool,
     },
     /// Builds everything, and installs the program, its modules, manual pages and completions below a folder.
     Install {
@@ -118,6 +122,7 @@ fn perform(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Build { libc: true, .. } => build::libc(),
         Chore::Build { c_programs: true, .. } => build::c_programs(),
+        Chore::Build { programs: true, .. } => build::published(),
         Chore::Build { .. } => build::everything(),
         Chore::Install { prefix } => install::run(&prefix),
         Chore::Demo { files, bytes } => demo::run(&files, bytes),

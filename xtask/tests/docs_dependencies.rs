@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each is a workspace of its own.
-const WORKSPACES: [&str; 4] = ["Cargo.toml", "wasi/Cargo.toml", "visor/fuzz/Cargo.toml", "checker/fuzz/Cargo.toml"];
+const WORKSPACES: [&str; 5] =
+    ["Cargo.toml", "wasi/Cargo.toml", "programs/Cargo.toml", "visor/fuzz/Cargo.toml", "checker/fuzz/Cargo.toml"];
 /// How a table of dependencies begins.
 const HEADING: &str = "| crate | for | kept by | licence | looked at |";
 

@@ -1,0 +1,100 @@
+//! Crates for numbers, text and formats, and threads of rayon.
+//!
+//! Each crate prints one line, with results that do not change from run to run.
+
+use std::error::Error;
+
+use minijinja::context;
+use nalgebra::{Matrix3, Vector3};
+use ndarray::{Array2, Axis};
+use quick_xml::events::Event;
+use rayon::prelude::*;
+
+type Outcome = Result<String, Box<dyn Error>>;
+/// A crate's name, and what it does.
+type Tour = (&'static str, fn() -> Outcome);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let crates: [Tour; 7] = [
+        ("rayon", parallel),
+        ("ndarray", arrays),
+        ("nalgebra", matrices),
+        ("fancy-regex", patterns),
+        ("quick-xml", elements),
+        ("minijinja", templates),
+        ("pulldown-cmark", markdown),
+    ];
+    for (name, run) in crates {
+        println!("{name}: {}", run()?);
+    }
+    Ok(())
+}
+
+fn parallel() -> Outcome {
+    let squares: u64 = (1..=100_000_u64).into_par_iter().map(|number| number * number).sum();
+    let mut words: Vec<String> =
+        (0..5000_u32).map(|number| format!("{:x}", number.wrapping_mul(2_654_435_761))).collect();
+    words.par_sort();
+    let sorted = words.is_sorted();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build()?;
+    let mut threads = pool.broadcast(|context| context.index());
+    threads.sort_unstable();
+    let (one, other) = pool.join(|| 6 * 7, || "joined");
+    Ok(format!("{squares}, {sorted}, {threads:?}, {one} {other}"))
+}
+
+fn arrays() -> Outcome {
+    let array = Array2::from_shape_fn((3, 4), |(row, column)| (row * 4 + column) as f64);
+    let product = array.dot(&array.t());
+    Ok(format!("{} {}", array.sum_axis(Axis(0)), product.diag()))
+}
+
+fn matrices() -> Outcome {
+    let matrix = Matrix3::new(2.0, 1.0, 0.0, 1.0, 3.0, 1.0, 0.0, 1.0, 4.0);
+    let solved = matrix.lu().solve(&Vector3::new(4.0, 10.0, 14.0)).ok_or("singular")?;
+    let values = matrix.symmetric_eigenvalues();
+    Ok(format!("{:.3} {:.3} {:.3}, trace {:.3}", solved.x, solved.y, solved.z, values.sum()))
+}
+
+fn patterns() -> Outcome {
+    let twice = fancy_regex::Regex::new(r"\b(\w+) \1\b(?! again)")?;
+    let found: Result<Vec<_>, _> = twice.find_iter("the the ship ship again and and").collect();
+    Ok(found?.iter().map(|found| found.as_str()).collect::<Vec<_>>().join(", "))
+}
+
+fn elements() -> Outcome {
+    let mut reader =
+        quick_xml::Reader::from_str("<fleet><ship mass='3'>Argo</ship><ship mass='4'>&lt;Dove&gt;</ship></fleet>");
+    let (mut mass, mut ships) = (0, 0);
+    loop {
+        match reader.read_event()? {
+            Event::Start(element) if element.name().as_ref() == b"ship" => {
+                let value = element.try_get_attribute("mass")?.ok_or("no mass")?;
+                mass += value.unescape_value()?.parse::<u32>()?;
+            }
+            Event::End(element) if element.name().as_ref() == b"ship" => ships += 1,
+            Event::Eof => break Ok(format!("{ships} ships, mass {mass}")),
+            _ => {}
+        }
+    }
+}
+
+fn templates() -> Outcome {
+    let mut environment = minijinja::Environment::new();
+    environment.add_template(
+        "list",
+        "{% for ship in ships if ship.mass > 2 %}{{ loop.index }}. {{ ship.name|upper }} {% endfor %}",
+    )?;
+    let ships = [
+        context! { name => "Argo", mass => 3 },
+        context! { name => "raft", mass => 1 },
+        context! { name => "Dove", mass => 4 },
+    ];
+    Ok(environment.get_template("list")?.render(context! { ships })?.trim().to_owned())
+}
+
+fn markdown() -> Outcome {
+    let mut page = String::new();
+    pulldown_cmark::html::push_html(&mut page, pulldown_cmark::Parser::new("# A *ship*\n\n- one\n- `two`\n"));
+    Ok(page.replace('\n', ""))
+}

@@ -1,0 +1,129 @@
+//! Published crates with their default features as functions: what the programs of the workspace `programs` print.
+
+mod support;
+
+use monohull_visor::disk::Disk;
+use monohull_visor::report::{RunReport, Status, Stream};
+use serde_json::{Value, json};
+
+/// A workflow with one step that runs the program.
+fn document(program: &str) -> Value {
+    let image = support::root().join(format!("target/programs/images/{program}.so"));
+    json!({
+        "name": program,
+        "functions": { program: { "image": image } },
+        "files": [{ "at": "/tmp", "memory": "64MiB" }],
+        "steps": [{ "name": program, "function": program }],
+        "limits": { "timeout": "300s" },
+    })
+}
+
+/// The lines of one of its streams.
+fn lines(report: &RunReport, stream: Stream) -> Vec<&str> {
+    let lines = report.steps[0].instances[0].lines.iter();
+    lines.filter(|line| line.stream == stream).map(|line| line.text.as_str()).collect()
+}
+
+/// It succeeds, and prints this to the letter; what it prints on its standard error is the answer.
+#[track_caller]
+fn prints(document: &Value, expected: &[&str]) -> Vec<String> {
+    let report = support::run(document);
+    let errors = lines(&report, Stream::Stderr);
+    assert_eq!(report.status, Status::Done, "{errors:#?} {:#?}", report.error);
+    assert_eq!(lines(&report, Stream::Stdout), expected);
+    errors.into_iter().map(str::to_owned).collect()
+}
+
+/// A network on which a program reaches itself.
+fn network() -> Value {
+    json!({ "mode": "host", "listen": ["127.0.0.1:*"], "connect": ["127.0.0.1:*"] })
+}
+
+#[test]
+fn numbers_text_and_formats() {
+    prints(
+        &document("libraries"),
+        &[
+            "rayon: 333338333350000, true, [0, 1, 2], 42 joined",
+            "ndarray: [12, 15, 18, 21] [14, 126, 366]",
+            "nalgebra: 1.000 2.000 3.000, trace 9.000",
+            "fancy-regex: the the, and and",
+            "quick-xml: 2 ships, mass 7",
+            "minijinja: 1. ARGO 2. DOVE",
+            "pulldown-cmark: <h1>A <em>ship</em></h1><ul><li>one</li><li><code>two</code></li></ul>",
+        ],
+    );
+}
+
+/// What SQLite does with a file is the same in memory and on a disk image.
+const DATABASE: [&str; 5] = [
+    "rows: 10000, mass 12498750, ship 4321 is 4322",
+    "journal: true, 10 and again 10000, false",
+    "locks: true, then 2 rows",
+    "log: wal, and delete",
+    "whole: ok, 10100 rows",
+];
+
+#[test]
+fn a_database_in_memory() {
+    prints(&document("database"), &DATABASE);
+}
+
+#[test]
+fn a_database_on_a_disk_image() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let image = folder.path().join("disk.img");
+    drop(Disk::create(&image, 8 << 20, true).expect("an image"));
+    let mut document = document("database");
+    document["files"] = json!([
+        { "at": "/tmp", "memory": "16MiB" },
+        { "at": "/data", "image": image, "access": "write" },
+    ]);
+    document["steps"][0]["args"] = json!({ "path": "/data/ships.db" });
+    prints(&document, &DATABASE);
+    // It is there afterwards, and nothing else is.
+    let disk = Disk::open(&image, false).expect("an image");
+    let names: Vec<_> = disk.list("/").expect("a directory").into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["ships.db"]);
+}
+
+#[test]
+#[ignore = "its image takes minutes to compile: `cargo xtask build --programs`"]
+fn pictures_of_many_formats() {
+    prints(
+        &document("pictures"),
+        &[
+            "format: Some(Png)",
+            "same: true",
+            "jpeg: 160 × 120, near: true",
+            "smaller: true",
+            "Gif: 160 × 120",
+            "WebP: 160 × 120",
+            "Tiff: 160 × 120",
+            "Bmp: 160 × 120",
+            "Qoi: 160 × 120",
+        ],
+    );
+}
+
+/// Tasks, timers, files, sockets, and servers that are asked by clients of other crates, in one instance.
+#[test]
+fn servers_and_their_clients() {
+    let mut document = document("servers");
+    document["network"] = network();
+    let errors = prints(
+        &document,
+        &[
+            "tasks: 100 tasks, sum 4950, a panic is caught: true",
+            "timers: true, the short one, true",
+            "blocking: 31996000",
+            "files: 0.txt 5, 1.txt 10, 2.txt 15, 3 lines",
+            "tcp: 8 clients, 2400000 bytes, then Some(ConnectionRefused)",
+            "udp: datagram true",
+            "pairs: 200000 bytes",
+            "http: reqwest: visit 1; {\"sum\":42}; 404; 20 at once; ureq: visit 22",
+            "process: unsupported",
+        ],
+    );
+    assert!(errors.iter().any(|line| line.contains("cannot start another (fork")), "{errors:#?}");
+}
