@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 pub mod build;
 mod c_toolchain;
+mod cargo;
 mod cc;
 mod check;
 mod checkpoint;
