@@ -46,8 +46,8 @@
 #![allow(clippy::legacy_numeric_constants, reason = "std still has the modules of the number types")]
 
 extern crate alloc as alloc_crate;
-// The tests of this crate run on the host, with the host's threads.
-#[cfg(test)]
+// Unit tests run on the host, with the host's threads (`sys/host.rs`).
+#[cfg(any(test, panic = "unwind"))]
 extern crate std as host_std;
 
 #[macro_use]

@@ -1,7 +1,7 @@
 //! Hostcalls as Rust functions. Nothing else in the shim knows a number.
 //!
-//! This crate's own tests run on the host, where there are no hostcalls; `sys/host.rs` stands in for the few that
-//! locks, clocks and threads need.
+//! Unit tests, this crate's own and those of function crates, run on the host, where there are no hostcalls; `sys/host.rs` stands in for
+//! them there.
 
 use crate::string::String;
 use crate::time::Duration;
@@ -15,10 +15,11 @@ use monohull_abi::types::{AbortKind, Clock, Info, InfoString};
 pub(crate) mod files;
 pub(crate) mod socket;
 
-#[cfg(test)]
-#[path = "sys/host.rs"]
-mod gate;
-#[cfg(not(test))]
+#[cfg(any(test, panic = "unwind"))]
+pub(crate) mod host;
+#[cfg(any(test, panic = "unwind"))]
+use host as gate;
+#[cfg(not(any(test, panic = "unwind")))]
 use monohull_trampoline::user as gate;
 
 /// Makes hostcall `number` with up to six arguments.
@@ -51,11 +52,13 @@ pub(crate) fn fail(kind: AbortKind, text: &str) -> ! {
 }
 
 /// Starts a thread at `entry`, which finds `word` in `rax`; returns its number.
+#[cfg(not(any(test, panic = "unwind")))]
 pub(crate) fn thread_spawn(entry: u64, word: u64) -> Result<u64, Errno> {
     call(number::THREAD_SPAWN, [entry, word])
 }
 
 /// Ends the calling thread.
+#[cfg(not(any(test, panic = "unwind")))]
 pub(crate) fn thread_exit() -> ! {
     loop {
         let _ = call(number::THREAD_EXIT, []);

@@ -66,14 +66,24 @@ global_asm!(
 
 unsafe extern "C" {
     fn monohull_leave();
+    /// Where an image begins ([`monohull_abi::types::START_SYMBOL`]).
+    #[cfg(panic = "unwind")]
+    fn monohull_start();
 }
 
 /// Makes hostcall `number`; the value is the call's result, negative for a [`monohull_abi::Errno`].
 ///
 /// Arguments that are addresses are only claims to the other side, which checks them; a wrong number or argument is
 /// answered with an error. Only `EXIT`, `ABORT` and `THREAD_EXIT` do not come back.
+///
+/// # Panics
+/// In a program of the host, such as a unit test of a function crate: there is no gate.
 #[inline]
 pub fn hostcall(number: u32, args: [u64; 6]) -> i64 {
+    #[cfg(panic = "unwind")]
+    if !is_in_image() {
+        no_domain(number);
+    }
     let value: i64;
     // SAFETY: `monohull_leave` keeps to the System V ABI, whose clobbers are declared. The gate behind it belongs to
     // the carrier that entered this thread, and `gs` has pointed to that carrier's line ever since.
@@ -116,6 +126,32 @@ macro_rules! thread_entry {
             )
         }
     };
+}
+
+/// Whether this code is linked into an image, which has an entry point. What is compiled to abort always is.
+#[cfg(panic = "unwind")]
+#[inline]
+fn is_in_image() -> bool {
+    let start: u64;
+    // SAFETY: reads a word that the linker or the loader fills: the symbol's address, 0 if nothing defines it.
+    unsafe {
+        asm!(
+            ".weak {symbol}",
+            "mov {}, qword ptr [rip + {symbol}@GOTPCREL]",
+            out(reg) start,
+            symbol = sym monohull_start,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    };
+    start != 0
+}
+
+#[cfg(panic = "unwind")]
+#[cold]
+#[track_caller]
+fn no_domain(number: u32) -> ! {
+    let name = monohull_abi::number::name_of(number).unwrap_or("?");
+    panic!("hostcall {name} ({number}): this program runs on the host; only a function in a workflow can make it")
 }
 
 /// Address of the calling thread's header ([`CarrierLine::thread_header`](monohull_abi::layout::CarrierLine)). It is the

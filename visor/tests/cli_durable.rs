@@ -1,24 +1,16 @@
 //! `run --state` and `wake`: invocations outlive their processes, are run by one at a time, and are lost by no kill.
 
+#[path = "support/program.rs"]
+mod program;
+
+use program::{NAP, RESULT, command, document, image, monohull, refused, write_sleepers};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    // One key for all tests here; it is made once, by whichever comes first.
-    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir(folder).args(args);
-    command
-}
-
-fn monohull(folder: &Path, args: &[&str]) -> Output {
-    command(folder, args).output().expect("the program starts")
-}
 
 /// Runs it in the background; what it prints is not read.
 fn begin(folder: &Path, args: &[&str]) -> Child {
@@ -26,44 +18,12 @@ fn begin(folder: &Path, args: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
 }
 
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
-fn refused(output: &Output, exit: i32, why: &str) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(exit) && text.contains(why), "{why:?}: {output:?}");
-}
-
-fn image(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so");
-    assert!(path.exists(), "{}: images are built first: run `cargo xtask test`", path.display());
-    path
-}
-
-/// A workflow of two steps: one naps, the other waits for its slot and naps too. It is suspended at least twice.
 fn workflow(milliseconds: u64) -> TempDir {
     let folder = TempDir::new().expect("a folder");
-    fs::copy(image("sleeper"), folder.path().join("sleeper.so")).expect("copied");
-    let args =
-        |takes: &str, fills: &str| json!({ "naps": 1, "milliseconds": milliseconds, "takes": takes, "fills": fills });
-    let document = json!({
-        "name": "sleepers",
-        "functions": { "sleeper": { "image": "sleeper.so" } },
-        "steps": [
-            { "name": "first", "function": "sleeper", "args": args("", "between") },
-            { "name": "second", "function": "sleeper", "args": args("between", "result") },
-        ],
-        "outputs": ["result"],
-    });
-    fs::write(folder.path().join("w.json"), document.to_string()).expect("written");
+    write_sleepers(folder.path(), milliseconds);
     folder
 }
 
-const RESULT: &str =
-    "1 naps, 5 letters, map true, thread true, time true\n1 naps, 5 letters, map true, thread true, time true\n";
-/// Longer than the shortest wait that suspends a workflow.
-const NAP: u64 = 1_200;
 /// Longer than any test.
 const DAY: u64 = 86_400_000;
 

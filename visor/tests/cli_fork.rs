@@ -1,22 +1,15 @@
 //! `fork`, `checkpoints`, `rewind` and `resume --count`: one workflow goes on more than once, and goes back.
 
+#[path = "support/program.rs"]
+mod program;
+
+use program::{NAP, document, image, monohull, refused};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use tempfile::TempDir;
-
-fn monohull(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    // One key for all tests here; it is made once, by whichever comes first.
-    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir(folder).args(args).output().expect("the program starts")
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
 
 #[track_caller]
 fn done(output: Output) -> Output {
@@ -24,20 +17,6 @@ fn done(output: Output) -> Output {
     output
 }
 
-#[track_caller]
-fn refused(output: &Output, exit: i32, why: &str) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(exit) && text.contains(why), "{why:?}: {output:?}");
-}
-
-fn image(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so");
-    assert!(path.exists(), "{}: images are built first: run `cargo xtask test`", path.display());
-    path
-}
-
-/// Longer than the shortest wait that suspends a workflow.
-const NAP: u64 = 1_200;
 /// Longer than any test.
 const DAY: u64 = 86_400_000;
 

@@ -142,3 +142,76 @@ fn time_that_inputs_took_is_the_workflows() {
     let message = error["message"].as_str().expect("a message");
     assert!(message.contains("had to wait for its inputs"), "{message}");
 }
+
+/// Images, checkpoints and grants are read at many places or more than once. A pipe in their place is refused at once, and not waited for.
+#[test]
+fn what_is_no_input_is_a_regular_file() {
+    let folder = folder(json!({}));
+    let at = |name: &str| folder.path().join(name);
+    mkfifo(&at("pipe"), Mode::S_IRWXU).expect("a pipe");
+    let document: Value = serde_json::from_slice(&std::fs::read(at("echo.json")).expect("it is there")).expect("JSON");
+    let write = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut changed = document.clone();
+        change(&mut changed);
+        std::fs::write(at(name), changed.to_string()).expect("written");
+    };
+    write("piped-image.json", &|w| w["functions"]["echo"]["image"] = "pipe".into());
+    write("endless-image.json", &|w| w["functions"]["echo"]["image"] = "/dev/zero".into());
+    let mount = json!([{ "at": "/disk", "image": "pipe" }]);
+    write("piped-disk.json", &|w| w["files"] = mount.clone());
+    write("written-disk.json", &|w| {
+        w["files"] = mount.clone();
+        w["files"][0]["access"] = "write".into();
+    });
+    for (arguments, kind) in [
+        (&["run", "piped-image.json", "--input", "in="][..], "a pipe"),
+        (&["run", "piped-image.json", "--input", "in=", "--state", "state"], "a pipe"),
+        (&["run", "endless-image.json", "--input", "in="], "a device"),
+        (&["run", "piped-disk.json", "--input", "in="], "a pipe"),
+        (&["run", "written-disk.json", "--input", "in="], "a pipe"),
+        (&["validate", "piped-image.json"], "a pipe"),
+        (&["validate", "endless-image.json"], "a device"),
+        (&["validate", "piped-disk.json"], "a pipe"),
+        (&["resume", "pipe"], "a pipe"),
+        (&["resume", "/dev/zero"], "a device"),
+        (&["checkpoint", "describe", "pipe"], "a pipe"),
+        (&["image", "ls", "pipe"], "a pipe"),
+        (&["image", "check", "pipe", "--repair"], "a pipe"),
+        (&["image", "cp", "pipe:/file", "copy"], "a pipe"),
+        (&["checkpoint", "verify", "pipe"], "a pipe"),
+        (&["checkpoint", "diff", "/dev/zero", "pipe"], "a device"),
+        (&["serve", "--state", "server", "--listen", "127.0.0.1:0", "--grants", "pipe"], "a pipe"),
+        (&["serve", "--state", "server", "--listen", "127.0.0.1:0", "--grants", "/dev/zero"], "a device"),
+    ] {
+        let done = in_time(&folder, arguments);
+        assert!(matches!(done.code, 1..=3), "{arguments:?}: {} {}", done.code, done.err);
+        assert!(done.err.contains(&format!("it is no regular file but {kind}")), "{arguments:?}: {}", done.err);
+    }
+}
+
+/// What a durable invocation keeps of its inputs has the bounds of any run.
+#[test]
+fn inputs_that_are_kept_have_the_same_bounds() {
+    let folder = folder(json!({ "slots": "1MiB" }));
+    std::fs::write(folder.path().join("long"), vec![b'x'; (1 << 20) + 1]).expect("written");
+    for (input, why) in [
+        ("in=/dev/zero", "input slot `in`: /dev/zero cannot be read: it is a device"),
+        ("in=long", "input slot `in`: long cannot be read: it has more than 1048576 bytes, the limit"),
+        ("in=nowhere", "input slot `in`: nowhere cannot be read: No such file"),
+    ] {
+        let done = in_time(&folder, &["run", "echo.json", "--state", "state", "--input", input]);
+        assert!(done.code == 2 && done.err.contains(why), "{input}: {} {}", done.code, done.err);
+    }
+    let kept = std::fs::read_dir(folder.path().join("state/files")).expect("a folder").count();
+    assert_eq!(kept, 1, "the image alone; nothing is left of a file that was read in part");
+}
+
+/// Runs the program. One that waits for what never comes is ended, with a code of its own.
+fn in_time(folder: &TempDir, arguments: &[&str]) -> Done {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_monohull")]).args(arguments).current_dir(folder.path());
+    command.env("XDG_STATE_HOME", folder.path().join("state-home")).env_remove("STATE_DIRECTORY");
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Done { code: output.status.code().expect("a code"), out: text(output.stdout), err: text(output.stderr) }
+}

@@ -194,3 +194,142 @@ fn a_panic_names_the_file_and_line_of_each_caller() {
     fs::remove_file(&debug).expect("removed");
     assert!(!failed(run()).contains("hello.debug"), "without debug information nothing is said");
 }
+
+/// `cargo test` in a crate, with a target folder that the tests here share.
+fn cargo_test(crate_: &Path) -> Output {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--quiet", "--lib"])
+        .current_dir(crate_)
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("unit-tests"))
+        .env_remove("RUSTFLAGS")
+        .output()
+        .expect("cargo starts")
+}
+
+/// What a program does with itself, and what only a workflow has.
+const UNIT_TESTS: &str = r#"
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+#[std::main]
+fn main() {
+    println!("{}", words("to be or not to be").len());
+}
+
+fn words(text: &str) -> HashMap<&str, usize> {
+    text.split_whitespace().fold(HashMap::new(), |mut all, word| {
+        *all.entry(word).or_default() += 1;
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{env, fs, io, net, random, slot, thread};
+
+    #[test]
+    fn collections_and_output() {
+        println!("standard output\n{:?}", words("a b a"));
+        eprint!("standard error");
+        assert_eq!((words("a b a")["a"], words("").len()), (2, 0));
+    }
+
+    #[test]
+    fn threads_locks_and_channels() {
+        thread_local!(static MINE: std::cell::Cell<u32> = const { std::cell::Cell::new(1) });
+        let (sender, receiver) = mpsc::channel();
+        let all = Arc::new(Mutex::new(0));
+        let threads: Vec<_> = (0..8u32)
+            .map(|index| {
+                let (sender, all) = (sender.clone(), all.clone());
+                thread::Builder::new().name(format!("t{index}")).spawn(move || {
+                    MINE.set(MINE.get() + index);
+                    *all.lock().unwrap() += MINE.get();
+                    sender.send(thread::current().name().map(String::from)).unwrap();
+                    index
+                })
+            })
+            .collect();
+        let sum: u32 = threads.into_iter().map(|thread| thread.unwrap().join().unwrap()).sum();
+        assert_eq!((sum, *all.lock().unwrap(), MINE.get()), (28, 36, 1));
+        drop(sender);
+        assert_eq!(receiver.iter().count(), 8);
+        let mut parts = vec![1, 2, 3, 4];
+        thread::scope(|scope| parts.iter_mut().for_each(|part| _ = scope.spawn(|| *part *= 2)));
+        assert_eq!(parts, [2, 4, 6, 8]);
+    }
+
+    #[test]
+    fn waits_and_clocks() {
+        let pair = Arc::new((Mutex::new(false), Condvar::new()));
+        let theirs = pair.clone();
+        let begin = Instant::now();
+        let waker = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            *theirs.0.lock().unwrap() = true;
+            theirs.1.notify_all();
+        });
+        let set = pair.1.wait_while(pair.0.lock().unwrap(), |set| !*set).unwrap();
+        assert!(*set && begin.elapsed() >= Duration::from_millis(20));
+        drop(set);
+        let late = pair.1.wait_timeout(pair.0.lock().unwrap(), Duration::from_millis(5)).unwrap().1;
+        assert!(late.timed_out());
+        waker.join().unwrap();
+        assert!(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() > 1_700_000_000);
+        assert!(thread::available_parallelism().unwrap().get() >= 1);
+    }
+
+    #[test]
+    fn random_bytes_are_random() {
+        let (mut one, mut other) = ([0; 32], [0; 32]);
+        random::fill(&mut one);
+        random::fill(&mut other);
+        assert!(one != other && one != [0; 32]);
+    }
+
+    #[test]
+    fn what_a_workflow_gives_is_not_there() {
+        assert_eq!(env::args().count(), 1);
+        assert_eq!(env::vars().count(), 0);
+        let error = fs::read("/data/file").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+        assert_eq!(net::TcpStream::connect("127.0.0.1:1").unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    #[should_panic(expected = "hostcall SLOT_TAKE (38): this program runs on the host")]
+    fn a_slot_is_not_there() {
+        let _ = slot::SlotString::from_slot("text");
+    }
+
+    #[test]
+    #[should_panic(expected = "no such word")]
+    fn a_failed_assertion_fails_its_test_alone() {
+        assert!(words("a").contains_key("b"), "no such word");
+    }
+}
+"#;
+
+#[test]
+fn unit_tests_of_a_small_crate_run_on_the_host() {
+    let folder = TempDir::new().expect("a folder");
+    done(monohull(folder.path(), folder.path(), &["new", "--small", "hello"]));
+    let hello = folder.path().join("hello");
+    let (said, _) = done(cargo_test(&hello));
+    assert!(said.contains("test result: ok. 1 passed; 0 failed"), "as it is made: {said}");
+    fs::write(hello.join("src/lib.rs"), UNIT_TESTS).expect("written");
+    let (said, _) = done(cargo_test(&hello));
+    assert!(said.contains("test result: ok. 7 passed; 0 failed"), "{said}");
+    assert!(!said.contains("standard output"), "what a test prints is kept from the terminal: {said}");
+    // A test that fails is reported, with what it has printed.
+    let wrong = UNIT_TESTS.replace("(2, 0));", "(3, 0));");
+    fs::write(hello.join("src/lib.rs"), wrong).expect("written");
+    let output = cargo_test(&hello);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(101), "{said}");
+    for part in ["standard output\n", "left: (2, 0)", "6 passed; 1 failed"] {
+        assert!(said.contains(part), "{part} is missing: {said}");
+    }
+}

@@ -1,54 +1,21 @@
 //! `run --suspend` and `resume`: a workflow that waits is a file, and goes on in other processes.
 
+#[path = "support/program.rs"]
+mod program;
+
 use monohull_abi::layout::{ARENA_BASE, PAGE};
 use monohull_checkpoint::record::{Contents, FunctionRecord, PageRange, ThreadRecord, ThreadState, WaitOn};
 use monohull_checkpoint::{Checkpoint, Content, Heat, Key, Packing, Pages, Run, Trust, seal, write};
-use serde_json::{Value, json};
+use program::{NAP, RESULT, document, image, monohull, write_sleepers};
+use serde_json::json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
-
-fn monohull(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    // One key for all tests here; it is made once, by whichever comes first.
-    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir(folder).args(args).output().expect("the program starts")
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
-fn image(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(name).with_extension("so");
-    assert!(path.exists(), "{}: images are built first: run `cargo xtask test`", path.display());
-    path
-}
-
-/// A workflow of two steps: one naps, the other waits for its slot.
-fn workflow(folder: &Path, milliseconds: u64) {
-    fs::copy(image("sleeper"), folder.join("sleeper.so")).expect("copied");
-    let args =
-        |takes: &str, fills: &str| json!({ "naps": 1, "milliseconds": milliseconds, "takes": takes, "fills": fills });
-    let document = json!({
-        "name": "sleepers",
-        "functions": { "sleeper": { "image": "sleeper.so" } },
-        "steps": [
-            { "name": "first", "function": "sleeper", "args": args("", "between") },
-            { "name": "second", "function": "sleeper", "args": args("between", "result") },
-        ],
-        "outputs": ["result"],
-    });
-    fs::write(folder.join("w.json"), document.to_string()).expect("written");
-}
 
 /// Bytes of an entry of a checkpoint's table of sections.
 const ENTRY: usize = 64;
-
-const RESULT: &str =
-    "1 naps, 5 letters, map true, thread true, time true\n1 naps, 5 letters, map true, thread true, time true\n";
 
 fn suspend(folder: &Path) -> PathBuf {
     let output = monohull(folder, &["run", "w.json", "--suspend", "waiting", "--json"]);
@@ -63,7 +30,7 @@ fn suspend(folder: &Path) -> PathBuf {
 #[test]
 fn a_workflow_goes_on_in_other_processes_and_writes_its_outputs() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 1_300);
+    write_sleepers(folder.path(), NAP);
     let output = monohull(folder.path(), &["run", "w.json", "--suspend", "waiting", "--output", "result=result.txt"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -94,7 +61,7 @@ fn a_workflow_goes_on_in_other_processes_and_writes_its_outputs() {
 #[test]
 fn a_checkpoint_can_be_resumed_again() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 1_300);
+    write_sleepers(folder.path(), NAP);
     let checkpoint = suspend(folder.path());
     assert!(fs::metadata(&checkpoint).expect("a file").len() < 40 * PAGE, "two small functions");
     for _ in 0..2 {
@@ -110,7 +77,7 @@ fn a_checkpoint_can_be_resumed_again() {
 #[test]
 fn other_images_and_damaged_files_are_refused() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 3_600_000);
+    write_sleepers(folder.path(), 3_600_000);
     let checkpoint = suspend(folder.path());
     let path = checkpoint.to_str().expect("a path");
     let refused = |why: &str| {
@@ -159,7 +126,7 @@ fn sections(checkpoint: &Path) -> Vec<(String, usize)> {
 #[test]
 fn a_suspended_workflow_is_a_checkpoint_that_can_be_looked_into() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 3_600_000);
+    write_sleepers(folder.path(), 3_600_000);
     let checkpoint = suspend(folder.path());
     let path = checkpoint.to_str().expect("a path");
     let output = monohull(folder.path(), &["checkpoint", "describe", path]);
@@ -210,7 +177,7 @@ fn contents(checkpoint: &Path) -> Contents {
 #[test]
 fn checkpoints_of_others_and_for_other_processors_are_refused() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 3_600_000);
+    write_sleepers(folder.path(), 3_600_000);
     let good = contents(&suspend(folder.path()));
     let forged = folder.path().join("forged.checkpoint");
     let path = forged.to_str().expect("a path");
@@ -238,7 +205,7 @@ fn checkpoints_of_others_and_for_other_processors_are_refused() {
 #[test]
 fn edited_records_are_refused_in_spite_of_a_valid_seal() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 3_600_000);
+    write_sleepers(folder.path(), 3_600_000);
     let path = suspend(folder.path());
     let good = Checkpoint::read(fs::File::open(&path).expect("a file"), Trust::Unchecked).expect("a checkpoint");
     let own = Key::load(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("monohull/checkpoint.key")).expect("the key");
@@ -300,7 +267,7 @@ fn edited_records_are_refused_in_spite_of_a_valid_seal() {
 #[test]
 fn the_key_that_is_named_is_the_one_that_must_have_sealed_it() {
     let folder = TempDir::new().expect("a folder");
-    workflow(folder.path(), 3_600_000);
+    write_sleepers(folder.path(), 3_600_000);
     let state = folder.path().join("state");
     let with_state = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));

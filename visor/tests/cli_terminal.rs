@@ -232,3 +232,47 @@ fn the_text_of_a_server_is_escaped() {
     let raw = monohull().args(["logs", "0", "--raw", "--server", &lines]).output().expect("monohull starts");
     assert_eq!(raw.stdout, format!("step[0] | {TEXT}\n").as_bytes());
 }
+
+/// Texts of a crate that arrive by way of cargo and the compiler: messages, warnings of a build script, names.
+#[test]
+fn what_cargo_and_the_compiler_print_is_escaped() {
+    let folder = TempDir::new().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("src")).expect("a folder");
+    let manifest = "[package]\nname = \"loud\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+    fs::write(at("Cargo.toml"), manifest).expect("written");
+    // In a terminal a line is broken at a width; the text is shorter.
+    fs::write(at("build.rs"), format!("fn main() {{ println!(\"cargo::warning={{}}\", {TEXT:?}); }}"))
+        .expect("written");
+    fs::write(at("src/main.rs"), format!("compile_error!({TEXT:?});\nfn main() {{}}\n")).expect("written");
+    let build = |colours: Option<&str>| {
+        let mut command = monohull();
+        command.arg("build").arg(folder.path()).env("XDG_CACHE_HOME", at("cache")).env_remove("CARGO_TERM_COLOR");
+        command.env_remove("CARGO_TARGET_DIR");
+        colours.map(|colours| command.env("CARGO_TERM_COLOR", colours));
+        command
+    };
+    for colours in [None, Some("never")] {
+        let output = build(colours).output().expect("monohull starts");
+        let text = all_harmless(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        // Cargo drops sequences where it has no colours.
+        let is_shown =
+            |line: &str| line.starts_with("warning: loud@0.1.0: ") && line.contains("\\u{202e}fdp.exe\\u{2066}");
+        assert!(text.lines().any(is_shown), "{text}");
+        // The compiler has signs of its own for some of them.
+        assert!(text.lines().any(|line| line.starts_with("error: ") && line.contains("fdp.exe")), "{text}");
+    }
+    // Colours are the compiler's own, and nothing else is left as it was.
+    let output = build(Some("always")).output().expect("monohull starts");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().expect("a part").to_owned();
+    for part in parts {
+        let (colour, rest) = part.split_once('m').expect("a colour");
+        assert!(colour.chars().all(|c| c.is_ascii_digit() || c == ';'), "{part:?}");
+        plain += rest;
+    }
+    assert!(plain.len() < text.len(), "there are colours: {text:?}");
+    assert!(harmless(plain.as_bytes()).contains(SHOWN.trim_end_matches("\\u{2028}")), "{plain}");
+}

@@ -1,4 +1,5 @@
-//! Every block of Rust in `docs/functions.md` is a function crate that compiles; those with a name are run.
+//! Every block of Rust in `docs/functions.md` is a function crate that compiles; those with a name are run. So are those of
+//! `docs/std.md` about the crate getrandom.
 //!
 //! The blocks become examples of one crate, made by `monohull new`, so that one run of cargo checks all of them. Blocks
 //! of TOML are its dependencies.
@@ -135,4 +136,39 @@ fn permanent_errors_have_one_attempt_and_others_as_many_as_the_step_allows() {
         assert_eq!(report["error"]["kind"], kind, "{report:#}");
         assert_eq!(instance["attempts"], attempts, "{report:#}");
     }
+}
+
+/// Version 0.2 calls the C library. Without one, the crate that the page shows takes its place.
+#[test]
+fn an_older_getrandom_is_replaced_as_the_page_says() {
+    let page = Page::named("docs/std.md");
+    let functions = Functions(TempDir::new().expect("a folder"));
+    functions.monohull(&["new", "--small", "dice"]);
+    let at = |file: &str| functions.0.path().join("dice").join(file);
+    let source = "#[std::main]\nfn main() {\n    let mut bytes = [0; 32];\n    \
+                  getrandom::getrandom(&mut bytes).expect(\"random bytes\");\n    \
+                  println!(\"{}\", bytes != [0; 32]);\n}\n";
+    fs::write(at("src/lib.rs"), source).expect("written");
+    let manifest = fs::read_to_string(at("Cargo.toml")).expect("a manifest");
+    let manifest = manifest.replace("[dependencies]\n", "[dependencies]\ngetrandom = \"0.2\"\n");
+    fs::write(at("Cargo.toml"), &manifest).expect("written");
+    let output = functions.start(&["build", "dice"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("needs the library \"libc.so.6\""), "{said}");
+    fs::create_dir_all(at("getrandom/src")).expect("made");
+    fs::write(at("getrandom/Cargo.toml"), page.block("getrandom-manifest").text).expect("written");
+    fs::write(at("getrandom/src/lib.rs"), page.block("getrandom").text).expect("written");
+    fs::write(at("Cargo.toml"), manifest + &page.block("getrandom-patch").text).expect("written");
+    let mut update = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let updated = update.args(["update", "--quiet", "getrandom"]).current_dir(at("")).status().expect("cargo starts");
+    assert!(updated.success());
+    functions.monohull(&["build", "dice"]);
+    let fields = json!({
+        "functions": { "dice": { "image": "dice/target/images/dice.so" } },
+        "steps": [{ "name": "s", "function": "dice" }],
+        "inputs": ["none"],
+        "unread": "ignore"
+    });
+    let report = functions.run(fields, "none", "");
+    assert_eq!(report["steps"][0]["instances"][0]["lines"][0]["text"], "true", "{report:#}");
 }

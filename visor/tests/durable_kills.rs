@@ -1,15 +1,19 @@
 //! A process that runs a durable invocation is killed at each of its system calls, one after another: the invocation is as it was at
 //! its last commit, or at the next one, and goes on.
 
+#[path = "support/program.rs"]
+mod program;
+
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
+use program::{NAP, command, document, monohull, write_workflow_of};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -20,23 +24,6 @@ const TRIED: usize = 60;
 const TRIED_WITH_EVENTS: usize = 30;
 /// The same of each command that changes an invocation by hand.
 const TRIED_BY_HAND: usize = 16;
-/// Longer than the shortest wait that suspends a workflow.
-const NAP: u64 = 1_100;
-
-fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
-    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    command.current_dir(folder).args(args);
-    command
-}
-
-fn monohull(folder: &Path, args: &[&str]) -> Output {
-    command(folder, args).output().expect("the program starts")
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
 
 /// A folder with a suspended invocation of this many naps, which is due.
 fn due(naps: u64) -> TempDir {
@@ -48,15 +35,12 @@ fn due(naps: u64) -> TempDir {
 /// A folder with a suspended invocation of this function.
 fn suspended(function: &str, args: &Value) -> TempDir {
     let folder = TempDir::new().expect("a folder");
-    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/images").join(function).with_extension("so");
-    fs::copy(&image, folder.path().join("f.so")).expect("images are built first: run `cargo xtask test`");
-    let workflow = json!({
-        "name": "naps",
-        "functions": { "f": { "image": "f.so" } },
-        "steps": [{ "name": "naps", "function": "f", "args": args }],
-        "outputs": ["result"],
-    });
-    fs::write(folder.path().join("w.json"), workflow.to_string()).expect("written");
+    write_workflow_of(
+        folder.path(),
+        "naps",
+        function,
+        &json!([{ "name": "naps", "function": function, "args": args }]),
+    );
     let args = ["run", "w.json", "--state", "state", "--id", "one", "--detach", "--output", "result=result.txt"];
     let output = monohull(folder.path(), &args);
     assert_eq!(output.status.code(), Some(4), "{output:?}");

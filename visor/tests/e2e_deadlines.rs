@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::run;
 
 /// Each kind of call, with carriers that leave one idle, and that do not.
-const CALLS: [&str; 17] = [
+const CALLS: [&str; 26] = [
     "null",
     "random",
     "clock",
@@ -26,6 +26,15 @@ const CALLS: [&str; 17] = [
     "resize",
     "stat",
     "map",
+    "directory",
+    "slot-hand-over",
+    "futex",
+    "map-memory",
+    "discard",
+    "protect",
+    "queue",
+    "queue-post",
+    "queue-wait",
 ];
 
 fn step(name: &str, function: &str, args: Value) -> Value {

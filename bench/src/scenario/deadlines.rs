@@ -11,7 +11,7 @@ const ALLOWED: f64 = 50e6;
 /// The timeout of the step, in milliseconds.
 const TIMEOUT: u64 = 200;
 /// Kinds of calls, as `examples/long-calls` names them.
-const CALLS: [&str; 17] = [
+const CALLS: [&str; 26] = [
     "null",
     "random",
     "clock",
@@ -29,6 +29,15 @@ const CALLS: [&str; 17] = [
     "resize",
     "stat",
     "map",
+    "directory",
+    "slot-hand-over",
+    "futex",
+    "map-memory",
+    "discard",
+    "protect",
+    "queue",
+    "queue-post",
+    "queue-wait",
 ];
 
 pub(super) fn run(effort: Effort) -> Result<Vec<Row>> {

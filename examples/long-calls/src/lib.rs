@@ -4,8 +4,12 @@
 #![deny(unsafe_code)]
 
 use core::hint::black_box;
+use core::sync::atomic::AtomicU32;
 use monohull_abi::file::{FIRST_DESCRIPTOR, IoVec, VECTOR_MAX};
+use monohull_abi::layout::PAGE;
+use monohull_abi::network::QueueEvent;
 use monohull_abi::number;
+use monohull_abi::types::{BYTES_FINGERPRINT, MapAccess, SlotView, TAKE_NOW, TypeDesc};
 use monohull_std::error::Error;
 use monohull_std::fs::{self, File};
 use monohull_std::io::{self, Read, Write};
@@ -38,6 +42,34 @@ fn main(call: String) -> Result<(), Box<dyn Error>> {
         "lines" => for_ever(|| println!("one more line")),
         "slot" => for_ever(|| SlotBuffer::<[u8]>::with_slot_len("buffer", MANY).discard()),
         "slot-move" => for_ever(move_a_buffer),
+        "slot-hand-over" => for_ever(hand_a_buffer_over),
+        "futex" => for_ever(|| wait_on_a_word(Duration::from_micros(100))),
+        "map-memory" => for_ever(|| unmap(map_touched())),
+        "discard" => for_ever(|| {
+            let memory = map_touched();
+            checked(number::DISCARD, [memory, MANY as u64, 0, 0, 0, 0]);
+            unmap(memory);
+        }),
+        "protect" => {
+            let memory = map_touched();
+            for_ever(|| {
+                for access in [MapAccess::None, MapAccess::ReadWrite] {
+                    checked(number::PROTECT, [memory, MANY as u64, access as u64, 0, 0, 0]);
+                }
+            })
+        }
+        "queue" => for_ever(|| drop(Queue::new())),
+        "queue-post" => {
+            let queue = Queue::new();
+            for_ever(|| {
+                queue.post();
+                queue.wait(Duration::ZERO);
+            })
+        }
+        "queue-wait" => {
+            let queue = Queue::new();
+            for_ever(|| queue.wait(Duration::from_micros(100)))
+        }
         _ => files(&call),
     }
 }
@@ -67,6 +99,12 @@ fn files(call: &str) -> Result<(), Box<dyn Error>> {
                 file.set_len(MANY as u64)?;
             }
             "stat" => _ = fs::metadata(FILE)?,
+            "directory" => {
+                fs::create_dir("/data/one")?;
+                fs::rename("/data/one", "/data/other")?;
+                fs::read_dir("/data")?.for_each(drop);
+                fs::remove_dir("/data/other")?;
+            }
             "map" => drop(MmapOptions::new().populate().map(&file)?),
             _ => return Err(format!("no call is named {call}").into()),
         }
@@ -96,5 +134,69 @@ fn move_a_buffer() {
     let moved = hostcall(number::SLOT_RESIZE, [first, 4 * small, 0, 0, 0, 0]);
     for buffer in [if moved < 0 { first } else { moved as u64 }, behind] {
         hostcall(number::SLOT_FREE, [buffer, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// A call that does not fail.
+#[track_caller]
+fn checked(number: u32, args: [u64; 6]) -> u64 {
+    let value = hostcall(number, args);
+    assert!(value >= 0, "hostcall {number}: {value}");
+    value as u64
+}
+
+/// A buffer through a slot, to the instance that has filled it.
+fn hand_a_buffer_over() {
+    let name = "buffer";
+    let (name, len) = (name.as_ptr() as u64, name.len() as u64);
+    let desc = TypeDesc { fingerprint: BYTES_FINGERPRINT, name, name_len: len, element_size: 1 };
+    let (desc, mut view) = (&raw const desc as u64, SlotView::default());
+    let buffer = checked(number::SLOT_ALLOC, [4096, 8, 0, 0, 0, 0]);
+    checked(number::SLOT_PUBLISH, [name, len, buffer, 4096, desc, 0]);
+    checked(number::SLOT_TAKE, [name, len, desc, &raw mut view as u64, TAKE_NOW, 0]);
+    checked(number::SLOT_FREE, [view.address, 0, 0, 0, 0, 0]);
+}
+
+fn wait_on_a_word(most: Duration) {
+    let word = AtomicU32::new(0);
+    hostcall(number::FUTEX_WAIT, [word.as_ptr() as u64, 0, most.as_nanos() as u64, 0, 0, 0]);
+}
+
+/// [`MANY`] bytes of mapped memory, all of it in use.
+fn map_touched() -> u64 {
+    let memory = checked(number::MAP, [MANY as u64, 0, MapAccess::ReadWrite as u64, 0, 0, 0]);
+    // A byte of each page, written by the visor.
+    for at in (0..MANY as u64).step_by(PAGE as usize) {
+        checked(number::GETRANDOM, [memory + at, 1, 0, 0, 0, 0]);
+    }
+    memory
+}
+
+fn unmap(memory: u64) {
+    checked(number::UNMAP, [memory, MANY as u64, 0, 0, 0, 0]);
+}
+
+/// A queue that watches no socket.
+struct Queue(u64);
+
+impl Queue {
+    fn new() -> Queue {
+        Queue(checked(number::QUEUE_NEW, [0; 6]))
+    }
+
+    fn post(&self) {
+        checked(number::QUEUE_POST, [self.0, 7, 0, 0, 0, 0]);
+    }
+
+    fn wait(&self, most: Duration) {
+        let mut events = [QueueEvent::default(); 8];
+        let (to, room) = (events.as_mut_ptr() as u64, events.len() as u64);
+        checked(number::QUEUE_WAIT, [self.0, to, room, most.as_nanos() as u64, 0, 0]);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        checked(number::QUEUE_CLOSE, [self.0, 0, 0, 0, 0, 0]);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct ThreadHeader {
 
 const _: () = assert!(size_of::<ThreadHeader>() as u64 == THREAD_HEADER_SIZE);
 
-#[cfg(test)]
+#[cfg(any(test, panic = "unwind"))]
 impl ThreadHeader {
     const fn new() -> ThreadHeader {
         ThreadHeader {
@@ -44,7 +44,7 @@ impl ThreadHeader {
 }
 
 /// Runs `with` on the calling thread's header.
-#[cfg(not(test))]
+#[cfg(not(any(test, panic = "unwind")))]
 #[inline]
 pub(crate) fn with_header<R>(with: impl FnOnce(&ThreadHeader) -> R) -> R {
     let header = monohull_trampoline::user::thread_header() as *const ThreadHeader;
@@ -52,8 +52,8 @@ pub(crate) fn with_header<R>(with: impl FnOnce(&ThreadHeader) -> R) -> R {
     with(unsafe { &*header })
 }
 
-/// Runs `with` on a header of the host's thread: the tests' stacks have none.
-#[cfg(test)]
+/// Runs `with` on a header of the host's thread: the stacks of unit tests have none.
+#[cfg(any(test, panic = "unwind"))]
 pub(crate) fn with_header<R>(with: impl FnOnce(&ThreadHeader) -> R) -> R {
     host_std::thread_local!(static HEADER: ThreadHeader = const { ThreadHeader::new() });
     HEADER.with(with)

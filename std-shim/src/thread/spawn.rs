@@ -18,6 +18,7 @@ use crate::{fmt, io, sys};
 use core::cell::UnsafeCell;
 use core::mem::transmute;
 use core::sync::atomic::{AtomicU64, Ordering};
+use monohull_abi::Errno;
 use monohull_abi::types::Info;
 
 /// Options for a new thread.
@@ -135,7 +136,7 @@ impl Builder {
         // SAFETY: only the lifetime changes, which the caller answers for.
         let body = unsafe { transmute::<Box<dyn FnOnce() + Send + 'scope>, Box<dyn FnOnce() + Send + 'static>>(body) };
         let start = Box::into_raw(Box::new(Start { thread: thread.clone(), body }));
-        match sys::thread_spawn(monohull_std_thread as *const () as u64, start as u64) {
+        match begin(start as u64) {
             Ok(number) => Ok(JoinInner { number, thread, packet }),
             Err(errno) => {
                 // SAFETY: the box was made above, and no thread has got it.
@@ -146,18 +147,35 @@ impl Builder {
     }
 }
 
-monohull_trampoline::thread_entry!(
-    /// Every thread but the main one begins here.
-    pub(crate) fn monohull_std_thread => run
-);
+/// Has a thread call [`run`] with this word; returns its number.
+#[cfg(not(any(test, panic = "unwind")))]
+fn begin(word: u64) -> core::result::Result<u64, Errno> {
+    monohull_trampoline::thread_entry!(
+        /// Every thread but the main one begins here.
+        pub(crate) fn monohull_std_thread => enter
+    );
 
-extern "C" fn run(word: u64) -> ! {
-    // SAFETY: the word is what `start` passed to `THREAD_SPAWN`: a box that is now ours.
+    extern "C" fn enter(word: u64) -> ! {
+        run(word);
+        sys::thread_exit()
+    }
+
+    sys::thread_spawn(monohull_std_thread as *const () as u64, word)
+}
+
+/// The same in a unit test, whose threads are the host's.
+#[cfg(any(test, panic = "unwind"))]
+fn begin(word: u64) -> core::result::Result<u64, Errno> {
+    sys::host::spawn(move || run(word))
+}
+
+/// What a thread does from its beginning to its end.
+fn run(word: u64) {
+    // SAFETY: the word is what `start` passed to `begin`: a box that is now ours.
     let Start { thread, body } = *unsafe { Box::from_raw(word as *mut Start) };
     become_thread(thread);
     body();
     end_of_thread();
-    sys::thread_exit()
 }
 
 impl<T> JoinInner<'_, T> {

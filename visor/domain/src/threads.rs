@@ -65,3 +65,32 @@ pub(super) fn end_process() -> ! {
     // SAFETY: has no preconditions; nothing of the process is used any more.
     unsafe { libc::_exit(PANICKED) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// Reading the counter where it is denied would end this process.
+    #[test]
+    fn a_thread_that_is_started_where_the_counter_is_denied_reads_it() {
+        let denies = std::thread::spawn(|| {
+            let (sender, receiver) = channel();
+            // SAFETY: from here on reading the counter is a fault on this thread, which does not read it.
+            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+            let mut denied = 0;
+            // SAFETY: writes one number.
+            unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut denied) };
+            let started = spawn("reads".to_owned(), None, move || {
+                // SAFETY: every processor of this architecture has the instruction.
+                sender.send(unsafe { std::arch::x86_64::_rdtsc() }).expect("the other thread waits");
+            });
+            // SAFETY: as above; it is allowed again.
+            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+            started.expect("a thread").join().expect("it ends");
+            (denied, receiver.recv().expect("the counter"))
+        });
+        let (denied, counter) = denies.join().expect("it ends");
+        assert!(denied == libc::PR_TSC_SIGSEGV && counter > 0, "{denied} {counter}");
+    }
+}

@@ -7,7 +7,7 @@
 
 use monohull_domain::files::{ImageAccess, Mount, Source, claim_image};
 use monohull_fat::{Error, Geometry, Image};
-use monohull_host_files::{self as host_files, Client, Directory};
+use monohull_host_files::{self as host_files, Client, Directory, input};
 use monohull_report::Failure;
 use monohull_report::escape::shown;
 use monohull_report::failure::{Blame, FailureKind};
@@ -102,7 +102,7 @@ fn open_image(path: &Path, access: Access) -> Result<File, String> {
 /// Opens a file and sees whether it is a disk image. One that is damaged later gives errors from its files.
 fn disk_image(path: &Path, access: Access) -> Result<File, String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", shown(path));
-    let file = File::options().read(true).write(access == Access::Write).open(path).map_err(|error| said(&error))?;
+    let file = input::open_regular(path, access == Access::Write).map_err(|error| said(&error))?;
     Geometry::read(&Bytes::of(&file).map_err(|error| said(&error))?).map_err(|error| said(&error))?;
     Ok(file)
 }

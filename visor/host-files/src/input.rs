@@ -2,7 +2,8 @@
 //!
 //! Not every path leads to a file that ends: `/dev/zero` is endless, and a pipe may be silent for ever. Regular files are
 //! read up to a limit. Pipes and standard input (`-`) are read up to a limit and, where there is one, a deadline.
-//! Everything else is refused: a device, a socket, a directory.
+//! Everything else is refused: a device, a socket, a directory. Where a file is read at many places, as an image is, a
+//! pipe is refused too ([`open_regular`]).
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -30,6 +31,9 @@ pub enum InputError {
     /// It is of a kind that need not end.
     #[error("it is {0}, and only regular files, pipes and `-` (standard input) are read")]
     Kind(&'static str),
+    /// It is no regular file, where one is needed.
+    #[error("it is no regular file but {0}")]
+    NotRegular(&'static str),
     /// It is longer than what is taken.
     #[error("it has more than {0} bytes, the limit")]
     TooLong(u64),
@@ -41,7 +45,9 @@ impl From<InputError> for io::Error {
     fn from(error: InputError) -> io::Error {
         match error {
             InputError::Host(error) => error,
-            InputError::Kind(_) | InputError::TooLong(_) => io::Error::new(io::ErrorKind::InvalidInput, error),
+            InputError::Kind(_) | InputError::NotRegular(_) | InputError::TooLong(_) => {
+                io::Error::new(io::ErrorKind::InvalidInput, error)
+            }
             InputError::Late => io::Error::new(io::ErrorKind::TimedOut, error),
         }
     }
@@ -54,6 +60,48 @@ pub enum Opened {
     Regular(File),
     /// A pipe, or what standard input is.
     Stream(File),
+}
+
+impl Opened {
+    /// Its bytes in turn, of which there may be so many.
+    pub fn bounded(self, limit: u64) -> Bounded {
+        Bounded { opened: self, limit, left: limit, error: None }
+    }
+}
+
+/// Bytes of a file or a stream, for what copies from a reader.
+#[derive(Debug)]
+pub struct Bounded {
+    opened: Opened,
+    limit: u64,
+    left: u64,
+    error: Option<InputError>,
+}
+
+impl Bounded {
+    /// Why the last call has failed. What copies may have failed for another reason.
+    pub fn take_error(&mut self) -> Option<InputError> {
+        self.error.take()
+    }
+
+    fn next(&mut self, piece: &mut [u8]) -> Result<usize, InputError> {
+        let len = match &mut self.opened {
+            Opened::Regular(file) => file.read(piece)?,
+            Opened::Stream(stream) => next(stream, piece, None)?,
+        };
+        self.left = self.left.checked_sub(len as u64).ok_or(InputError::TooLong(self.limit))?;
+        Ok(len)
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        self.next(piece).map_err(|error| {
+            let said = io::Error::other(error.to_string());
+            self.error = Some(error);
+            said
+        })
+    }
 }
 
 /// Opens a file for reading; `-` is standard input. Does not wait for a pipe's other end.
@@ -70,26 +118,53 @@ pub fn open(path: &Path) -> Result<Opened, InputError> {
     Ok(if metadata.is_file() { Opened::Regular(file) } else { Opened::Stream(file) })
 }
 
+/// Opens a regular file for reading, and for writing if that is wanted.
+pub fn open_regular(path: &Path, writable: bool) -> Result<File, InputError> {
+    let refuse_others = |metadata: &Metadata| match kind(metadata) {
+        None => Ok(()),
+        Some(kind) => Err(InputError::NotRegular(kind)),
+    };
+    refuse_others(&std::fs::metadata(path)?)?;
+    let file = OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(path)?;
+    // Another may have taken its name meanwhile.
+    refuse_others(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// The content of a regular file, if it has at most `limit` bytes.
+pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+    read_whole(open_regular(path, false)?, limit)
+}
+
 fn refuse_endless(metadata: &Metadata) -> Result<(), InputError> {
+    match kind(metadata) {
+        None | Some(PIPE) => Ok(()),
+        Some(DIRECTORY) => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+        Some(kind) => Err(InputError::Kind(kind)),
+    }
+}
+
+const PIPE: &str = "a pipe";
+const DIRECTORY: &str = "a directory";
+
+/// What it is, if it is no regular file.
+fn kind(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     match () {
-        () if kind.is_file() || kind.is_fifo() => Ok(()),
-        () if kind.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-        () if kind.is_socket() => Err(InputError::Kind("a socket")),
-        () => Err(InputError::Kind("a device")),
+        () if kind.is_file() => None,
+        () if kind.is_fifo() => Some(PIPE),
+        () if kind.is_dir() => Some(DIRECTORY),
+        () if kind.is_socket() => Some("a socket"),
+        () => Some("a device"),
     }
 }
 
 /// The content of a file, if it has at most `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
-    let mut bytes = Vec::new();
     match open(path)? {
-        Opened::Regular(file) => {
-            // A file may grow while it is read.
-            file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-            if bytes.len() as u64 > limit { Err(InputError::TooLong(limit)) } else { Ok(bytes) }
-        }
+        Opened::Regular(file) => read_whole(file, limit),
         Opened::Stream(stream) => {
+            let mut bytes = Vec::new();
             read_stream(stream, limit, None, |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
@@ -97,6 +172,13 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
             Ok(bytes)
         }
     }
+}
+
+fn read_whole(file: File, limit: u64) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    // A file may grow while it is read.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(InputError::TooLong(limit)) } else { Ok(bytes) }
 }
 
 /// Reads a stream to its end, and passes on each piece.
@@ -109,15 +191,23 @@ pub fn read_stream(
     let mut piece = vec![0; PIECE];
     let mut left = limit;
     loop {
-        wait(&stream, deadline)?;
-        let len = match stream.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(len) => len,
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => continue,
-            Err(error) => return Err(error.into()),
-        };
+        let len = next(&mut stream, &mut piece, deadline)?;
+        if len == 0 {
+            return Ok(());
+        }
         left = left.checked_sub(len as u64).ok_or(InputError::TooLong(limit))?;
         take(&piece[..len])?;
+    }
+}
+
+/// The next bytes of a stream; 0 at its end.
+fn next(stream: &mut File, piece: &mut [u8], deadline: Option<Instant>) -> Result<usize, InputError> {
+    loop {
+        wait(stream, deadline)?;
+        match stream.read(piece) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            read => return Ok(read?),
+        }
     }
 }
 
@@ -171,6 +261,22 @@ mod tests {
     }
 
     #[test]
+    fn only_regular_files_are_opened_as_such() {
+        let (folder, path) = pipe();
+        for (path, kind) in [(&*path, "a pipe"), (folder.path(), "a directory"), (Path::new("/dev/zero"), "a device")] {
+            for writable in [false, true] {
+                let error = open_regular(path, writable).expect_err(kind);
+                assert!(matches!(error, InputError::NotRegular(found) if found == kind), "{error}");
+            }
+        }
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"0123456789").expect("written");
+        open_regular(&path, true).expect("a regular file").write_all(b"x").expect("it is open for writing");
+        assert_eq!(read_regular(&path, 10).expect("it fits"), b"x123456789");
+        assert!(matches!(read_regular(&path, 9), Err(InputError::TooLong(9))));
+    }
+
+    #[test]
     fn files_are_read_up_to_a_limit() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
@@ -196,6 +302,23 @@ mod tests {
         let writer = fill(200_001);
         assert!(matches!(read(&path, 200_000), Err(InputError::TooLong(200_000))));
         writer.join().expect("it has ended");
+    }
+
+    #[test]
+    fn what_is_copied_has_a_limit_too() {
+        let (folder, path) = pipe();
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"0123456789").expect("written");
+        let mut whole = Vec::new();
+        open(&file).expect("a file").bounded(10).read_to_end(&mut whole).expect("it fits");
+        assert_eq!(whole, b"0123456789");
+        let opened = open(&path).expect("a pipe");
+        std::thread::spawn(move || std::fs::write(path, b"0123456789").expect("written"));
+        for opened in [open(&file).expect("a file"), opened] {
+            let mut from = opened.bounded(9);
+            from.read_to_end(&mut Vec::new()).expect_err("it is longer");
+            assert!(matches!(from.take_error(), Some(InputError::TooLong(9))));
+        }
     }
 
     #[test]

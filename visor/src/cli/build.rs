@@ -12,10 +12,9 @@
 //! Function crates share a folder for what cargo compiles on the way (`monohull/build` in the user's cache), because most of it is the
 //! same crates in each: `monohull-std` and what it rests on.
 
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::{fs, io};
 
 use clap::Args;
@@ -23,6 +22,7 @@ use monohull_checker::{Class, Finding, Report, Rules};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::cargo;
 use super::exit::Exit;
 use super::imports;
 use super::lines::debug_file;
@@ -304,6 +304,10 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    fn no_cargo(source: io::Error) -> BuildError {
+        BuildError::NoCargo { program: cargo::program().into(), source }
+    }
+
     pub(super) fn exit(&self) -> Exit {
         match self {
             BuildError::NoCargo { .. } | BuildError::Objcopy { .. } | BuildError::File { .. } => Exit::Host,
@@ -433,7 +437,7 @@ impl Diagnostic {
 /// refuse is not put anywhere.
 pub fn build_image(path: &Path, out: Option<&Path>, selection: &Selection) -> Result<Built, BuildError> {
     let manifest = path.join("Cargo.toml").canonicalize().map_err(|_| BuildError::NoCrate(path.to_path_buf()))?;
-    let mut ask = cargo(&manifest);
+    let mut ask = cargo::command(&manifest);
     ask.args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]).arg(&manifest);
     let metadata: Metadata = serde_json::from_slice(&run(&manifest, &mut ask)?)?;
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
@@ -517,7 +521,7 @@ struct Recipe<'a> {
 /// Has cargo compile and link the crate, with one more option if there is one; gives the shared object.
 fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, BuildError> {
     let manifest = &recipe.manifest;
-    let mut command = cargo(manifest);
+    let mut command = cargo::command(manifest);
     command.arg("rustc").args(recipe.selection.features());
     let (what, profile): (&[&str], _) = match &recipe.base {
         Base::MonohullStd => (&["--profile=image", "--lib", "--crate-type=cdylib"], PROFILE),
@@ -526,7 +530,7 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
     };
     command.args(what);
     // The compiler's messages are shown as they come. They are also parsed: one error gets a further explanation.
-    let colours = super::output::notes_go_to_a_terminal();
+    let colours = cargo::has_colours();
     command.arg(if colours { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" });
     for setting in profile {
         command.args(["--config", setting]);
@@ -557,24 +561,27 @@ fn link(recipe: &Recipe<'_>, layout: Option<&str>) -> Result<Option<PathBuf>, Bu
         }
         Base::RealStd { .. } => real_std::prepare(&mut command, &recipe.tools)?,
     }
-    let no_cargo = |source| BuildError::NoCargo { program: cargo_program().into(), source };
-    let mut cargo = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(no_cargo)?;
-    let mut object = None;
-    let mut user_of_std = None;
-    for line in BufReader::new(cargo.stdout.take().expect("piped")).split(b'\n') {
-        match serde_json::from_slice(&line.map_err(no_cargo)?)? {
-            Event::CompilerArtifact { manifest_path, filenames, executable } if manifest_path == *manifest => {
-                let library = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
-                object = executable.or(library).or(object);
+    let (mut object, mut user_of_std) = (None, None);
+    let read = |documents| -> Result<(), BuildError> {
+        for line in BufReader::new(documents).split(b'\n') {
+            match serde_json::from_slice(&line.map_err(BuildError::no_cargo)?)? {
+                Event::CompilerArtifact { manifest_path, filenames, executable } if manifest_path == *manifest => {
+                    let library = filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "so"));
+                    object = executable.or(library).or(object.take());
+                }
+                Event::CompilerMessage { message } => {
+                    let text = message.rendered.as_deref().unwrap_or_default();
+                    super::output::note_bytes(cargo::shown_text(text.as_bytes(), colours).as_bytes());
+                    user_of_std = user_of_std.take().or_else(|| message.user_of_std().map(str::to_owned));
+                }
+                _ => {}
             }
-            Event::CompilerMessage { message } => {
-                super::output::note_bytes(message.rendered.as_deref().unwrap_or_default().as_bytes());
-                user_of_std = user_of_std.or_else(|| message.user_of_std().map(str::to_owned));
-            }
-            _ => {}
         }
-    }
-    match (cargo.wait().map_err(no_cargo)?.success(), user_of_std) {
+        Ok(())
+    };
+    let (read, status) = cargo::run(&mut command, read).map_err(BuildError::no_cargo)?;
+    read?;
+    match (status.success(), user_of_std) {
         (true, _) => Ok(object),
         (false, Some(user)) => Err(BuildError::RealStd(std_users::explain(&graph(manifest, recipe.selection)?, &user))),
         (false, None) => Err(BuildError::Cargo(manifest.to_path_buf())),
@@ -597,7 +604,7 @@ fn objcopy(option: &str, image: &Path) -> Result<Vec<u8>, BuildError> {
 
 /// The crate with all it depends on, as resolved for this machine.
 fn graph(manifest: &Path, selection: &Selection) -> Result<Graph, BuildError> {
-    let mut ask = cargo(manifest);
+    let mut ask = cargo::command(manifest);
     ask.args([
         "metadata",
         "--format-version=1",
@@ -622,25 +629,13 @@ pub(super) fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()
     fs::rename(&aside, path)
 }
 
-/// Cargo, started in the crate's folder: it reads `.cargo/config.toml` from where it is started, not from where the manifest lies.
-fn cargo(manifest: &Path) -> Command {
-    let mut command = Command::new(cargo_program());
-    if let Some(folder) = manifest.parent() {
-        command.current_dir(folder);
-    }
-    command
-}
-
-fn cargo_program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-/// Runs cargo; its messages for people go where ours go.
+/// Runs cargo; what it prints is an answer.
 fn run(manifest: &Path, command: &mut Command) -> Result<Vec<u8>, BuildError> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|source| BuildError::NoCargo { program: command.get_program().into(), source })?;
-    if output.status.success() { Ok(output.stdout) } else { Err(BuildError::Cargo(manifest.to_path_buf())) }
+    let read = |mut answer: ChildStdout| {
+        let mut bytes = Vec::new();
+        answer.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let (answer, status) = cargo::run(command, read).map_err(BuildError::no_cargo)?;
+    let answer = answer.map_err(BuildError::no_cargo)?;
+    if status.success() { Ok(answer) } else { Err(BuildError::Cargo(manifest.to_path_buf())) }
 }

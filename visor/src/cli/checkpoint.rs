@@ -11,6 +11,7 @@ use super::serve::usual_state;
 use super::{Exit, concat_help, fail};
 use clap::{Args, Subcommand};
 use monohull_checkpoint::{self as format, Error, Key, KeyError, Processor, Trust};
+use monohull_host_files::input;
 use monohull_report::escape::{Line, shown};
 use serde::Serialize;
 use std::fs::File;
@@ -228,7 +229,7 @@ impl Trouble {
 }
 
 fn open_file(path: &Path) -> Result<File, Trouble> {
-    File::open(path).map_err(|error| Trouble::Unreadable { path: path.to_owned(), error })
+    input::open_regular(path, false).map_err(|error| Trouble::Unreadable { path: path.to_owned(), error: error.into() })
 }
 
 /// Reads a checkpoint, whoever has made it.

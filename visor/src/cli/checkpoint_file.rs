@@ -13,7 +13,7 @@
 
 mod records;
 
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ use monohull_checkpoint::{
 };
 use monohull_domain::checkpoint::Continuation;
 use monohull_engine::Event;
+use monohull_host_files::input;
 use monohull_report::escape::shown;
 use monohull_workflow::{self as workflow, Plan};
 use serde::{Deserialize, Serialize};
@@ -99,7 +100,7 @@ impl Saved {
     pub(super) fn read(path: &Path, key: &Key) -> Result<Saved, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         let wrong = |error| FileError::Checkpoint { path: path.to_owned(), error };
-        let file = File::open(path).map_err(unreadable)?;
+        let file = input::open_regular(path, false).map_err(|error| unreadable(error.into()))?;
         let checkpoint = Checkpoint::read(file, Trust::Key(key)).map_err(wrong)?;
         checkpoint.check_processor(&Processor::here()).map_err(wrong)?;
         Saved::of(&checkpoint).map_err(|why| match why {

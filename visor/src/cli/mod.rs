@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 mod apart;
 pub mod build;
 mod c_toolchain;
+mod cargo;
 mod cc;
 mod check;
 mod checkpoint;

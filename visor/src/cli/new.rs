@@ -223,7 +223,20 @@ const PROGRAM: &str = r#"fn main() {
 
 const SMALL_PROGRAM: &str = r#"#[std::main]
 fn main() {
-    println!("Hello from Monohull!");
+    println!("{}", greeting());
+}
+
+fn greeting() -> String {
+    "Hello from Monohull!".to_owned()
+}
+
+// `cargo test` runs them on the host.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_greeting_ends_with_a_mark() {
+        assert!(super::greeting().ends_with('!'));
+    }
 }
 "#;
 

@@ -3,7 +3,6 @@
 //! An image is judged by the loader itself, and a disk image and a directory are opened as a run opens them: what passes here is
 //! not refused there.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -17,6 +16,7 @@ use super::mistakes::placed;
 use super::{wasm, wasm_cache};
 use monohull_domain::image;
 use monohull_engine::mounts;
+use monohull_host_files::input;
 use monohull_report::escape::shown;
 use monohull_workflow::{self as workflow, Blame, Checked, Level, Mistake, Plan, Reference};
 
@@ -116,7 +116,7 @@ fn judge(reference: Reference<'_>) -> Result<(), (Blame, String)> {
     match reference {
         Reference::Function { name, image } => judge_image(name, image),
         Reference::Mount(mount) => mounts::inspect(mount).map_err(|message| (Blame::Workflow, message)),
-        Reference::Input(path) => match File::open(path) {
+        Reference::Input(path) => match input::open(path) {
             Ok(_) => Ok(()),
             Err(error) => Err((Blame::Workflow, format!("the input file {}: {error}", shown(path)))),
         },
@@ -127,7 +127,7 @@ fn judge_image(name: &str, path: &Path) -> Result<(), (Blame, String)> {
     if wasm::is_program(path) {
         return wasm_cache::image_of(path).map(drop).map_err(|error| (Blame::Function, error.to_string()));
     }
-    let bytes = fs::read(path).map_err(|error| {
+    let bytes = input::read_regular(path, input::FILE_MAX).map_err(|error| {
         let text = format!("the image {}: {error}; `monohull build` makes one from a crate", shown(path));
         (Blame::Workflow, text)
     })?;

@@ -13,6 +13,7 @@ use monohull_fat::edit::{EditError, Editor, Move};
 use monohull_fat::{
     ASIDE, Entry, Error, Found, Geometry, Runs, encode_time, entries, find, first_cluster, format, runs,
 };
+use monohull_host_files::input;
 use monohull_report::escape::{Line, shown};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -129,7 +130,7 @@ impl Disk {
     /// Opens an image, alone if it is to be written.
     pub fn open(path: &Path, writable: bool) -> Result<Disk, DiskError> {
         let host = |source| DiskError::Host { path: path.to_owned(), source };
-        let file = File::options().read(true).write(writable).open(path).map_err(host)?;
+        let file = input::open_regular(path, writable).map_err(|error| host(error.into()))?;
         claim(path, &file, writable)?;
         Disk::of(path, Bytes::new(file).map_err(host)?, writable)
     }

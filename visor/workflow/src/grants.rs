@@ -25,6 +25,7 @@ use super::reader::Reader;
 use super::shape::{header_place, header_secrets};
 use super::source::Source;
 use super::{Lines, Mistake, is_name};
+use monohull_host_files::input;
 use monohull_network as network;
 use monohull_network::https::{HeaderSource, HiddenText};
 use monohull_report::escape::shown;
@@ -241,7 +242,9 @@ pub enum Wanted<'a> {
 impl Grants {
     /// Reads a grants file, and finds all that is wrong with it.
     pub fn load(path: &Path) -> Result<Grants, GrantsError> {
-        let text = std::fs::read_to_string(path);
+        let text = input::read_regular(path, input::WORKFLOW_MAX).map_err(io::Error::from).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+        });
         let text = text.map_err(|source| GrantsError::Unreadable { path: path.to_path_buf(), source })?;
         Grants::parse(path, text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
@@ -344,7 +347,7 @@ fn find<'g, T>(
 /// The content of a secret's file, without the end of its last line.
 fn read_secret(path: &Path) -> Result<String, String> {
     let said = |error: io::Error| format!("{}: {error}", shown(path));
-    let file = std::fs::File::open(path).map_err(said)?;
+    let file = input::open_regular(path, false).map_err(|error| said(error.into()))?;
     let mut text = String::new();
     io::Read::take(file, SECRET_MAX + 1).read_to_string(&mut text).map_err(said)?;
     let end = text.trim_end_matches(['\n', '\r']).len();

@@ -85,7 +85,7 @@ pub struct Pristine {
 impl LoadedImage {
     /// Reads, verifies and seals an image file.
     pub fn open(name: &str, path: &std::path::Path) -> Result<LoadedImage, LoadError> {
-        let bytes = input::read(path, input::FILE_MAX)
+        let bytes = input::read_regular(path, input::FILE_MAX)
             .map_err(|error| LoadError::Read { path: path.to_owned(), source: error.into() })?;
         LoadedImage::new(name, &bytes)
     }

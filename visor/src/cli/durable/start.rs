@@ -7,10 +7,10 @@ use super::{Trouble, now};
 use monohull_durable::{
     Claimed, History, Invocation, InvocationId, Meta, NewInvocation, Owner, Started, Status, Store, Want,
 };
+use monohull_host_files::input::{self as input_file, InputError};
 use monohull_report::RunReport;
 use monohull_workflow::Plan;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,19 +102,23 @@ fn start(request: Request<'_>) -> Result<(Store, InvocationId), Trouble> {
     let adding = store.adding()?;
     for function in &plan.functions {
         let what = format!("the image of function `{}`:", function.name);
-        let mut image = File::open(&function.image).map_err(Trouble::unreadable(what, &function.image))?;
+        let image = input_file::open_regular(&function.image, false).map_err(io::Error::from);
+        let mut image = image.map_err(Trouble::unreadable(what, &function.image))?;
         start.functions.push((function.name.clone(), store.add_file(&adding, &mut image)?));
     }
     for input in &plan.inputs {
         let chosen = request.inputs.iter().find(|(slot, _)| *slot == input.slot).map(|(_, path)| path);
         let Some(path) = chosen.or(input.path.as_ref()) else { continue };
-        let hash = match path.as_os_str().to_str() {
-            Some("") => store.add_file(&adding, &mut io::empty())?,
-            Some("-") => store.add_file(&adding, &mut io::stdin())?,
-            _ => {
-                let what = format!("input slot `{}`:", input.slot);
-                store.add_file(&adding, &mut File::open(path).map_err(Trouble::unreadable(what, path))?)?
-            }
+        let unreadable =
+            |error: InputError| Trouble::unreadable(format!("input slot `{}`:", input.slot), path)(error.into());
+        let hash = if path.as_os_str().is_empty() {
+            store.add_file(&adding, &mut io::empty())?
+        } else {
+            let mut from = input_file::open(path).map_err(unreadable)?.bounded(plan.limits.slots);
+            store.add_file(&adding, &mut from).map_err(|error| match from.take_error() {
+                Some(error) => unreadable(error),
+                None => error.into(),
+            })?
         };
         start.inputs.push((input.slot.clone(), hash));
     }
