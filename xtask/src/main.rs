@@ -25,6 +25,7 @@ mod test;
 mod tools;
 mod vm;
 mod wasi;
+mod wasi_guests;
 mod workspace;
 
 use clap::{Parser, Subcommand};
