@@ -2,10 +2,12 @@
 
 mod support;
 
-use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, INFO_BASE, PAGE, cell_base};
+use monohull_abi::layout::{ARENA_BASE, CARRIER_BASE, CELL_SIZE, INFO_BASE, PAGE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number::{EXIT, FUTEX_WAIT, NANOSLEEP, SLOT_TAKE, THREAD_JOIN};
-use monohull_visor::domain::checkpoint::record::{ThreadRecord, ThreadState};
+use monohull_visor::domain::checkpoint::record::RangeState::{self, Hidden, Read, ReadWrite, Reserved};
+use monohull_visor::domain::checkpoint::record::{FaultHandler, MappedRecord, ThreadRecord, ThreadState};
 use monohull_visor::domain::checkpoint::{Continuation, Rejected, RestoreError, Suspended};
+use monohull_visor::domain::fault::HandlerError;
 use monohull_visor::engine::{HostError, Ready, RunEnd, RunOptions};
 use monohull_visor::report::{FailureKind, RunReport, Silent, Status};
 use serde_json::{Value, json};
@@ -196,6 +198,10 @@ fn pages_of_mm(continuation: &mut Continuation) -> &mut Vec<(u64, u64)> {
     &mut continuation.modules.iter_mut().find(|module| module.name == "mm").expect("it is in use").pages
 }
 
+fn range(start: u64, bytes: u64, state: RangeState) -> MappedRecord {
+    MappedRecord { start, bytes, state }
+}
+
 /// What an edited continuation would give its author: the numbers name the field that was changed.
 #[test]
 fn a_continuation_is_checked_as_a_message_from_a_stranger() {
@@ -213,6 +219,20 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
             change(threads.into_iter().find(|thread| which(thread)).expect("there is such a thread"));
         })
     };
+    // Ranges that begin somewhere between the end of the heap and the thread stacks.
+    let mapped = |ranges: fn(u64, u64) -> Vec<MappedRecord>| -> Change {
+        Box::new(move |c| {
+            let instance = &mut c.instances[0];
+            let top = cell_base(instance.id as usize & 0xff) + THREAD_STACKS_OFFSET;
+            instance.mapped = ranges(instance.heap_start + instance.heap, top);
+        })
+    };
+    let handler = |words: fn(u64) -> (u64, u64, u64)| -> Change {
+        Box::new(move |c| {
+            let (entry, start, bytes) = words(c.instances[0].heap_start);
+            c.instances[0].fault_handler = Some(FaultHandler { entry, start, bytes });
+        })
+    };
     let changes: Vec<(Rejected, Change)> = vec![
         (Rejected::InstanceId(u32::MAX), Box::new(|c| c.instances[0].id = u32::MAX)),
         (Rejected::InstanceId(0), Box::new(|c| c.instances[0].id = 0)),
@@ -226,6 +246,25 @@ fn a_continuation_is_checked_as_a_message_from_a_stranger() {
         (Rejected::Heap, Box::new(|c| c.instances[0].heap += 1)),
         (Rejected::Heap, Box::new(|c| c.instances[0].heap = 1 << 40)),
         (Rejected::MemoryLimit, Box::new(|c| c.instances[0].heap = 8 << 30)),
+        (Rejected::MappedMemory, mapped(|heap_end, _| vec![range(heap_end, PAGE, ReadWrite)])),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top - PAGE + 8, PAGE - 8, ReadWrite)])),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top - PAGE, 0, Reserved)])),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top - PAGE, 2 * PAGE, ReadWrite)])),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top - PAGE, u64::MAX, Reserved)])),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top + CELL_SIZE - PAGE, PAGE, ReadWrite)])),
+        (
+            Rejected::MappedMemory,
+            mapped(|_, top| vec![range(CARRIER_BASE, PAGE, ReadWrite), range(top - PAGE, PAGE, Read)]),
+        ),
+        (
+            Rejected::MappedMemory,
+            mapped(|_, top| vec![range(top - PAGE, PAGE, Read), range(top - PAGE, PAGE, ReadWrite)]),
+        ),
+        (Rejected::MappedMemory, mapped(|_, top| vec![range(top - PAGE, PAGE, Hidden)])),
+        (Rejected::MemoryLimit, mapped(|_, top| vec![range(top - (8 << 30), 8 << 30, ReadWrite)])),
+        (Rejected::FaultHandler(HandlerError::Entry), handler(|heap| (heap, heap, PAGE))),
+        (Rejected::FaultHandler(HandlerError::Entry), handler(|heap| (CARRIER_BASE, heap, PAGE))),
+        (Rejected::FaultHandler(HandlerError::Entry), handler(|_| (0, 0, u64::MAX))),
         (Rejected::Stacks, Box::new(|c| c.instances[0].stacks += 1)),
         (Rejected::Stacks, Box::new(|c| c.instances[0].free_stacks.push(0))),
         (Rejected::Stacks, Box::new(|c| c.instances[0].threads[2].stack = c.instances[0].threads[1].stack)),

@@ -34,10 +34,15 @@ struct Function {
 impl Function {
     /// Compiles a program that is written as text.
     fn new(text: &str) -> Function {
+        Function::built(text, &[])
+    }
+
+    /// The same with options of `monohull build`.
+    fn built(text: &str, options: &[&str]) -> Function {
         let folder = TempDir::new().expect("a folder");
         let program = folder.path().join("app.wasm");
         fs::write(&program, wat::parse_str(text).expect("a right program")).expect("written");
-        let built = monohull(&["build", program.to_str().expect("UTF-8")]);
+        let built = monohull(&[&["build", program.to_str().expect("UTF-8")], options].concat());
         assert!(built.status.success(), "{}", words(&built.stderr));
         assert_eq!(words(&built.stdout).trim(), folder.path().join("app.so").to_str().expect("UTF-8"));
         Function { folder }
@@ -356,12 +361,16 @@ fn descriptors_of_the_libos_are_not_the_programs() {
     assert_eq!(results, [0, BADF, BADF, BADF, BADF, INVAL]);
 }
 
-/// The failure of a program with one page of memory whose `_start` is this.
+/// Both ways to keep a program in its memory, as options of `monohull build`.
+const CHECKS: [&[&str]; 2] = [&[], &["--explicit-checks"]];
+
+/// The failure of a program with one page of memory whose `_start` is this, built with these options.
 #[track_caller]
-fn failure(body: &str, step: Value) -> Value {
-    let text =
-        format!("(module (memory (export \"memory\") 1) (func $again call $again) (func (export \"_start\") {body}))");
-    let report = Function::new(&text).run(step, json!({}));
+fn failure(body: &str, options: &[&str], step: Value) -> Value {
+    let text = format!(
+        "(module (memory (export \"memory\") 1) (func $again call $again) (func $inner {body}) (func (export \"_start\") call $inner))"
+    );
+    let report = Function::built(&text, options).run(step, json!({}));
     assert_eq!(report["status"], "failed", "{report:#}");
     report["error"].clone()
 }
@@ -373,18 +382,148 @@ fn traps_are_failures_of_the_function() {
         ("(drop (i32.load (i32.const 65533)))", "out of bounds memory access"),
         ("(i64.store offset=0xffffffff (i32.const -1) (i64.const 1))", "out of bounds memory access"),
         ("(drop (i32.div_u (i32.const 1) (i32.load (i32.const 0))))", "integer divide by zero"),
+        (
+            "(drop (i32.div_s (i32.const 0x80000000) (i32.sub (i32.load (i32.const 0)) (i32.const 1))))",
+            "integer overflow",
+        ),
         ("call $again", "call stack exhausted"),
     ] {
-        let error = failure(body, json!({}));
-        assert_eq!(error["blame"], "function", "{body}: {error:#}");
-        let message = error["message"].as_str().expect("a message");
-        assert!(message.contains(expected), "{body}: {message}");
+        for options in CHECKS {
+            let error = failure(body, options, json!({}));
+            assert_eq!(error["blame"], "function", "{body}: {error:#}");
+            let message = error["message"].as_str().expect("a message");
+            assert!(message.contains(expected), "{body}: {message}");
+            // Where it was: the function's name in the program.
+            let place = if body == "call $again" { "again" } else { "inner" };
+            assert!(message.contains(place), "{body}: {message}");
+        }
     }
 }
 
 #[test]
+fn every_edge_of_the_memory_is_a_trap() {
+    // Two pages, of which the second has been added. An address, and a constant offset: within the guard, at its end, beyond.
+    let access = |address: u32, offset: u32| {
+        let text = format!(
+            "(module (memory (export \"memory\") 1)
+                (func (export \"_start\")
+                    (drop (memory.grow (i32.const 1)))
+                    (i32.store (i32.const 131068) (i32.const 7))
+                    (if (i32.ne (i32.load offset=131068 (i32.const 0)) (i32.const 7)) (then unreachable))
+                    (drop (i32.load offset={offset} (i32.const {address})))
+                    (i32.store offset={offset} (i32.const {address}) (i32.const 1))))"
+        );
+        let mut said = Vec::new();
+        for options in CHECKS {
+            let report = Function::built(&text, options).run(json!({}), json!({}));
+            said.push(report["error"]["message"].as_str().unwrap_or_default().to_owned());
+        }
+        said
+    };
+    for (address, offset) in [(131068, 0), (0, 131068), (65536, 65532)] {
+        assert_eq!(access(address, offset), ["", ""], "{address} + {offset}");
+    }
+    let guard = 32 << 20;
+    for (address, offset) in [
+        (131069, 0),
+        (131072, 0),
+        (1, 131068),
+        (u32::MAX, 0),
+        (u32::MAX - 3, 4),
+        (u32::MAX, u32::MAX),
+        (u32::MAX, guard - 4),
+        (u32::MAX, guard),
+        (u32::MAX, guard + 1),
+        (0, u32::MAX),
+    ] {
+        for said in access(address, offset) {
+            assert!(said.contains("out of bounds memory access"), "{address} + {offset}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_without_pages_and_calls_of_nothing_are_traps() {
+    for (text, expected) in [
+        (
+            "(module (memory (export \"memory\") 0) (func (export \"_start\") (drop (i32.load (i32.const 0)))))",
+            "out of bounds memory access",
+        ),
+        (
+            "(module (memory (export \"memory\") 1) (table 2 funcref)
+                (func (export \"_start\") (call_indirect (i32.const 1))))",
+            "uninitialized element",
+        ),
+        (
+            "(module (memory (export \"memory\") 1) (table 2 funcref)
+                (func (export \"_start\") (call_indirect (i32.const 2))))",
+            "undefined element",
+        ),
+    ] {
+        for options in CHECKS {
+            let report = Function::built(text, options).run(json!({}), json!({}));
+            let said = report["error"]["message"].as_str().unwrap_or_default();
+            assert!(said.contains(expected), "{text}: {report:#}");
+        }
+    }
+}
+
+#[test]
+fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
+    let text = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
+    for options in CHECKS {
+        let function = Function::built(text, options);
+        let report = function.run(json!({ "memory": "16MiB" }), json!({}));
+        assert_eq!(
+            (&report["status"], &report["error"]["blame"]),
+            (&json!("failed"), &json!("function")),
+            "{report:#}"
+        );
+        let report = function.run(json!({ "memory": "300MiB" }), json!({}));
+        assert_eq!(report["status"], "done", "{report:#}");
+    }
+}
+
+/// Memory, what it holds, and the handler of its traps are there again in another process.
+#[test]
+fn a_program_that_sleeps_is_suspended_and_goes_on() {
+    let text = "(module
+        (import \"wasi_snapshot_preview1\" \"poll_oneoff\" (func $poll (param i32 i32 i32 i32) (result i32)))
+        (memory (export \"memory\") 1)
+        (func (export \"_start\")
+            (drop (memory.grow (i32.const 1)))
+            (i32.store (i32.const 131000) (i32.const 77))
+            ;; A subscription at 1024: the monotonic clock, in 1.3 s.
+            (i32.store (i32.const 1040) (i32.const 1))
+            (i64.store (i32.const 1048) (i64.const 1300000000))
+            (if (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 4096)) (then unreachable))
+            (if (i32.ne (i32.load (i32.const 131000)) (i32.const 77)) (then unreachable))
+            (drop (i32.load (i32.const 131072)))))";
+    let function = Function::new(text);
+    let folder = function.folder.path();
+    let document = json!({
+        "name": "test",
+        "functions": { "app": { "image": "app.so" } },
+        "steps": [{ "name": "app", "function": "app" }],
+    });
+    let state = folder.join("state");
+    fs::write(folder.join("w.json"), document.to_string()).expect("written");
+    let in_folder = |arguments: &[&str]| -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", &state).current_dir(folder);
+        let output = command.args(arguments).stdin(Stdio::null()).output().expect("monohull starts");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", words(&output.stderr)))
+    };
+    let suspended = in_folder(&["run", "w.json", "--suspend", "waiting", "--json"]);
+    assert_eq!(suspended["status"], "suspended", "{suspended:#}");
+    let report = in_folder(&["resume", suspended["checkpoint"].as_str().expect("a path"), "--json"]);
+    let said = report["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("out of bounds memory access"), "{report:#}");
+}
+
+#[test]
 fn an_endless_loop_ends_at_the_deadline() {
-    let error = failure("(loop (br 0))", json!({ "timeout": "300ms" }));
+    let error = failure("(loop (br 0))", &[], json!({ "timeout": "300ms" }));
     assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("function")), "{error:#}");
 }
 
@@ -441,6 +580,43 @@ fn slots_are_taken_read_and_published() {
     let input = format!("in={}", function.folder.path().join("in").display());
     let report = run_with(function.folder.path(), &document, &["--input", &input]);
     assert_eq!((&report["status"], &report["output"]["out"]["text"]), (&json!("done"), &json!("world")), "{report:#}");
+}
+
+/// Programs in C and in Go, compiled by `cargo xtask build`: arguments, a file, a slot in and out.
+#[test]
+fn programs_in_other_languages_run() {
+    for (language, lines) in [
+        ("C", &["hello from C, 2 arguments, the last is --word=last", "from the file: 499500"][..]),
+        ("Go", &["hello from Go, 2 arguments, the last is --word=last", "from the file: 499500", "slept: true"]),
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wasi");
+        let program = built.join(format!("tour-{}.wasm", language.to_lowercase()));
+        fs::copy(&program, folder.path().join("app.wasm")).expect("it is built first: run `cargo xtask test`");
+        for options in CHECKS {
+            if language == "Go" && !options.is_empty() {
+                // Its code with checks is three times as large, and takes as long to compile.
+                continue;
+            }
+            let program = folder.path().join("app.wasm");
+            let built = monohull(&[&["build", program.to_str().expect("UTF-8")], options].concat());
+            assert!(built.status.success(), "{}", words(&built.stderr));
+            fs::write(folder.path().join("in"), "a text").expect("written");
+            let document = json!({
+                "name": "guests",
+                "functions": { "app": { "image": "app.so" } },
+                "inputs": ["in"],
+                "outputs": ["out"],
+                "files": [{ "at": "/work", "memory": "1MiB" }],
+                "steps": [{ "name": "app", "function": "app", "args": { "word": "last" } }],
+            });
+            let input = format!("in={}", folder.path().join("in").display());
+            let report = run_with(folder.path(), &document, &["--input", &input]);
+            assert_eq!(report["status"], "done", "{language}: {report:#}");
+            assert_eq!(printed(&report), lines, "{language}");
+            assert_eq!(report["output"]["out"]["text"], json!(format!("{language}:a text")));
+        }
+    }
 }
 
 /// What `monohull build` says of a file that is no program.

@@ -212,6 +212,22 @@ fn deploy_compiles_and_the_server_gets_an_image() {
     let said = place.monohull(&address, &["deploy"]).expect(2).err;
     assert!(said.contains("component"), "{said}");
     assert_eq!(server.post("/invoke/test", b"").expect(200).text(), "served");
+
+    // Of two programs the second cannot be compiled: the first is not sent either.
+    let registered = || server.get("/functions").expect(200).text();
+    let before = registered();
+    fs::write(place.path("app.wasm"), program("other")).expect("written");
+    fs::write(place.path("broken.wasm"), b"\0asm\x0d\0\x01\0").expect("written");
+    let document = json!({
+        "name": "test",
+        "functions": { "app": { "image": "app.wasm" }, "broken": { "image": "broken.wasm" } },
+        "steps": [{ "name": "app", "function": "app" }, { "name": "broken", "function": "broken" }],
+        "outputs": ["out"],
+    });
+    fs::write(place.path("test.json"), document.to_string()).expect("written");
+    let said = place.monohull(&address, &["deploy"]).expect(2).err;
+    assert!(said.contains("broken.wasm"), "{said}");
+    assert_eq!(registered(), before);
 }
 
 /// A program that sleeps so long and then publishes.

@@ -26,6 +26,7 @@ mod test;
 mod tools;
 mod vm;
 mod wasi;
+mod wasi_guests;
 mod workspace;
 
 use clap::{Parser, Subcommand};

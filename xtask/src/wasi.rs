@@ -5,12 +5,13 @@
 //! target/wasi/runtime.so    the runtime, to which it appends a program
 //! target/wasi/tour.wasm     a program in Rust (`wasi/guests/tour`), and
 //! target/images/wasi-tour.so  the function that is made of it
+//! target/wasi/tour-c.wasm   programs in other languages, for tests (`wasi_guests`)
 //! target/wasi/build         cargo's folder: the workspace `wasi` has its own dependencies
 //! ```
 
 use crate::build::{DEPENDENCY_FLAGS, IMAGE_FLAGS, install};
 use crate::workspace::{Workspace, root};
-use crate::{Result, shell};
+use crate::{Result, shell, wasi_guests};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,6 +36,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
     let theirs = std::env::var("RUSTFLAGS").unwrap_or_default();
     shell::run(runtime.env("RUSTFLAGS", format!("{theirs} {DEPENDENCY_FLAGS}")))?;
     install(&built.join("image/libmonohull_wasi_runtime.so"), &to.join("runtime.so"))?;
+    wasi_guests::build(&to)?;
     guest(workspace, &to)
 }
 

@@ -177,6 +177,13 @@ fn core(cases: &mut Cases<'_>, own: &Own) {
         cases.refused("no thread's number", THREAD_JOIN, &[thread], Invalid);
     }
     cases.add("a thread that never was", THREAD_JOIN, &[0x0fff_ffff], 0);
+    let code = core as *const () as u64;
+    cases.bad("an entry", FAULT_HANDLER, &[HERE, code, 1], want(1, 1));
+    cases.bad("code", FAULT_HANDLER, &[code, HERE, 1], want(1, 1));
+    cases.bad("code up to the last address", FAULT_HANDLER, &[code, HERE, MAX], want(1, 1));
+    cases.refused("code in the heap", FAULT_HANDLER, &[code, own.bytes, 8], Fault);
+    cases.refused("an entry in the code that it is for", FAULT_HANDLER, &[code, code, 1], Invalid);
+    cases.add("no handler", FAULT_HANDLER, &[MAX, MAX, 0], 0);
     for kind in [4, MIN, MAX] {
         cases.refused("no such kind", ABORT, &[kind, own.bytes, 4], Invalid);
     }
@@ -297,7 +304,7 @@ fn output(cases: &mut Cases<'_>, own: &Own) {
 fn numbers(cases: &mut Cases<'_>) {
     let system =
         [192, SLOT_PEEK, SLOT_PIN, SLOT_UNPIN, SLOT_NEXT, RAMFS, FATFS, HOST_FILES, FILE_PIN, FILE_UNPIN, EVENTS_OPEN];
-    for number in (14..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
+    for number in (15..32).chain([45, 63, 66, 79, 82, 191, 255, 256, 1_000_000, u32::MAX]).chain(system) {
         cases.refused(&format!("{number} is not for functions"), number, &[1, 2, 3], NoSuchCall);
     }
     for number in [1 << 32, 1 << 32 | u64::from(EXIT), MIN, MAX] {

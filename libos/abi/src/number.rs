@@ -61,6 +61,9 @@ hostcalls! {
         GETRANDOM = 12,
         /// `(buffer, len)` → bytes of a text that explains why this thread's last hostcall failed; 0 if there is none.
         LAST_ERROR_MESSAGE = 13,
+        /// `(entry, start, bytes)` → 0. From here on a fault of an instruction in that code goes on at `entry`, with the address of a
+        /// [`crate::types::FaultRecord`] in `rax`. `bytes` 0: no more.
+        FAULT_HANDLER = 14,
     }
     "mm" {
         /// `(bytes)` → first address of the added range, which follows the previous one. Rounds up to pages.

@@ -133,6 +133,47 @@ pub enum Clock {
     Realtime = 1,
 }
 
+/// What an instruction was stopped for, in a [`FaultRecord`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum FaultKind {
+    /// It touched an address of the caller's cell, or the null page, where it may not do that.
+    Memory = 0,
+    /// It is no instruction, or one that the processor refuses.
+    IllegalInstruction = 1,
+    /// It divided an integer by zero, or the quotient does not fit.
+    Division = 2,
+}
+
+impl FaultKind {
+    /// The kind with this number.
+    pub const fn from_raw(raw: u64) -> Option<FaultKind> {
+        match raw {
+            0 => Some(FaultKind::Memory),
+            1 => Some(FaultKind::IllegalInstruction),
+            2 => Some(FaultKind::Division),
+            _ => None,
+        }
+    }
+}
+
+/// What a fault handler is told (`FAULT_HANDLER`). It lies on the stack of the thread, below what that has used of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct FaultRecord {
+    /// Where the instruction is.
+    pub ip: u64,
+    /// The frame pointer there (`rbp`).
+    pub bp: u64,
+    /// A [`FaultKind`].
+    pub kind: u64,
+    /// What [`FaultKind::Memory`] touched; 0 for the others.
+    pub address: u64,
+}
+
+/// Bytes below the stack pointer that a function may use without moving it (System V ABI). A [`FaultRecord`] lies beneath.
+pub const RED_ZONE: u64 = 128;
+
 /// What mapped memory may be used for (`MAP`, `PROTECT`). None of it is ever executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

@@ -49,6 +49,7 @@ pub(crate) fn check(contents: &Contents, runs: &[Run]) -> Result {
     at_most("functions", contents.functions.len(), FEW)?;
     contents.functions.iter().try_for_each(|function| name("a function", &function.name, 1..=NAME_MAX))?;
     let cells = instances(contents)?;
+    handlers(contents, &cells)?;
     let threads = threads(&contents.threads, &cells)?;
     scheduler(&contents.scheduler, &threads)?;
     let module_pages = modules(&contents.modules)?;
@@ -154,6 +155,31 @@ impl Cell<'_> {
         within(self.stack(None).start..self.record.heap_end)
             || before.checked_sub(1).is_some_and(|index| holds(&mapped[index]))
     }
+}
+
+/// One for each instance at most, whose addresses lie in the image.
+fn handlers(contents: &Contents, cells: &Cells<'_>) -> Result {
+    let mut last = None;
+    for handler in &contents.handlers {
+        let wrong = |reason: &str| Err(Error::wrong(format_args!("fault handler of {:#x}", handler.instance), reason));
+        if last >= Some(handler.instance) {
+            return wrong("it is there twice, or not in order");
+        }
+        last = Some(handler.instance);
+        let cell = cells.0.get((handler.instance & 0xff) as usize).and_then(Option::as_ref);
+        let Some(cell) = cell.filter(|cell| cell.record.id == handler.instance) else {
+            return wrong("its instance is not there");
+        };
+        let image = cell.base + cell.record.stack_size..cell.record.heap_start;
+        let code = handler.start..handler.start.saturating_add(handler.bytes);
+        if code.is_empty() || code.start < image.start || code.end > image.end || !image.contains(&handler.entry) {
+            return wrong("it is not in the image");
+        }
+        if code.contains(&handler.entry) {
+            return wrong("it lies in the code that it is for");
+        }
+    }
+    Ok(())
 }
 
 fn instances(contents: &Contents) -> Result<Cells<'_>> {

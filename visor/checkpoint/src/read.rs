@@ -469,6 +469,10 @@ impl Sections {
             scheduler: self.record(SectionId::Scheduler)?,
             plan: self.one(SectionId::Plan)?,
             engine: self.record(SectionId::Engine)?,
+            handlers: match self.single[SectionId::Handlers as usize - 1].take() {
+                Some(bytes) => decode(SectionId::Handlers, &bytes)?,
+                None => Vec::new(),
+            },
             modules: self.modules.iter().map(|bytes| decode(SectionId::Module, bytes)).collect::<Result<_, _>>()?,
         })
     }

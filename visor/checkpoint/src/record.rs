@@ -29,6 +29,8 @@ pub struct Contents {
     pub engine: EngineRecord,
     /// The state of each libos module that has any.
     pub modules: Vec<ModuleRecord>,
+    /// Fault handlers of instances, by their ids upwards.
+    pub handlers: Vec<HandlerRecord>,
 }
 
 /// Which checkpoint a file is.
@@ -145,6 +147,19 @@ pub enum MappedState {
     Read,
     /// Reading and writing.
     ReadWrite,
+}
+
+/// The fault handler of an instance (`FAULT_HANDLER`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HandlerRecord {
+    /// The instance's number.
+    pub instance: u32,
+    /// Where the handler begins.
+    pub entry: u64,
+    /// First address of the code whose faults it handles.
+    pub start: u64,
+    /// Bytes of that code.
+    pub bytes: u64,
 }
 
 /// What an instance has used.

@@ -33,13 +33,15 @@ pub enum SectionId {
     Runs = 9,
     /// The hash of each stored page.
     Pages = 10,
+    /// Absent if no instance has a fault handler.
+    Handlers = 11,
 }
 
 impl SectionId {
     /// All of them.
-    pub const ALL: [SectionId; 10] = {
+    pub const ALL: [SectionId; 11] = {
         use SectionId::*;
-        [Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages]
+        [Identity, Functions, Instances, Threads, Scheduler, Plan, Engine, Module, Runs, Pages, Handlers]
     };
 
     /// The section with this number.
@@ -65,6 +67,7 @@ impl SectionId {
             SectionId::Module => "module",
             SectionId::Runs => "runs",
             SectionId::Pages => "pages",
+            SectionId::Handlers => "handlers",
         }
     }
 }

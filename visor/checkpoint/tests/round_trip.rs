@@ -3,6 +3,7 @@
 mod support;
 
 use monohull_abi::layout::{PAGE, cell_base};
+use monohull_checkpoint::record::HandlerRecord;
 use monohull_checkpoint::{Checkpoint, Content, Heat, NewFile, Packing, Pages, Replace, Trust, compare, seal, write};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -247,4 +248,35 @@ fn a_small_function_that_sleeps_is_small() {
     let bytes = |packing| write(&mut Vec::new(), &contents, &pages, packing).expect("written").bytes;
     let (raw, packed) = (bytes(Packing::Raw), bytes(Packing::Lz4));
     assert!(raw <= 32 << 10 && packed <= 8 << 10, "{raw} bytes, {packed} compressed");
+}
+
+#[test]
+fn fault_handlers_are_kept_and_wrong_ones_refused() {
+    let id = contents().instances[0].id;
+    let image = cell_base(CELLS[0]) + STACK;
+    let right = HandlerRecord { instance: id, entry: image, start: image + PAGE, bytes: 15 * PAGE };
+    let written = |handlers: Vec<HandlerRecord>| {
+        let (memory, mut file) = (memory(), Vec::new());
+        let contents = monohull_checkpoint::record::Contents { handlers, ..contents() };
+        write(&mut file, &contents, &pages(&memory), Packing::Raw).map(|_| file)
+    };
+    let file = written(vec![right]).expect("it is right");
+    let read = Checkpoint::read(file.as_slice(), Trust::NotSealed).expect("what was written");
+    assert_eq!(read.contents().handlers, [right]);
+    for wrong in [
+        vec![right, right],
+        vec![HandlerRecord { instance: id + 0x100, ..right }],
+        vec![HandlerRecord { instance: 0, ..right }],
+        vec![HandlerRecord { entry: image - 1, ..right }],
+        vec![HandlerRecord { entry: image + 16 * PAGE, ..right }],
+        vec![HandlerRecord { entry: image + PAGE, ..right }],
+        vec![HandlerRecord { entry: u64::MAX, ..right }],
+        vec![HandlerRecord { bytes: 0, ..right }],
+        vec![HandlerRecord { bytes: 15 * PAGE + 1, ..right }],
+        vec![HandlerRecord { bytes: u64::MAX, ..right }],
+        vec![HandlerRecord { start: image - PAGE, ..right }],
+        vec![HandlerRecord { start: u64::MAX, ..right }],
+    ] {
+        assert!(matches!(written(wrong.clone()), Err(monohull_checkpoint::Error::Wrong { .. })), "{wrong:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::cell::{self, Cell};
 use super::explanation::Explanations;
+use super::fault::FaultHandler;
 use super::image::map::LoadedImage;
 use super::keys::Key;
 use super::slot_access::SlotAccess;
@@ -127,6 +128,8 @@ pub struct Instance {
     pub lines: Mutex<Output>,
     /// Why hostcalls of its threads were refused.
     pub explanations: Explanations,
+    /// Where its faults go on, if it has said so.
+    pub fault_handler: Mutex<Option<FaultHandler>>,
 }
 
 /// Output of an instance, bounded.

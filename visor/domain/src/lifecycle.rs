@@ -92,6 +92,7 @@ impl Shared {
             counters: Counters::default(),
             lines: Mutex::new(Output::default()),
             explanations: Explanations::default(),
+            fault_handler: Mutex::new(None),
             config,
         });
         instance.counters.load.store(ticks() - begin, Ordering::Relaxed);

@@ -23,7 +23,7 @@ use super::keys::Key;
 use super::mapped_ranges::{MappedRanges, RangeState};
 use monohull_abi::Errno;
 use monohull_abi::layout::{PAGE, page_up};
-use monohull_abi::types::MapAccess;
+use monohull_abi::types::{MAP_RANGES_MAX, MapAccess};
 use std::ops::Range;
 
 /// What a change needs to know.
@@ -52,6 +52,11 @@ impl MappedMemory {
     /// Bytes charged.
     pub(super) fn charged(&self) -> u64 {
         self.charged
+    }
+
+    /// What is mapped, upwards.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (Range<u64>, RangeState)> + '_ {
+        self.ranges.iter()
     }
 
     /// The lowest mapped address.
@@ -181,7 +186,7 @@ impl MappedMemory {
         if cost > 0 && !pages.account.charge(cost) {
             return Err(Errno::OutOfMemory);
         }
-        let applied = self.prepare(pages).and_then(|()| apply(pages.space, range));
+        let applied = self.prepare(pages.space, pages.key, &pages.room).and_then(|()| apply(pages.space, range));
         match applied {
             Ok(()) => {
                 if cost < 0 {
@@ -200,19 +205,52 @@ impl MappedMemory {
     }
 
     /// Gives the area its key and its origin, before any page of it has rights.
-    fn prepare(&mut self, pages: &Pages<'_>) -> Result<(), AddressSpaceError> {
+    fn prepare(&mut self, space: &AddressSpace, key: Key, room: &Range<u64>) -> Result<(), AddressSpaceError> {
         if self.area.is_some() {
             return Ok(());
         }
-        let area = pages.room.clone();
+        let area = room.clone();
         // It is reset at the end, however far this comes.
         self.area = Some(area.clone());
         let last = area.end - PAGE..area.end;
-        pages.space.protect(area, Access::None, pages.key)?;
-        pages.space.protect(last.clone(), Access::ReadWrite, pages.key)?;
-        pages.space.touch_page(last.start);
-        pages.space.protect(last.clone(), Access::None, pages.key)?;
-        pages.space.discard(last)
+        space.protect(area, Access::None, key)?;
+        space.protect(last.clone(), Access::ReadWrite, key)?;
+        space.touch_page(last.start);
+        space.protect(last.clone(), Access::None, key)?;
+        space.discard(last)
+    }
+
+    /// Maps in a fresh cell what a captured one had, upwards and without overlaps: false if there is no room for it. What is charged
+    /// is writable until [`MappedMemory::settle`], and is for the caller to charge.
+    pub(super) fn adopt(
+        &mut self,
+        space: &AddressSpace,
+        key: Key,
+        room: &Range<u64>,
+        ranges: &[(Range<u64>, RangeState)],
+    ) -> Result<bool, AddressSpaceError> {
+        for (range, state) in ranges {
+            if range.start < room.start || range.end > room.end {
+                return Ok(false);
+            }
+            self.ranges.set(range.clone(), Some(*state));
+        }
+        if self.ranges.len() > MAP_RANGES_MAX || !space.count_ranges(0, self.ranges.len()) {
+            self.ranges = MappedRanges::default();
+            return Ok(false);
+        }
+        for (range, _) in ranges.iter().filter(|(_, state)| state.is_charged()) {
+            self.prepare(space, key, room)?;
+            space.protect(range.clone(), Access::ReadWrite, key)?;
+            self.charged += range.end - range.start;
+        }
+        Ok(true)
+    }
+
+    /// Ends what [`MappedMemory::adopt`] has begun: what is only to be read is no more writable.
+    pub(super) fn settle(&self, space: &AddressSpace, key: Key) -> Result<(), AddressSpaceError> {
+        let mut read_only = self.ranges.iter().filter(|(_, state)| *state == RangeState::Read);
+        read_only.try_for_each(|(range, _)| space.protect(range, Access::Read, key))
     }
 
     /// Back to nothing mapped; no thread of the instance exists any more, and its account is closed.
@@ -236,7 +274,6 @@ mod tests {
     use super::super::one_at_a_time;
     use super::*;
     use monohull_abi::layout::{CELLS_BASE, INFO_BASE, INFO_SIZE, THREAD_STACKS_OFFSET};
-    use monohull_abi::types::MAP_RANGES_MAX;
     use monohull_trampoline::system::{Variant, copy};
     use std::fs;
 

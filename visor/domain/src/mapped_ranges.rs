@@ -7,12 +7,13 @@
 //!
 //! Neighbouring pages of one state are one range, so the number of ranges is also the number of the kernel's mappings behind them.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The state of mapped pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RangeState {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RangeState {
     /// Not accessible, and no memory behind it. Costs nothing.
     Reserved,
     /// Not accessible; what it holds is kept, so it is charged.

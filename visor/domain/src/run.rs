@@ -16,7 +16,7 @@ use super::{fault, this_thread};
 use monohull_abi::module::{Call, Outcome, Wake};
 use monohull_abi::number::FUTEX_WAIT;
 use monohull_report::failure::{Blame, Failure, FailureKind};
-use monohull_trampoline::system::{Exit, enter};
+use monohull_trampoline::system::{Exit, FaultInfo, enter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -253,8 +253,14 @@ impl Shared {
                 }
                 Exit::Fault => {
                     carrier.restore_signal_state();
-                    self.fault(instance, carrier);
-                    return Stopped::Ended(running);
+                    // SAFETY: the context is this carrier's; the handler that wrote it does not run any more.
+                    let fault = unsafe { (*context).fault };
+                    let stack = running.stack;
+                    let Some(record) = fault::redirect(self, instance, stack, &fault, &mut running.frame) else {
+                        self.fault(instance, &fault);
+                        return Stopped::Ended(running);
+                    };
+                    served = Served::Outcome(Outcome::ready(record));
                 }
             }
         }
@@ -364,11 +370,9 @@ impl Shared {
     }
 
     /// User code was taken off its carrier by a signal.
-    fn fault(&self, instance: &Instance, carrier: &Carrier) {
-        // SAFETY: the context is this carrier's; the handler that wrote it does not run any more.
-        let fault = unsafe { (*carrier.context()).fault };
+    fn fault(&self, instance: &Instance, fault: &FaultInfo) {
         if fault.signal != PREEMPT_SIGNAL && fault.signal != timer_signal() {
-            return self.end(instance, Err(Box::new(fault::describe(self, instance, &fault))));
+            return self.end(instance, Err(Box::new(fault::describe(self, instance, fault))));
         }
         if !instance.stop.load(Ordering::Relaxed) && !self.end_if_late(instance) {
             // The kernel sends these signals for a reason. There was none, so the function has called the handler.
@@ -379,7 +383,7 @@ impl Shared {
         let timed_out = self.lock().instance(instance.id).is_some_and(|i| is_timeout(i.ending.as_ref()));
         if timed_out {
             let mut place = Failure::new(FailureKind::Timeout, "");
-            fault::add_place_of_interrupt(instance, &fault, &mut place);
+            fault::add_place_of_interrupt(instance, fault, &mut place);
             let mut scheduler = self.lock();
             let ending = scheduler.instance_mut(instance.id).and_then(|i| i.ending.as_mut());
             if let Some(Err(failure)) = ending {

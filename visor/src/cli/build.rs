@@ -29,6 +29,7 @@ use super::lines::debug_file;
 use super::missing;
 use super::real_std::{self, PrepareError, TARGET};
 use super::std_users::{self, Graph};
+use super::wasm::Checks;
 use monohull_domain::image::{Image, ImageError};
 use monohull_report::escape::{Line, Lines, shown};
 
@@ -74,6 +75,10 @@ pub(super) struct Build {
     /// The folder for the image [default: `images` in cargo's target folder; for a WebAssembly program its own folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Of a WebAssembly program: check each address by instructions, instead of by pages without access. For hosts where a fault
+    /// ends the process: with protection keys before Linux 6.12, where tracing is refused
+    #[arg(long)]
+    explicit_checks: bool,
     #[command(flatten)]
     selection: Selection,
 }
@@ -110,7 +115,8 @@ impl Selection {
 impl Build {
     pub(super) fn run(&self) -> Exit {
         let built = match super::wasm::is_program(&self.path) {
-            true => super::wasm::build_program(&self.path, self.out.as_deref()),
+            true => super::wasm::build_program(&self.path, self.out.as_deref(), self.checks()),
+            false if self.explicit_checks => Err(BuildError::NoWasm(self.path.clone())),
             false => build_image(&self.path, self.out.as_deref(), &self.selection),
         };
         match built {
@@ -134,6 +140,12 @@ impl Build {
                 super::fail(error.exit(), &error)
             }
         }
+    }
+}
+
+impl Build {
+    fn checks(&self) -> Checks {
+        if self.explicit_checks { Checks::Explicit } else { Checks::Guards }
     }
 }
 
@@ -274,6 +286,9 @@ pub enum BuildError {
         /// What the checker found the first time.
         report: Box<Report>,
     },
+    /// an option is for a program, and this is none; the invocation is at fault
+    #[error("{}: `--explicit-checks` is for a WebAssembly program, and this is none", shown(_0))]
+    NoWasm(PathBuf),
     /// the folder `wasi` is missing; the installation is at fault
     #[error("there is no folder `wasi` with the compiler of WebAssembly programs; `cargo xtask build` makes one")]
     NoWasi,

@@ -194,6 +194,7 @@ impl Saved {
                     .map_err(|error| FileError::Continuation(error.to_string()))?,
             },
             modules: records.modules,
+            handlers: records.handlers,
         })
     }
 }

@@ -77,7 +77,9 @@ impl Deploy {
         let validated = client.send(Method::POST, "/validate", Some("application/json"), text.to_vec());
         validated.map_err(|error| placed(error, &self.file, |line, column| (line, column)))?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
-        let mut functions = Vec::new();
+        // All of them are read, and compiled where they are programs, before any is sent: a program that does not compile changes
+        // nothing on the server.
+        let mut images = Vec::new();
         // A part that is not there stays away: indexing would put a null in its place.
         for (function, entry) in document.get_mut("functions").and_then(Value::as_object_mut).into_iter().flatten() {
             let image = PathBuf::from(entry["image"].as_str().unwrap_or_default());
@@ -89,9 +91,13 @@ impl Deploy {
             let bytes = if wasm::is_program(&image) { wasm_cache::image_of(&image)? } else { read(&image)? };
             let hash = format!("{:x}", Sha256::digest(&bytes));
             let name = name_for(&plan.name, function, &hash);
+            entry["image"] = format!("function:{name}").into();
+            images.push((name, hash, bytes));
+        }
+        let mut functions = Vec::new();
+        for (name, hash, bytes) in images {
             let sent = put(&client, &name, &hash, bytes)?;
             functions.push(json!({ "name": name, "image": format!("sha256:{hash}"), "sent": sent }));
-            entry["image"] = format!("function:{name}").into();
         }
         for input in document.get_mut("inputs").and_then(Value::as_array_mut).into_iter().flatten() {
             if input.as_object_mut().is_some_and(|input| input.remove("path").is_some()) {

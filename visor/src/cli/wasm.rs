@@ -18,6 +18,15 @@ const MAGIC: [u8; 4] = *b"\0asm";
 /// Ways in which the compiler can generate code; the first is the usual one.
 const VARIANTS: [&str; 4] = ["0", "1", "2", "3"];
 
+/// What keeps a program in its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Checks {
+    /// Pages without access around it.
+    Guards,
+    /// Instructions that compare each address.
+    Explicit,
+}
+
 /// Whether the path is a file that claims to be a WebAssembly module, by its name or its first bytes.
 pub(super) fn is_program(path: &Path) -> bool {
     let begins = || {
@@ -29,12 +38,12 @@ pub(super) fn is_program(path: &Path) -> bool {
 
 /// Compiles the program and puts its image into `out`, or beside it. The image is called as the program is, and ends in `.so`. One that
 /// the loader would refuse is not put anywhere.
-pub(super) fn build_program(program: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
+pub(super) fn build_program(program: &Path, out: Option<&Path>, checks: Checks) -> Result<Built, BuildError> {
     let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
-    let (image, report) = compile_program(&tools()?, program, &read(program)?, &path)?;
+    let (image, report) = compile_program(&tools()?, program, &read(program)?, &path, checks)?;
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
 }
@@ -54,11 +63,12 @@ pub(super) fn compile_program(
     program: &Path,
     bytes: &[u8],
     path: &Path,
+    checks: Checks,
 ) -> Result<(Vec<u8>, Report), BuildError> {
     let name = program.file_stem().unwrap_or_default().to_string_lossy();
     let mut first = None;
     for variant in VARIANTS {
-        let image = compile(tools, program, bytes, variant)?;
+        let image = compile(tools, program, bytes, variant, checks)?;
         let report = check(path, &image)?;
         if !report.is_refused() {
             Image::parse(&name, &image).map_err(|source| BuildError::Unloadable {
@@ -78,7 +88,7 @@ pub(super) fn compile_program(
 }
 
 /// What the compiler makes of the program. It reads a copy of `bytes`: the file may change while it works.
-fn compile(tools: &Path, program: &Path, bytes: &[u8], variant: &str) -> Result<Vec<u8>, BuildError> {
+fn compile(tools: &Path, program: &Path, bytes: &[u8], variant: &str, checks: Checks) -> Result<Vec<u8>, BuildError> {
     let folder = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
     let (copy, image) = (folder.path().join("program"), folder.path().join("image"));
     fs::write(&copy, bytes).map_err(|source| BuildError::File { path: copy.clone(), source })?;
@@ -90,6 +100,7 @@ fn compile(tools: &Path, program: &Path, bytes: &[u8], variant: &str) -> Result<
         .arg("--output")
         .args([&image, &copy])
         .args(["--variant", variant])
+        .args((checks == Checks::Explicit).then_some("--explicit-checks"))
         .env_clear()
         .stdin(Stdio::null())
         .output()

@@ -28,7 +28,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use sha2::{Digest, Sha256};
 
 use super::build::{BuildError, cache};
-use super::wasm;
+use super::wasm::{self, Checks};
 use monohull_checkpoint::{Key, NewFile, Replace};
 use monohull_ipc::sealed::seal;
 use monohull_workflow::Plan;
@@ -72,7 +72,7 @@ pub(super) fn image_of(program: &Path) -> Result<Vec<u8>, BuildError> {
     if let Some(image) = entry.as_ref().and_then(Entry::read) {
         return Ok(image);
     }
-    let (image, _) = wasm::compile_program(&tools, program, &bytes, &program.with_extension("so"))?;
+    let (image, _) = wasm::compile_program(&tools, program, &bytes, &program.with_extension("so"), Checks::Guards)?;
     // Without an entry the program is compiled again the next time.
     let _ = entry.map(|entry| entry.write(&image));
     Ok(image)

@@ -3,7 +3,7 @@
 //! ```text
 //!   file     | runtime, as it was linked | compiled program               | new program headers |
 //!   memory   | runtime's segments        | r-- … | r-x .text | r-- tables |
-//!                   └ MONOHULL_WASI_PROGRAM: distance to the program, its length
+//!                   └ MONOHULL_WASI_PROGRAM: where the program is, and how it was compiled
 //! ```
 //!
 //! The compiled program is an ELF file of Wasmtime's, which its runtime wants to find in one piece. It has no relocations. Only its
@@ -14,12 +14,13 @@ use goblin::elf::program_header::program_header64::{ProgramHeader, SIZEOF_PHDR};
 use goblin::elf::program_header::{PF_R, PF_X, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHT_NULL};
 use goblin::elf::{Elf, SectionHeader};
+use monohull_wasi_settings::Checks;
 use std::ops::Range;
 
 /// The runtime's symbol for the place that holds the program's position.
 const PLACE: &str = "MONOHULL_WASI_PROGRAM";
-/// Bytes of the two numbers there.
-const PLACE_SIZE: u64 = 16;
+/// Bytes of the five numbers there.
+const PLACE_SIZE: u64 = 40;
 const PAGE: u64 = 4096;
 
 /// Why the parts cannot be put together. The runtime and the compiler are Monohull's, and so is the fault.
@@ -45,7 +46,7 @@ pub(crate) enum ImageError {
 }
 
 /// The image of a function: the runtime with this program.
-pub(crate) fn link(runtime: &[u8], program: &[u8]) -> Result<Vec<u8>, ImageError> {
+pub(crate) fn link(runtime: &[u8], program: &[u8], checks: Checks) -> Result<Vec<u8>, ImageError> {
     let elf = Elf::parse(runtime).map_err(|source| ImageError::NotElf { part: "runtime", source })?;
     let code = code(program)?;
     let base = elf.program_headers.iter().filter(|header| header.p_type == PT_LOAD);
@@ -54,7 +55,9 @@ pub(crate) fn link(runtime: &[u8], program: &[u8]) -> Result<Vec<u8>, ImageError
     let (place_address, place_offset) = place(&elf)?;
 
     let mut image = runtime.to_vec();
-    let numbers = [base - place_address, program.len() as u64].map(u64::to_le_bytes).concat();
+    let length = program.len() as u64;
+    let numbers = [base - place_address, length, code.start, code.end - code.start, checks.to_raw()];
+    let numbers = numbers.map(u64::to_le_bytes).concat();
     image
         .get_mut(place_offset as usize..)
         .and_then(|rest| rest.get_mut(..numbers.len()))

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use clap::Parser;
+use monohull_wasi_settings::Checks;
 use wasmtime::{Config, Engine, OptLevel};
 
 /// Compile a WebAssembly program into a function image
@@ -34,6 +35,9 @@ struct Arguments {
     /// Which of several ways of generating code: the others are for programs whose code holds forbidden bytes by accident
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     variant: usize,
+    /// Check each address by instructions, instead of by pages without access
+    #[arg(long)]
+    explicit_checks: bool,
 }
 
 /// Ways of generating code: distances, registers and instructions differ from one to the next. Cranelift's settings, by name.
@@ -97,21 +101,22 @@ fn say(error: &dyn Display) {
 }
 
 fn build(arguments: &Arguments) -> Result<(), Error> {
-    let program = compile(&arguments.program, arguments.variant)?;
+    let checks = if arguments.explicit_checks { Checks::Explicit } else { Checks::Guards };
+    let program = compile(&arguments.program, arguments.variant, checks)?;
     let runtime = read(&arguments.runtime)?;
-    let image =
-        image::link(&runtime, &program).map_err(|source| Error::Image { path: arguments.runtime.clone(), source })?;
+    let image = image::link(&runtime, &program, checks)
+        .map_err(|source| Error::Image { path: arguments.runtime.clone(), source })?;
     let file = |source| Error::File { path: arguments.output.clone(), source };
     fs::write(&arguments.output, image).map_err(file)
 }
 
 /// Compiles a module.
-fn compile(path: &Path, variant: usize) -> Result<Vec<u8>, Error> {
+fn compile(path: &Path, variant: usize, checks: Checks) -> Result<Vec<u8>, Error> {
     let settings = VARIANTS.get(variant).ok_or(Error::NoVariant(variant))?;
     let wasm = read(path)?;
     let fail = |error: wasmtime::Error| Error::Program { path: path.to_owned(), why: format!("{error:#}") };
     let mut config = Config::new();
-    monohull_wasi_settings::configure(&mut config);
+    monohull_wasi_settings::configure(&mut config, checks);
     config.cranelift_opt_level(OptLevel::Speed).target("x86_64-unknown-linux-gnu").map_err(fail)?;
     for (name, value) in *settings {
         set(&mut config, name, value);

@@ -5,13 +5,13 @@
 //! is user code in a cell, trusted by nothing outside of it.
 //!
 //! ```text
-//!   | runtime: text, data | compiled program: r-- header | r-x code | r-- tables, data | heap: linear memory, tables, …
-//!          │                        ▲
+//!   | runtime: text, data | compiled program: r-- header | r-x code | r-- tables, data | heap | …   guard | linear memory | guard |
+//!          │                        ▲                            └── a fault ──▶ traps
 //!          └── preview1: 46 functions of WASI, monohull: slots ──▶ hostcalls
 //! ```
 //!
-//! A program imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`. Its `_start` is called once; its memory is the
-//! function's heap, so the step's `memory` limits it.
+//! A program imports `wasi_snapshot_preview1` and, if it wants slots, `monohull`. Its `_start` is called once; the
+//! pages of its memory are the function's, so the step's `memory` limits it.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -21,6 +21,8 @@ mod descriptors;
 mod errno;
 mod guest;
 mod host;
+#[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
+mod memory;
 mod path;
 #[allow(unsafe_code, reason = "Wasmtime calls these by their C names")]
 mod platform;
@@ -28,13 +30,17 @@ mod preview1;
 #[allow(unsafe_code, reason = "the program's place is written into the image after linking")]
 mod program;
 mod slots;
+#[allow(unsafe_code, reason = "the system enters it, and Wasmtime leaves it")]
+mod traps;
 
 use alloc::format;
 use monohull_std::error::Error;
 use monohull_std::prelude::*;
+use monohull_wasi_settings::Checks;
 use wasmtime::{Linker, Store};
 
 use preview1::{Exit, State};
+use program::Program;
 
 monohull_std::program!();
 
@@ -51,8 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Loads the program, links what it imports, and calls `_start`.
 fn run() -> wasmtime::Result<()> {
-    let engine = platform::engine()?;
-    let module = program::module(&engine)?;
+    let program = Program::of_image()?;
+    let engine = platform::engine(program.checks)?;
+    let module = program.module(&engine)?;
+    if program.checks == Checks::Guards {
+        traps::handle(program.code())?;
+    }
     let mut linker = Linker::new(&engine);
     preview1::link(&mut linker)?;
     slots::link(&mut linker)?;

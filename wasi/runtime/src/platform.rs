@@ -4,12 +4,13 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::ptr::null_mut;
 use monohull_std::thread_local;
+use monohull_wasi_settings::Checks;
 use wasmtime::{Config, CustomCodeMemory, Engine, Result};
 
 /// An engine that loads what `wasi/compile` has compiled.
-pub(crate) fn engine() -> Result<Engine> {
+pub(crate) fn engine(checks: Checks) -> Result<Engine> {
     let mut config = Config::new();
-    monohull_wasi_settings::configure(&mut config);
+    monohull_wasi_settings::configure(&mut config, checks);
     config.with_custom_code_memory(Some(Arc::new(Mapped)));
     // SAFETY: the answer is the processor's own.
     unsafe { config.detect_host_feature(has) };

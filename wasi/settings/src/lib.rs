@@ -3,9 +3,17 @@
 //! Wasmtime refuses compiled code whose settings differ from the loading engine's. The compiler (`wasi/compile`) and the runtime
 //! (`wasi/runtime`) both call [`configure`], so that there is one place for what they have in common.
 //!
-//! Linear memories are plain memory of the function's heap, and every access is checked by instructions of the compiled code: no
-//! guard pages, no signals. So a trap never leaves user memory, and the isolation of a guest from the runtime that serves it needs
-//! nothing of the processor.
+//! A program cannot leave its linear memory, in one of two ways:
+//!
+//! ```text
+//!   Checks::Guards     | guard | memory, 4 GiB reserved: rw … none | guard |   an address is 32 bits, an offset smaller than a guard:
+//!                                                                              what is out of bounds faults, and the fault handler
+//!                                                                              makes a trap of it
+//!   Checks::Explicit   heap … | memory | … heap                                instructions compare each address
+//! ```
+//!
+//! Neither needs anything of the processor but paging, and neither is what keeps a function in its cell: this is between a program and the
+//! runtime that serves it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,12 +26,53 @@ pub const FEATURES: [&str; 6] = ["has_cmpxchg16b", "has_sse3", "has_ssse3", "has
 /// Bytes of the stack that a program may use, in the runtime's own thread. An endless recursion ends with a trap behind them.
 pub const STACK_SIZE: usize = 512 * 1024;
 
+/// Addresses that a linear memory reserves: all that a pointer of 32 bits can name.
+const RESERVATION: u64 = 4 << 30;
+/// Addresses without access before and behind it. Accesses with a larger constant offset are checked by instructions.
+const GUARD: u64 = 32 << 20;
+
+/// What a memory that is moved to grow has beyond what was asked for.
+const GROWTH: u64 = 1 << 20;
+
+/// What keeps a program in its linear memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checks {
+    /// Instructions of the compiled code.
+    Explicit,
+    /// Pages without access, and a handler of the faults there.
+    Guards,
+}
+
+impl Checks {
+    /// As a number in an image: 0 is what a runtime without a program has.
+    pub const fn to_raw(self) -> u64 {
+        match self {
+            Checks::Explicit => 0,
+            Checks::Guards => 1,
+        }
+    }
+
+    /// The checks with this number.
+    pub const fn from_raw(raw: u64) -> Option<Checks> {
+        match raw {
+            0 => Some(Checks::Explicit),
+            1 => Some(Checks::Guards),
+            _ => None,
+        }
+    }
+}
+
 /// Sets what compiler and runtime must agree on.
-pub fn configure(config: &mut Config) {
+pub fn configure(config: &mut Config, checks: Checks) {
+    let (signals, reservation, guard) = match checks {
+        Checks::Explicit => (false, 0, 0),
+        Checks::Guards => (true, RESERVATION, GUARD),
+    };
     config
-        .signals_based_traps(false)
-        .memory_reservation(0)
-        .memory_guard_size(0)
+        .signals_based_traps(signals)
+        .memory_reservation(reservation)
+        .memory_guard_size(guard)
+        .memory_reservation_for_growth(GROWTH)
         .memory_init_cow(false)
         .gc_support(false)
         .concurrency_support(false)

@@ -1,7 +1,9 @@
 //! From a domain at rest to its continuation.
 
 use super::check::{Rejected, check};
-use super::record::{Continuation, InstanceRecord, ModuleRecord, PageRun, ThreadRecord, ThreadState};
+use super::record::{
+    Continuation, InstanceRecord, MappedRecord, ModuleRecord, PageRun, RangeState, ThreadRecord, ThreadState,
+};
 use super::{Suspended, names, pages};
 use crate::carrier::{clock_ns, monotonic_ns};
 use crate::driver::Driver;
@@ -12,6 +14,7 @@ use crate::shared::Shared;
 use monohull_abi::module::NEVER;
 use monohull_abi::number;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A domain cannot be captured as it is.
@@ -24,8 +27,8 @@ pub enum CaptureError {
     StackPointer { instance: String },
     #[error("files are mapped into memory, which cannot be captured")]
     MappedFiles,
-    #[error("{instance} has mapped memory, which cannot be captured")]
-    MappedMemory { instance: String },
+    #[error("{instance} has mapped memory that it has made inaccessible, which cannot be captured with what it holds")]
+    HiddenMemory { instance: String },
     #[error("{instance} waits for a slot or an event whose name is no longer in its memory")]
     Name { instance: String },
     #[error("an instance is being ended")]
@@ -129,14 +132,26 @@ impl Shared {
     ) -> Result<InstanceRecord, CaptureError> {
         let cell = instance.cell.lock().expect("cell");
         let cell = cell.as_deref().ok_or(CaptureError::Ending)?;
-        if cell.mapped().lowest().is_some() {
-            return Err(CaptureError::MappedMemory { instance: instance.described() });
+        let mapped: Vec<_> = cell.mapped().ranges().collect();
+        if mapped.iter().any(|(_, state)| *state == RangeState::Hidden) {
+            return Err(CaptureError::HiddenMemory { instance: instance.described() });
         }
         let live = threads.iter().map(|thread| pages::live_stack(cell, (thread.stack, thread.user_rsp)));
         let live: Option<Vec<_>> = live.collect();
         let live = live.ok_or_else(|| CaptureError::StackPointer { instance: instance.described() })?;
         // SAFETY: all threads are off the carriers, and the scheduler's lock is held.
         unsafe { pages::of_cell(cell, &live, into) };
+        for (range, _) in mapped.iter().filter(|(_, state)| state.is_charged()) {
+            // No run of pages goes from one range to the next.
+            let mut found = Vec::new();
+            // SAFETY: as above; what is charged and not hidden may be read.
+            unsafe { pages::of_range(range.clone(), &mut found) };
+            into.append(&mut found);
+        }
+        let mapped = mapped.into_iter().map(|(range, state)| {
+            let Range { start, end } = range;
+            MappedRecord { start, bytes: end - start, state }
+        });
         let (stacks, free_stacks) = cell.used_stacks();
         let heap = cell.heap();
         let output = instance.lines.lock().expect("lines");
@@ -155,6 +170,8 @@ impl Shared {
             heap: heap.end - heap.start,
             stacks,
             free_stacks: free_stacks.to_vec(),
+            mapped: mapped.collect(),
+            fault_handler: *instance.fault_handler.lock().expect("fault handler"),
             passed: (usage.bytes_in, usage.bytes_out),
             refusal: instance.explanations.refusal(),
             lines: output.lines.iter().map(|line| (line.stream, line.text.clone())).collect(),

@@ -4,14 +4,15 @@
 //! the system; limits, stack sizes and slot lists are the plan's. User memory needs none either: it can be no worse than what a
 //! hostile function writes.
 
-use super::record::{Continuation, InstanceRecord, Lineage, ThreadRecord, ThreadState};
+use super::record::{Continuation, InstanceRecord, Lineage, RangeState, ThreadRecord, ThreadState};
+use crate::fault::HandlerError;
 use crate::instance::{InstanceConfig, cell_of};
 use crate::sched::{CHUNK, INDEX_BITS, THREADS_MAX, WAITS};
 use monohull_abi::event::is_event_name;
 use monohull_abi::layout::{CELL_COUNT, MAPPINGS_OFFSET, PAGE, THREAD_HEADER_SIZE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::module::SYSTEM_INSTANCE;
 use monohull_abi::number;
-use monohull_abi::types::SLOT_NAME_MAX;
+use monohull_abi::types::{MAP_RANGES_MAX, SLOT_NAME_MAX};
 use std::collections::{HashMap, HashSet};
 
 /// Why a continuation is refused.
@@ -28,6 +29,10 @@ pub enum Rejected {
     Heap,
     #[error("an instance has more memory than its limit")]
     MemoryLimit,
+    #[error("an instance has mapped memory where it cannot have any, or in a way that is never captured")]
+    MappedMemory,
+    #[error("an instance has an impossible fault handler: {0}")]
+    FaultHandler(#[from] HandlerError),
     #[error("the stacks of an instance do not fit together with its threads")]
     Stacks,
     #[error("an instance has no main thread, or several")]
@@ -96,6 +101,7 @@ fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<()
     if !record.heap.is_multiple_of(PAGE) || record.heap > THREAD_STACKS_OFFSET {
         return Err(Rejected::Heap);
     }
+    check_mapped(record)?;
     let kept = record.lines.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
     if kept > config.output_limit
         || kept > record.lines_cost
@@ -118,6 +124,24 @@ fn check_instance(record: &InstanceRecord, config: &InstanceConfig) -> Result<()
         return Err(Rejected::Stacks);
     }
     record.threads.iter().try_for_each(|thread| check_thread(record, config, thread))
+}
+
+/// Ranges of whole pages, upwards and without overlaps, between heap and thread stacks. A page stays free behind the heap.
+fn check_mapped(record: &InstanceRecord) -> Result<(), Rejected> {
+    let mut free_from = record.heap_start.saturating_add(record.heap).saturating_add(PAGE);
+    let end = cell_base(cell_of(record.id)) + THREAD_STACKS_OFFSET;
+    if record.mapped.len() > MAP_RANGES_MAX {
+        return Err(Rejected::MappedMemory);
+    }
+    for mapped in &record.mapped {
+        let range = mapped.range();
+        let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE) && !range.is_empty();
+        if !whole || range.start < free_from || range.end > end || mapped.state == RangeState::Hidden {
+            return Err(Rejected::MappedMemory);
+        }
+        free_from = range.end;
+    }
+    Ok(())
 }
 
 fn check_thread(record: &InstanceRecord, config: &InstanceConfig, thread: &ThreadRecord) -> Result<(), Rejected> {

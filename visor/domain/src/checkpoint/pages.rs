@@ -13,10 +13,8 @@
 use super::record::PageRun;
 use crate::cell::Cell;
 use monohull_abi::layout::{PAGE, page_down};
+use monohull_abi::types::RED_ZONE;
 use std::ops::Range;
-
-/// Bytes below the stack pointer that a function may use without moving it (System V ABI).
-const RED_ZONE: u64 = 128;
 
 /// The stack of a thread in a cell: its slot, and the stack pointer, which is user code's own choice.
 pub(super) type Stack = (Option<u32>, u64);
@@ -83,7 +81,13 @@ pub(super) fn writable(cell: &Cell) -> Vec<Range<u64>> {
         let stack = cell.stack(slot);
         stack.start + PAGE..stack.end
     });
-    data.chain(zeros.iter().cloned()).chain([cell.heap()]).chain(stacks).filter(|range| !range.is_empty()).collect()
+    let mapped = cell.mapped().ranges().filter(|(_, state)| state.is_charged()).map(|(range, _)| range);
+    data.chain(zeros.iter().cloned())
+        .chain([cell.heap()])
+        .chain(mapped)
+        .chain(stacks)
+        .filter(|range| !range.is_empty())
+        .collect()
 }
 
 /// The same pages as few ranges: ascending, with gaps between them.

@@ -5,7 +5,10 @@
 //!
 //! Times are domain time ([`clock`](crate::clock)) in ns.
 
+pub use crate::fault::FaultHandler;
+pub use crate::mapped_ranges::RangeState;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Where a run stands among those that one workflow has had. Functions read it; nothing depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -75,6 +78,10 @@ pub struct InstanceRecord {
     pub stacks: u32,
     /// Those among them that are free; the last is used first.
     pub free_stacks: Vec<u32>,
+    /// What it has mapped, upwards.
+    pub mapped: Vec<MappedRecord>,
+    /// Where its faults go on.
+    pub fault_handler: Option<FaultHandler>,
     /// Bytes taken over and bytes given to others by reference.
     pub passed: (u64, u64),
     /// The first call of it that the workflow file does not allow.
@@ -87,6 +94,24 @@ pub struct InstanceRecord {
     pub lines_full: bool,
     /// Its threads.
     pub threads: Vec<ThreadRecord>,
+}
+
+/// Whole pages that an instance has mapped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MappedRecord {
+    /// The address of the first.
+    pub start: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// What they may be used for.
+    pub state: RangeState,
+}
+
+impl MappedRecord {
+    /// Their addresses.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.bytes)
+    }
 }
 
 /// A thread of an instance. Which instance follows from where the record stands, so that none can name another.

@@ -80,6 +80,9 @@ impl Shared {
             // SAFETY: checked above; the pages have been tagged, and no function runs.
             unsafe { pages::put_back(run) };
         }
+        for instance in self.instances.live() {
+            instance.with_cell(|cell| cell.mapped().settle(&self.space, cell.key())).transpose()?;
+        }
         if let Some(at) = continuation.run_deadline {
             self.sched.set_run_deadline(self.clock.on_host(at));
         }
@@ -105,10 +108,18 @@ impl Shared {
         if !cell.adopt(&self.space, record.heap, record.stacks, &record.free_stacks)? {
             return Err(Rejected::Heap.into());
         }
+        let mapped: Vec<_> = record.mapped.iter().map(|mapped| (mapped.range(), mapped.state)).collect();
+        let (memory, room, key) = cell.mapped_mut();
+        if !memory.adopt(&self.space, key, &room, &mapped)? {
+            return Err(Rejected::MappedMemory.into());
+        }
+        if let Some(handler) = &record.fault_handler {
+            handler.check(&config.image.image, cell.image_base()).map_err(Rejected::from)?;
+        }
         writable.extend(pages::writable(&cell));
         // Accounts are not believed: this is what an instance is charged for what it has. Modules charge for the rest.
         let stacks = (record.threads.len() as u64 - 1) * config.stack_size;
-        let charged = cell.data_bytes() + record.heap + stacks;
+        let charged = cell.data_bytes() + record.heap + stacks + cell.mapped().charged();
         if charged > config.memory_limit {
             return Err(Rejected::MemoryLimit.into());
         }
@@ -124,6 +135,7 @@ impl Shared {
             counters: Counters::default(),
             lines: Mutex::new(Output::restored(lines, record.lines_cost, record.lines_full)),
             explanations: Explanations::restored(record.refusal),
+            fault_handler: Mutex::new(record.fault_handler),
             config,
         });
         self.instances.insert(instance.clone(), charged);

@@ -3,6 +3,9 @@
 mod report;
 mod signals;
 mod tsc;
+mod upcall;
 
 pub use report::{add_frames_of_call, add_place_of_call, add_place_of_interrupt, describe, frames_of_call};
 pub use signals::{HANDLED, install};
+pub(crate) use upcall::redirect;
+pub use upcall::{FaultHandler, HandlerError};

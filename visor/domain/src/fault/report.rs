@@ -17,7 +17,7 @@ use monohull_report::failure::{Blame, CodePlace, Failure, FailureKind};
 use monohull_trampoline::system::{FaultInfo, copy};
 
 /// Addresses below this are called null.
-const NULL_ZONE: u64 = 64 * 1024;
+pub(super) const NULL_ZONE: u64 = 64 * 1024;
 /// `si_code` of SIGSEGV for a page whose protection key denies the access.
 const SEGV_PKUERR: i32 = 4;
 /// `si_code` of SIGFPE for integer division (`asm-generic/siginfo.h`).
@@ -50,7 +50,7 @@ pub fn describe(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Fail
         libc::SIGFPE => Failure::new(
             FailureKind::Arithmetic,
             match fault.code {
-                FPE_INTDIV | FPE_INTOVF => "divided an integer by zero (or its quotient does not fit)",
+                code if is_division(code) => "divided an integer by zero (or its quotient does not fit)",
                 _ => "caused a floating-point exception it had unmasked",
             },
         ),
@@ -147,6 +147,11 @@ fn memory(domain: &Shared, instance: &Instance, fault: &FaultInfo) -> Failure {
     failure
 }
 
+/// Whether a SIGFPE of this `si_code` comes from dividing an integer.
+pub(super) fn is_division(code: i32) -> bool {
+    matches!(code, FPE_INTDIV | FPE_INTOVF)
+}
+
 /// The owner of the memory at an address, as `instance` sees it.
 fn owner_of(domain: &Shared, instance: &Instance, address: u64) -> String {
     if address < NULL_ZONE {
@@ -177,7 +182,7 @@ fn owner_of(domain: &Shared, instance: &Instance, address: u64) -> String {
     "in the system partition".into()
 }
 
-fn own(instance: &Instance, address: u64) -> bool {
+pub(super) fn own(instance: &Instance, address: u64) -> bool {
     let own = instance.bounds();
     (own.start..own.end).contains(&address)
 }

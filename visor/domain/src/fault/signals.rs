@@ -77,6 +77,10 @@ unsafe extern "C" fn handle(signal: i32, info: *mut c_void, context: *mut c_void
             };
             let bp = register(libc::REG_RBP);
             carrier.fault = FaultInfo { signal, code, address, ip, sp, bp };
+            // The kernel's frame stays on this stack. Code that jumps to the signal entry could have it taken for a new fault of an
+            // instruction that may be another instance's by then: from here on it names none.
+            // SAFETY: as above.
+            unsafe { (*registers).uc_mcontext.gregs[libc::REG_RIP as usize] = 0 };
             // SAFETY: we are on this carrier's alternate stack, user code was running, so its `enter` is pending; no
             // value here needs dropping.
             unsafe { exit_user_from_signal(carrier) };

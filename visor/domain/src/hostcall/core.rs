@@ -2,7 +2,7 @@
 
 use crate::address_space::AddressSpaceError;
 use crate::dispatcher::SchedulerGuard;
-use crate::fault::add_place_of_call;
+use crate::fault::{FaultHandler, add_place_of_call};
 use crate::instance::Instance;
 use crate::sched::wait_key;
 use crate::shared::Shared;
@@ -55,6 +55,7 @@ pub(crate) fn bind(domain: &Shared) {
         GETRANDOM => |domain, call| random(domain, call).into(),
         LAST_ERROR_MESSAGE => |domain, call| explain(domain, call).into(),
         EVENTS_OPEN => |domain, _| Outcome::ready(domain.options.suspend.is_some().into()),
+        FAULT_HANDLER => |domain, call| fault_handler(domain, call).into(),
         HOST_FILES => |domain, call| super::host_files::serve(domain, call).into(),
     }
 }
@@ -305,6 +306,24 @@ fn info(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
         Info::ForkIndex => domain.lineage().copy.into(),
         Info::ForkCount => domain.lineage().copies.into(),
     })
+}
+
+fn fault_handler(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {
+    let instance = caller(domain, call)?;
+    let [entry, start, bytes, ..] = call.args;
+    let handler = FaultHandler { entry, start, bytes };
+    let handler = match bytes {
+        0 => None,
+        _ => {
+            handler.check(&instance.config.image.image, instance.image_base).map_err(|refusal| {
+                domain.explain(call, refusal.to_string());
+                Errno::from(refusal)
+            })?;
+            Some(handler)
+        }
+    };
+    *instance.fault_handler.lock().expect("fault handler") = handler;
+    Ok(0)
 }
 
 fn random(domain: &Shared, call: &mut Call) -> Result<u64, Errno> {

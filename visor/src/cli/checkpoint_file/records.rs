@@ -10,15 +10,15 @@
 //!   driver                                    engine
 //! ```
 //!
-//! The format has words for what no suspended workflow has yet: mapped memory, handlers that have not run, pages of a parent. What a
+//! The format has words for what no suspended workflow has yet: calls that have not been served, pages of a parent. What a
 //! continuation could not take over is refused when it is read, and never dropped. Times and amounts that were used before the capture are
 //! in the engine's state, so their words in the records are zero.
 
 use monohull_abi::layout::PAGE;
 use monohull_abi::number;
 use monohull_checkpoint::record::{
-    Frame, InstanceRecord, LineRecord, ModuleRecord, PageRange, PendingRecord, Resumption, SchedulerRecord,
-    ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
+    Frame, HandlerRecord, InstanceRecord, LineRecord, MappedRange, MappedState, ModuleRecord, PageRange, PendingRecord,
+    Resumption, SchedulerRecord, ThreadRecord, ThreadState, Timer, TimerRecord, UsageRecord, WaitOn,
 };
 use monohull_checkpoint::{Checkpoint, Content, Error, Heat, Pages, ReadAt};
 use monohull_domain::checkpoint::record as domain;
@@ -33,6 +33,7 @@ pub(super) struct Records {
     pub(super) threads: Vec<ThreadRecord>,
     pub(super) scheduler: SchedulerRecord,
     pub(super) modules: Vec<ModuleRecord>,
+    pub(super) handlers: Vec<HandlerRecord>,
 }
 
 impl Records {
@@ -43,15 +44,20 @@ impl Records {
             threads: Vec::new(),
             scheduler: scheduler(continuation),
             modules: continuation.modules.iter().map(module).collect(),
+            handlers: Vec::new(),
         };
         for record in &continuation.instances {
             let function = functions.iter().position(|name| *name == record.function);
             let function = function.ok_or("an instance has a function that the workflow does not have")?;
             records.instances.push(instance(record, function as u32)?);
+            records.handlers.extend(record.fault_handler.map(|domain::FaultHandler { entry, start, bytes }| {
+                HandlerRecord { instance: record.id, entry, start, bytes }
+            }));
             for (position, thread) in (0..).zip(&record.threads) {
                 records.threads.push(self::thread(record.id, position, thread)?);
             }
         }
+        records.handlers.sort_unstable_by_key(|handler| handler.instance);
         Ok(records)
     }
 }
@@ -83,7 +89,7 @@ fn instance(record: &domain::InstanceRecord, function: u32) -> Result<InstanceRe
         heap_end: record.heap_start.saturating_add(record.heap),
         stacks: record.stacks,
         free_stacks: record.free_stacks.clone(),
-        mapped: Vec::new(),
+        mapped: record.mapped.iter().map(mapped).collect(),
         deadline: record.deadline,
         refusal: record.refusal.clone(),
         usage: UsageRecord { bytes_in: record.passed.0, bytes_out: record.passed.1, ..UsageRecord::default() },
@@ -91,6 +97,27 @@ fn instance(record: &domain::InstanceRecord, function: u32) -> Result<InstanceRe
         lines_cost: record.lines_cost,
         lines_full: record.lines_full,
     })
+}
+
+fn mapped(record: &domain::MappedRecord) -> MappedRange {
+    let state = match record.state {
+        domain::RangeState::Reserved => MappedState::Reserved,
+        domain::RangeState::Hidden => MappedState::Hidden,
+        domain::RangeState::Read => MappedState::Read,
+        domain::RangeState::ReadWrite => MappedState::ReadWrite,
+    };
+    MappedRange { pages: PageRange { start: record.start, count: record.bytes / PAGE }, state }
+}
+
+fn mapped_back(record: &MappedRange) -> domain::MappedRecord {
+    let state = match record.state {
+        MappedState::Reserved => domain::RangeState::Reserved,
+        MappedState::Hidden => domain::RangeState::Hidden,
+        MappedState::Read => domain::RangeState::Read,
+        MappedState::ReadWrite => domain::RangeState::ReadWrite,
+    };
+    let start = record.pages.start;
+    domain::MappedRecord { start, bytes: record.pages.end() - start, state }
 }
 
 fn thread(instance: u32, position: u32, record: &domain::ThreadRecord) -> Result<ThreadRecord, String> {
@@ -161,7 +188,14 @@ pub(super) fn continuation<S: ReadAt>(
     for record in &contents.instances {
         let threads = threads.remove(&record.id).unwrap_or_default();
         let function = contents.functions.get(record.function as usize).map(|function| function.name.clone());
-        instances.push(instance_back(record, function.unwrap_or_default(), threads)?);
+        let handler = contents.handlers.iter().find(|handler| handler.instance == record.id);
+        let mut instance = instance_back(record, function.unwrap_or_default(), threads)?;
+        instance.fault_handler = handler.map(|HandlerRecord { entry, start, bytes, .. }| domain::FaultHandler {
+            entry: *entry,
+            start: *start,
+            bytes: *bytes,
+        });
+        instances.push(instance);
     }
     let record = &contents.scheduler;
     let (mut run_deadline, mut timers) = (None, Vec::new());
@@ -198,9 +232,6 @@ fn instance_back(
     mut threads: Vec<&ThreadRecord>,
 ) -> Result<domain::InstanceRecord, String> {
     let wrong = |reason: &str| Err(format!("instance {:#x} {reason}", record.id));
-    if !record.mapped.is_empty() {
-        return wrong("has mapped memory");
-    }
     let UsageRecord { bytes_in, bytes_out, .. } = record.usage;
     if record.usage != (UsageRecord { bytes_in, bytes_out, ..UsageRecord::default() }) {
         return wrong("has used times outside of the engine's state");
@@ -223,6 +254,8 @@ fn instance_back(
         heap: record.heap_end - record.heap_start,
         stacks: record.stacks,
         free_stacks: record.free_stacks.clone(),
+        mapped: record.mapped.iter().map(mapped_back).collect(),
+        fault_handler: None,
         passed: (bytes_in, bytes_out),
         refusal: record.refusal.clone(),
         lines: record.lines.iter().map(|line| (line.stream.into(), line.text.clone())).collect(),

@@ -3,9 +3,7 @@
 use super::*;
 use monohull_abi::layout::{ARENA_BASE, CELL_SIZE, PAGE, THREAD_STACKS_OFFSET, cell_base};
 use monohull_abi::number;
-use monohull_checkpoint::record::{
-    MappedRange, MappedState, PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord,
-};
+use monohull_checkpoint::record::{PageRange, Resumption, ThreadRecord, ThreadState, Timer, TimerRecord};
 use monohull_checkpoint::{Pages, count_pages};
 use monohull_domain::checkpoint::{Lineage, record as domain};
 use std::fs;
@@ -29,6 +27,11 @@ fn thread(number: u32, stack: Option<u32>, call: u32, first: u64, state: domain:
 /// An instance with a thread in each state, and pages of each kind.
 fn continuation() -> Continuation {
     let base = cell_base(0);
+    let mapped = |pages_below: u64, count: u64, state| domain::MappedRecord {
+        start: base + THREAD_STACKS_OFFSET - pages_below * PAGE,
+        bytes: count * PAGE,
+        state,
+    };
     let heap_start = base + STACK + 4 * PAGE;
     let waits = |until| domain::ThreadState::Waits { until };
     let threads = vec![
@@ -54,6 +57,12 @@ fn continuation() -> Continuation {
         heap: 8 * PAGE,
         stacks: 7,
         free_stacks: vec![3],
+        mapped: vec![
+            mapped(8, 4, domain::RangeState::Reserved),
+            mapped(4, 2, domain::RangeState::ReadWrite),
+            mapped(2, 2, domain::RangeState::Read),
+        ],
+        fault_handler: Some(domain::FaultHandler { entry: base + STACK, start: base + STACK + PAGE, bytes: PAGE }),
         passed: (17, 19),
         refusal: Some("no".to_owned()),
         lines: vec![(1, "a line".to_owned()), (2, "another".to_owned())],
@@ -171,13 +180,9 @@ fn a_run_of_pages_may_be_of_two_buffers() {
 #[test]
 fn what_no_suspended_workflow_has_is_refused() {
     type Change = fn(&mut Contents);
-    let changes: [(&str, Change); 11] = [
+    let changes: [(&str, Change); 10] = [
         ("another version", |c| c.engine.version += 1),
         ("cannot be read", |c| c.engine.bytes.push(0)),
-        ("mapped memory", |c| {
-            let pages = PageRange { start: c.instances[0].heap_end + PAGE, count: 1 };
-            c.instances[0].mapped.push(MappedRange { pages, state: MappedState::Read });
-        }),
         ("times outside", |c| c.instances[0].usage.run_ns = 1),
         ("not kept there", |c| c.threads[0].waits = 1),
         ("not kept there", |c| c.threads[0].park_ns = 1),
@@ -186,6 +191,7 @@ fn what_no_suspended_workflow_has_is_refused() {
         ("a gap in the list", |c| {
             let mut other = c.instances[0].clone();
             other.id = 0x401;
+            other.mapped.clear();
             (other.heap_start, other.heap_end) = (other.heap_start + CELL_SIZE, other.heap_end + CELL_SIZE);
             c.instances.push(other);
             let mut main =

@@ -1,0 +1,3 @@
+module tour
+
+go 1.23

@@ -1,0 +1,47 @@
+/* Slots for WebAssembly programs in C and C++: what Monohull's runtime offers in the module `monohull` beside WASI preview 1.
+ *
+ *     clang --target=wasm32-wasi -O2 -I wasi/include app.c -o app.wasm && monohull build app.wasm
+ *
+ * Functions that return an error return 0, or an error number of WASI (<errno.h> of wasi-libc). Names are UTF-8, at most 255 bytes, and need no
+ * zero at their end. Functions for a whole workflow in native C are in `function/include/monohull.h`.
+ */
+#ifndef MONOHULL_WASI_H
+#define MONOHULL_WASI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MONOHULL_IMPORT(name) __attribute__((import_module("monohull"), import_name(name)))
+
+/* A buffer that was taken over from a slot. It lies outside of the program's memory, and is copied in parts. */
+struct monohull_slot {
+    uint32_t handle;
+    uint32_t length;
+};
+
+/* Takes over the bytes or the text in a slot. `wait` 0: EAGAIN if the slot is empty. ENOENT: no step is left that could fill it. */
+int monohull_slot_take(const char *name, size_t name_length, int wait, struct monohull_slot *slot) MONOHULL_IMPORT("slot_take");
+
+/* Copies a part of it. */
+int monohull_slot_read(uint32_t handle, uint32_t offset, void *to, size_t length) MONOHULL_IMPORT("slot_read");
+
+/* Frees it. */
+int monohull_slot_free(uint32_t handle) MONOHULL_IMPORT("slot_free");
+
+/* Fills a slot with a copy of these bytes; as text, which must be UTF-8, if `is_text` is not 0. */
+int monohull_slot_publish(const char *name, size_t name_length, const void *bytes, size_t length, int is_text)
+    MONOHULL_IMPORT("slot_publish");
+
+/* Which of the step's instances this is, from 0, and how many there are. */
+uint32_t monohull_instance_index(void) MONOHULL_IMPORT("instance_index");
+uint32_t monohull_instance_count(void) MONOHULL_IMPORT("instance_count");
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

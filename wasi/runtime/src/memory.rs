@@ -1,0 +1,78 @@
+//! Memory with guard pages for Wasmtime: its functions for virtual memory, over the hostcalls on mapped memory.
+//!
+//! A linear memory is one reservation, which costs nothing. Its pages are charged to the step's `memory` when they become accessible, at the
+//! start and by `memory.grow`.
+
+use monohull_abi::Errno;
+use monohull_abi::layout::PAGE;
+use monohull_abi::number::{DISCARD, MAP, PROTECT, UNMAP};
+use monohull_abi::types::MapAccess;
+use monohull_trampoline::user::hostcall;
+
+/// Wasmtime's flags for what pages may be used for.
+const READ: u32 = 1 << 0;
+const WRITE: u32 = 1 << 1;
+
+/// The same as the system knows it.
+fn access(flags: u32) -> Result<u64, Errno> {
+    match flags {
+        0 => Ok(MapAccess::None as u64),
+        READ => Ok(MapAccess::Read as u64),
+        flags if flags == READ | WRITE => Ok(MapAccess::ReadWrite as u64),
+        // Nothing becomes executable here: the loader has mapped the program.
+        _ => Err(Errno::Invalid),
+    }
+}
+
+fn call(number: u32, args: [u64; 3]) -> Result<u64, Errno> {
+    let [first, second, third] = args;
+    Errno::from_value(hostcall(number, [first, second, third, 0, 0, 0]))
+}
+
+/// What Wasmtime wants to have: 0, or an error's number.
+fn status(done: Result<(), Errno>) -> i32 {
+    done.map_or_else(|errno| errno as i32, |()| 0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_page_size() -> usize {
+    PAGE as usize
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mmap_new(size: usize, flags: u32, to: &mut *mut u8) -> i32 {
+    let mapped = access(flags).and_then(|access| call(MAP, [size as u64, 0, access]));
+    status(mapped.map(|address| *to = address as *mut u8))
+}
+
+/// Afterwards the pages read as zero, if they may be read.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mmap_remap(address: *mut u8, size: usize, flags: u32) -> i32 {
+    let protected = access(flags).and_then(|access| call(PROTECT, [address as u64, size as u64, access]));
+    status(protected.and_then(|_| call(DISCARD, [address as u64, size as u64, 0])).map(drop))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_munmap(address: *mut u8, size: usize) -> i32 {
+    status(call(UNMAP, [address as u64, size as u64, 0]).map(drop))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_mprotect(address: *mut u8, size: usize, flags: u32) -> i32 {
+    status(access(flags).and_then(|access| call(PROTECT, [address as u64, size as u64, access])).map(drop))
+}
+
+/// There are no images of memory: a program's data is copied when it starts.
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_new(_: *const u8, _: usize, to: &mut *mut u8) -> i32 {
+    *to = core::ptr::null_mut();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_map_at(_: *mut u8, _: *mut u8, _: usize) -> i32 {
+    Errno::NotSupported as i32
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn wasmtime_memory_image_free(_: *mut u8) {}
