@@ -21,7 +21,7 @@ use std::process::Command;
 
 /// How `monohull cc` calls the compiler.
 const DRIVER: [&str; 2] = ["visor/src/cli/cc.rs", "visor/src/cli/c_toolchain.rs"];
-/// What a compiler is told, and what is linked.
+/// Flags of the compiler, and what is linked.
 const LIBC: [&str; 4] = ["cc-flags", "ld-flags", "image.map", "libmonohull_c.a"];
 
 /// A program.
@@ -35,7 +35,7 @@ struct Program {
     folder: &'static str,
     /// The C files there that belong to other programs.
     without: &'static [&'static str],
-    /// What the compiler is told.
+    /// Flags of the compiler.
     flags: &'static [&'static str],
 }
 
