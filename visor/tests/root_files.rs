@@ -165,7 +165,9 @@ fn images_are_made_and_filled_by_an_ordinary_user() {
     let (program, own) = (folder.path().join("monohull"), folder.path().join("own"));
     fs::copy(MONOHULL, &program).and_then(|_| fs::create_dir(&own)).expect("room");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), mode).and_then(|()| chown(&own, Some(UNPRIVILEGED), Some(UNPRIVILEGED))).expect("root may");
+    fs::set_permissions(folder.path(), mode)
+        .and_then(|()| chown(&own, Some(UNPRIVILEGED), Some(UNPRIVILEGED)))
+        .expect("root may");
     let (image, notes) = (own.join("disk.img"), own.join("notes"));
     fs::write(&notes, "some notes").expect("a file");
     let as_unprivileged = |arguments: &[&str]| {
